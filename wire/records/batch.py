@@ -1,0 +1,134 @@
+"""A record batch, format v2, as a view on bytes: the header is parsed, the records stay as they came.
+
+Shape: base offset i64, batch length i32 (what follows it), leader epoch i32, magic i8 = 2, CRC-32C u32 of all that
+follows, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch i16,
+base sequence i32, count i32, then the records, compressed as one piece. Big-endian. Source: KIP-98.
+"""
+
+from collections.abc import Iterator
+from struct import Struct, error
+
+import msgspec
+
+from wire.errors import DecodeError
+from wire.records.compression import Codec
+from wire.records.crc import Buffer, crc32c
+
+HEADER = Struct(">qiibIhiqqqhii")
+HEADER_BYTES = HEADER.size
+LENGTH_OVERHEAD = 12  # base offset and batch length itself, which the batch length does not count
+CRC_START = 21  # the checksum covers everything from the attributes on
+MAGIC = 2
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_CODECS: tuple[Codec, ...] = tuple(Codec)
+
+
+class Batch(msgspec.Struct, gc=False, frozen=True):
+    """One batch. Header fields carry the peer's claims; `buffer` is exactly this batch, uncopied."""
+
+    buffer: memoryview
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+    @classmethod
+    def read(cls, buffer: Buffer, pos: int = 0) -> "Batch":
+        """The batch that begins at `pos`; more may follow it. DecodeError: short, wrong magic, length out of range.
+
+        Neither the CRC nor the records are looked at.
+        """
+        try:
+            fields = HEADER.unpack_from(buffer, pos)
+        except error:
+            raise DecodeError(f"{len(buffer) - pos} bytes are no batch header of {HEADER_BYTES}") from None
+        end = pos + LENGTH_OVERHEAD + fields[1]
+        if fields[3] != MAGIC:
+            raise DecodeError(f"batch of magic {fields[3]}, not {MAGIC}")
+        if end > len(buffer) or end < pos + HEADER_BYTES:
+            raise DecodeError(f"batch length {fields[1]} with {len(buffer) - pos} bytes left")
+        return cls(memoryview(buffer)[pos:end], *fields)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, or of the last one there was before compaction."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> Codec:
+        """How the payload is compressed. DecodeError: a codec nobody has defined."""
+        number = self.attributes & CODEC_MASK
+        if number >= len(_CODECS):
+            raise DecodeError(f"unknown compression codec {number}")
+        return _CODECS[number]
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Whether every record bears `max_timestamp`, the time of the broker's append."""
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch, data or marker, belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its records are for brokers and clients, not for applications."""
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """Whether `base_timestamp` is the time from which compaction may drop its tombstones (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON)
+
+    @property
+    def payload(self) -> memoryview:
+        """The records as stored, compressed or not."""
+        return self.buffer[HEADER_BYTES:]
+
+    def crc_ok(self) -> bool:
+        """Whether the stored checksum is that of the bytes."""
+        return crc32c(self.buffer, CRC_START) == self.crc
+
+
+def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
+    """The batches that lie back to back in `buffer`. DecodeError: one that is damaged.
+
+    A last batch that is cut off, as in the answer to a Fetch, ends the iteration; with `strict` it is a DecodeError.
+    """
+    pos, end = 0, len(buffer)
+    while pos < end:
+        if not strict and _is_cut(buffer, pos):
+            return
+        batch = Batch.read(buffer, pos)
+        yield batch
+        pos += batch.size
+
+
+def _is_cut(buffer: Buffer, pos: int) -> bool:
+    """Whether the bytes end before the batch at `pos` does, by its own claim."""
+    left = len(buffer) - pos
+    if left < HEADER_BYTES:
+        return True
+    return left < LENGTH_OVERHEAD + int.from_bytes(buffer[pos + 8 : pos + 12], "big", signed=True)
