@@ -1,0 +1,63 @@
+"""The floors of the house: import-linter's contracts hold, and each of them finds an import that breaks it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT)}
+
+
+def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=50)
+
+
+@pytest.fixture
+def empty_house(tmp_path: Path) -> Path:
+    """The project's contracts over a house whose rooms are all there and empty."""
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for module in {"pykbroker", "pykbroker.apis.fetch", "pykbroker.apis.produce", *MODULES}:
+        room = tmp_path.joinpath(*module.split("."))
+        room.mkdir(parents=True, exist_ok=True)
+        (room / "__init__.py").touch()
+    (tmp_path / "pykbroker/apis/__init__.py").touch()
+    return tmp_path
+
+
+def test_the_floors_hold():
+    outcome = lint_imports(ROOT)
+    assert outcome.returncode == 0, outcome.stdout
+
+
+def test_an_empty_house_keeps_the_contracts(empty_house):
+    outcome = lint_imports(empty_house)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize(("importer", "imported"), [
+    ("wire", "pykbroker.core"),
+    ("wire", "time"),
+    ("pykbroker.core", "trio"),
+    ("pykbroker.core", "logging"),
+    ("pykbroker.core", "pykbroker.world"),
+    ("pykbroker.storage", "pykbroker.replica"),
+    ("pykbroker.replica", "pykbroker.server"),
+    ("pykbroker.server", "pykbroker.apis"),
+    ("pykbroker.apis", "pykbroker.broker"),
+    ("pykbroker.apis.fetch", "pykbroker.apis.produce"),
+    ("pykbroker.broker", "pykbroker.cli"),
+    ("pykbroker.testing", "pykbroker.cli"),
+])
+def test_a_forbidden_import_is_found(empty_house, importer, imported):
+    (empty_house.joinpath(*importer.split(".")) / "__init__.py").write_text(f"import {imported}\n")
+    outcome = lint_imports(empty_house)
+    assert outcome.returncode == 1
+    assert f"{importer} -> {imported} " in outcome.stdout

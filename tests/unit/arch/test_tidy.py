@@ -1,0 +1,102 @@
+"""The laws that tools/tidy.py checks hold in the tree, and each rule finds a violation that is planted for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools import tidy
+from tools.tidy import Source
+
+ROOT = Path(__file__).parents[3]
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES_MAX
+API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets:\n    versions: ClassVar[str] = "1-11"\n'
+THEORY = '"""What a log is.\n\n1. It only grows.\nKnows no topic.\n"""\n'
+
+FINE = [
+    (tidy.long_file, "wire/varint.py", "\n" * tidy.FILE_LINES_MAX),
+    (tidy.long_file, "wire/error_codes.py", "\n" * 5000),
+    (tidy.long_function, "wire/varint.py", LONG_FUNCTION.removesuffix("    x = 1\n")),
+    (tidy.nameless, "wire/base_offset.py", ""),
+    (tidy.opens_file, "pykbroker/world/system_disk.py", "open('x')"),
+    (tidy.opens_file, "pykbroker/storage/log.py", "disk.open('x')"),
+    (tidy.asynchronous, "pykbroker/storage/log.py", "async def f(): await g()"),
+    (tidy.spawns, "pykbroker/server/listener.py", "nursery.start_soon(f)"),
+    (tidy.stub, "wire/declare.py", "class Seam(Protocol):\n    def f(self) -> int: ...\n"),
+    (tidy.stub, "wire/declare.py", "class Seam:\n    @overload\n    def f(self) -> int: ...\n"),
+    (tidy.no_theory, "pykbroker/storage/__init__.py", THEORY),
+    (tidy.no_theory, "wire/records/__init__.py", THEORY + "from wire.batch import Batch\n__all__ = ['Batch']\n"),
+    (tidy.misdescribed_api, "pykbroker/apis/list_offsets.py", API),
+    (tidy.sleeps, "tests/unit/x.py", "async def test(autojump_clock):\n    await trio.sleep(5)"),
+    (tidy.sleeps, "tests/unit/x.py", "def wait():\n    while not ready():\n        time.sleep(0.01)"),
+    (tidy.sleeps, "pykbroker/server/idle.py", "async def sweep():\n    await trio.sleep(5)"),
+    (tidy.postponed, "README.md", "what todo lists are for"),
+    (tidy.machine_path, "README.md", "frame/work/s of art"),
+    (tidy.machine_path, "constraints.txt", "# exact versions\ntrio==0.31.0\n"),
+]
+PLANTED = [
+    (tidy.long_file, "wire/varint.py", "\n" * (tidy.FILE_LINES_MAX + 1)),
+    (tidy.long_function, "wire/varint.py", LONG_FUNCTION),
+    (tidy.long_function, "wire/varint.py", "class A:\n    async " + LONG_FUNCTION.replace("\n", "\n    ").rstrip()),
+    (tidy.nameless, "wire/utils.py", ""),
+    (tidy.nameless, "pykbroker/core/group_helpers.py", ""),
+    (tidy.nameless, "pykbroker/common/names.py", ""),
+    (tidy.opens_file, "pykbroker/storage/log.py", "with open('x') as f: pass"),
+    (tidy.opens_file, "wire/varint.py", "opener = open"),
+    (tidy.asynchronous, "pykbroker/core/group/machine.py", "async def f(): pass"),
+    (tidy.asynchronous, "wire/frame.py", "async def f(): pass"),
+    (tidy.spawns, "pykbroker/apis/fetch.py", "nursery.start_soon(f)"),
+    (tidy.spawns, "pykbroker/apis/fetch.py", "send, receive = trio.open_memory_channel(1)"),
+    (tidy.stub, "pykbroker/core/names.py", "def f() -> int:\n    raise NotImplementedError\n"),
+    (tidy.stub, "pykbroker/core/names.py", "def f() -> int: ...\n"),
+    (tidy.stub, "wire/declare.py", 'class A:\n    def f(self) -> None:\n        """Says much."""\n        ...\n'),
+    (tidy.no_theory, "pykbroker/storage/__init__.py", ""),
+    (tidy.no_theory, "pykbroker/storage/__init__.py", '"""The log."""\n'),
+    (tidy.no_theory, "pykbroker/storage/__init__.py", THEORY + "CACHE = {}\n"),
+    (tidy.no_theory, "wire/__init__.py", THEORY + "import wire.messages\n"),
+    (tidy.misdescribed_api, "pykbroker/apis/list_offsets.py", API.replace("v1-11", "v0-11")),
+    (tidy.misdescribed_api, "pykbroker/apis/list_offsets.py", API.replace("ListOffsets (2)", "Fetch (2)")),
+    (tidy.misdescribed_api, "pykbroker/apis/list_offsets.py", API.replace('"1-11"', '"1-10"')),
+    (tidy.misdescribed_api, "pykbroker/apis/list_offsets.py", '"""Offsets of partitions."""\n'),
+    (tidy.sleeps, "tests/unit/x.py", "def test():\n    time.sleep(0.5)\n    assert ready()"),
+    (tidy.sleeps, "tests/unit/x.py", "async def test():\n    with trio.fail_after(9):\n        await trio.sleep(1)"),
+    (tidy.sleeps, "tests/unit/x.py", "while True:\n    def f():\n        pass\nsleep(3)"),
+    (tidy.postponed, "tools/run", "# TO" + "DO: the rest"),
+    (tidy.postponed, "wire/api.py", "x = 1  # FIX" + "ME"),
+    (tidy.machine_path, "README.md", "see " + "/wo" + "rk/notes.md"),
+    (tidy.machine_path, "tools/run", "cache=/ro" + "ot/.cache"),
+    (tidy.machine_path, "constraints.txt", "--index-url https" + "://packages.example/simple\n"),
+    (tidy.machine_path, "constraints.txt", "trio @ https" + "://packages.example/trio.whl\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), FINE)
+def test_a_rule_lets_pass_what_is_fine(rule, path, text):
+    assert list(rule(Source(path, text))) == []
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), PLANTED)
+def test_a_rule_finds_what_was_planted(rule, path, text):
+    assert len(list(rule(Source(path, text)))) == 1
+
+
+def test_every_rule_has_a_planted_violation_and_is_applied():
+    planted = {rule for rule, _, _ in PLANTED}
+    assert planted == set(tidy.PYTHON_RULES + tidy.TEXT_RULES)
+    assert planted == {rule for rule, _, _ in FINE}
+
+
+def test_a_part_of_the_broker_that_stands_on_no_floor_is_found():
+    pyproject = '[[tool.importlinter.contracts]]\nlayers = ["pykbroker.cli | (pykbroker.testing)", "pykbroker.core"]\n'
+    paths = [f"pykbroker/{each}.py" for each in ("core/names", "magic/wand", "spell", "__init__")]
+    assert list(tidy.homeless(pyproject, paths)) == ["magic", "spell"]
+
+
+def test_the_tree_keeps_the_laws():
+    assert [fault for source in tidy.tree(ROOT) for fault in tidy.faults(source)] == []
+
+
+def test_every_part_of_the_broker_stands_on_a_floor():
+    paths = [source.path for source in tidy.tree(ROOT)]
+    assert list(tidy.homeless((ROOT / "pyproject.toml").read_text(), paths)) == []

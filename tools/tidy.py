@@ -1,0 +1,208 @@
+"""The laws of the house that ruff, mypy and import-linter have no rule for.
+
+A rule is a function of one file that yields (line, what is wrong); `tests/unit/arch` plants a violation for each.
+`python -m tools.tidy` applies them to all files that git knows or would add, prints the findings, and exits 1 if any.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 60
+PURE_TABLES = {"wire/error_codes.py", "pykbroker/core/config_table.py"}  # of any length: one entry after the other
+MAY_OPEN_FILES = ("pykbroker/world/", "pykbroker/sim/", "pykbroker/testing/", "pykbroker/cli/", "pykbroker/pipeline/",
+                  "tools/", "tests/")
+NAMELESS = {"util", "utils", "helper", "helpers", "misc"}  # in any part of a name; these only as a whole name:
+NAMELESS_ALONE = {"base", "common"}
+SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
+VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
+
+Faults = Iterator[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: its path from the root, with slashes, and its text."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """Of a Python file."""
+        return ast.parse(self.text)
+
+    def within(self, *prefixes: str) -> bool:
+        """Is it below one of these folders?"""
+        return self.path.startswith(prefixes)
+
+
+def long_file(source: Source) -> Faults:
+    """Past 600 lines a file holds more than one noun."""
+    lines = source.text.count("\n")
+    if lines > FILE_LINES_MAX and source.path not in PURE_TABLES:
+        yield FILE_LINES_MAX, f"{lines} lines in one file, at most {FILE_LINES_MAX}"
+
+
+def long_function(source: Source) -> Faults:
+    """Past 60 lines a function does more than one thing."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and source.path not in PURE_TABLES:
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                yield node.lineno, f"{node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def nameless(source: Source) -> Faults:
+    """A file that is called utils has not been given a name."""
+    for part in Path(source.path).with_suffix("").parts:
+        if part in NAMELESS_ALONE or NAMELESS.intersection(part.split("_")):
+            yield 1, f"{part!r} says nothing: name the file by its noun"
+
+
+def opens_file(source: Source) -> Faults:
+    """Files are opened by world.disk alone; ruff bans modules and their names, but no builtin."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
+            yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
+
+
+def asynchronous(source: Source) -> Faults:
+    """State machines and codecs are synchronous."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await) and source.within("wire/", "pykbroker/core/"):
+            yield node.lineno, "wire and core are synchronous: no async, no await"
+
+
+def spawns(source: Source) -> Faults:
+    """A handler returns its response, or a coroutine that will; it starts nobody and keeps no queue."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
+            yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
+
+
+def stub(source: Source) -> Faults:
+    """What does not exist yet is not there: a body of dots belongs to a Protocol or an overload."""
+    if not source.within("wire/", "pykbroker/"):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError":
+            yield node.lineno, "NotImplementedError: write it or leave it out"
+        protocol = isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(each) for each in node.bases)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not protocol and not child.decorator_list \
+                    and isinstance(child.body[-1], ast.Expr) and ast.unparse(child.body[-1]) == "...":
+                yield child.lineno, f"{child.name} is a stub: write it or leave it out"
+
+
+def no_theory(source: Source) -> Faults:
+    """A package's docstring tells its theory in numbered rules, and its __init__ holds nothing else."""
+    if not source.within("wire/", "pykbroker/") or not source.path.endswith("/__init__.py"):
+        return
+    if not re.search(r"^1\. ", ast.get_docstring(source.tree) or "", re.MULTILINE):
+        yield 1, "the package's docstring states no numbered rules"
+    for node in source.tree.body[1:]:
+        exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        if not exports and not isinstance(node, ast.ImportFrom):
+            yield node.lineno, "a package's __init__ holds its docstring, at most an __all__"
+
+
+def misdescribed_api(source: Source) -> Faults:
+    """`Name (key), v1-11: ...` opens an API's file; name and versions are those of the file and its handler."""
+    if not source.within("pykbroker/apis/") or source.path.endswith("/__init__.py"):
+        return
+    opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
+    if opening is None:
+        yield 1, "an API's docstring opens with `Name (key), v1-11: what it does`"
+        return
+    name, _key, versions = opening.groups()
+    if name.lower() != Path(source.path).stem.replace("_", ""):
+        yield 1, f"the docstring says {name}, the file's name another API"
+    handled = set(re.findall(r'^    versions: ClassVar\S* = "([\d-]+)"', source.text, re.MULTILINE))
+    if handled != {versions}:
+        yield 1, f"the docstring says v{versions}, the handler {handled or 'nothing'}"
+
+
+def sleeps(source: Source) -> Faults:
+    """A test waits for a condition, never for a time: sleeping is for a loop that looks again, or a virtual clock."""
+    def visit(node: ast.AST, *, excused: bool) -> Faults:
+        for child in ast.iter_child_nodes(node):
+            fine = excused or isinstance(child, ast.While | ast.For)
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                fine = excused or bool(VIRTUAL_CLOCKS.intersection(each.arg for each in child.args.args))
+            elif not fine and isinstance(child, ast.Call) and re.match(r"(\w+\.)*sleep\((?!0\))", ast.unparse(child)):
+                yield child.lineno, "sleeps for a time: wait for the condition"
+            yield from visit(child, excused=fine)
+
+    if source.within("tests/"):
+        yield from visit(source.tree, excused=source.within("tests/unit/sim/"))
+
+
+def postponed(source: Source) -> Faults:
+    """What is to be done stands in an issue, not in the source."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := re.search(r"\b(TO[D]O|FIX[M]E|XX[X])\b", line):
+            yield number, f"{found[0]}: do it, or leave it out"
+
+
+def machine_path(source: Source) -> Faults:
+    """No tracked file knows where one machine keeps it, and no list of versions knows a registry."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := re.search(r"(?<!\w)/(?:work|root|farm)/\S*", line):
+            yield number, f"{found[0]} is a path of one machine"
+        if source.path == "constraints.txt" and re.search(r"://|--|@", line):
+            yield number, "constraints are names and versions alone"
+
+
+PYTHON_RULES: list[Callable[[Source], Faults]] = [
+    long_file, long_function, nameless, opens_file, asynchronous, spawns, stub, no_theory, misdescribed_api, sleeps]
+TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
+
+
+def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
+    """Parts of pykbroker that stand on no floor of the import-linter contract, which then says nothing of them."""
+    layers = tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"][0]["layers"]
+    floors = set(re.findall(r"pykbroker\.(\w+)", " ".join(layers)))
+    parts = {Path(path).parts[1].removesuffix(".py") for path in paths if re.fullmatch(r"pykbroker/.+\.py", path)}
+    yield from sorted(parts - floors - {"__init__"})
+
+
+def faults(source: Source) -> Iterator[str]:
+    """All that is wrong with one file, a line each."""
+    rules = TEXT_RULES + (PYTHON_RULES if source.path.endswith(".py") else [])
+    for rule in rules:
+        for line, what in rule(source):
+            yield f"{source.path}:{line}: {what}"
+
+
+def tree(root: Path) -> Iterator[Source]:
+    """The text files of the checkout that git knows or would add, test data aside."""
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                            cwd=root, check=True, capture_output=True, text=True).stdout
+    for path in sorted(set(listed.splitlines())):
+        if not path.startswith("tests/data/") and (root / path).is_file():
+            yield Source(path, (root / path).read_text(encoding="utf-8", errors="replace"))
+
+
+def main() -> int:
+    """Print every finding; the exit code says whether there was one."""
+    root = Path(__file__).parent.parent
+    sources = list(tree(root))
+    found = [fault for source in sources for fault in faults(source)]
+    parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
+    found += [f"pykbroker.{part}: on no floor in pyproject.toml" for part in parts]
+    print("\n".join(found), end="\n" if found else "")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# Sourced by the tools: `use_venv run` or `use_venv test` makes .venv, or refreshes it when pyproject.toml or
+# constraints.txt changed since; otherwise it costs one comparison. `run` installs what the broker needs,
+# `test` also what the tests and checks need. Afterwards the .venv comes first in PATH and the root is the directory.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+find_python() {
+    local name
+    for name in "${PYTHON:-python3}" python3.13 python3.12 python3.11; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$name"
+            return
+        fi
+    done
+    echo "pykbroker needs Python 3.11 or newer: none found as python3, python3.13, python3.12, python3.11 or \$PYTHON" >&2
+    return 1
+}
+
+make_venv() {
+    local python
+    python=$(find_python) || return
+    if ! "$python" -m venv --clear .venv; then
+        echo "'$python -m venv' failed; on Debian and Ubuntu the package python3-venv provides it" >&2
+        return 1
+    fi
+}
+
+is_current() { [ -x .venv/bin/python ] && cat pyproject.toml constraints.txt | cmp -s - ".venv/made-for-$1"; }
+
+refresh_venv() {
+    local extras
+    if is_current "$1"; then return; fi # another process made it while this one waited
+    case $1 in
+        run) extras='' ;;
+        test) extras='[dev]' ;;
+    esac
+    .venv/bin/python -c '' 2>/dev/null || make_venv || return
+    .venv/bin/python -m pip install --quiet --editable ".$extras" --constraint constraints.txt || return
+    cat pyproject.toml constraints.txt >".venv/made-for-$1"
+    if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
+}
+
+use_venv() {
+    cd "$root" || return
+    if ! is_current "$1"; then
+        echo "preparing .venv" >&2
+        ( # one process at a time, where flock is at hand
+            if command -v flock >/dev/null; then flock 9; fi
+            refresh_venv "$1"
+        ) 9>"$root/.venv.lock" || return
+    fi
+    export PATH="$root/.venv/bin:$PATH"
+}
