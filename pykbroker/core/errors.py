@@ -1,0 +1,21 @@
+"""Failures by who must act: `ApiError` tells the peer, `StartError` the operator; others are the developer's."""
+
+from __future__ import annotations
+
+from wire.error_codes import ErrorCode
+
+
+class ApiError(Exception):
+    """A request, or one part of it, that fails with a code of the protocol; the message is for the client's user."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message or self.code.name
+
+
+class StartError(Exception):
+    """The broker cannot start as it was told to; the text says why and what to do. No traceback is shown."""
