@@ -1,0 +1,98 @@
+"""A real broker in a process of its own, and Apache Kafka's jars, for tests with real clients."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tools import kafka_jars
+from tools.broker_process import BrokerProcess
+
+JAVA_VERSION_MIN = 17
+
+
+@pytest.fixture
+def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
+    """`start_broker(*options)` gives a running broker on an empty data directory; none outlives the test.
+
+    Options are those of `pykbroker start`, as in `start_broker("--memory")`.
+    """
+    brokers = []
+
+    def start(*options: str) -> BrokerProcess:
+        directory = tmp_path_factory.mktemp("broker")
+        if "--data-dir" not in options and "--memory" not in options:
+            options = ("--data-dir", str(directory / "data"), *options)
+        broker = BrokerProcess(directory, *options)
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in brokers:
+        broker.kill()
+
+
+@pytest.fixture
+def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
+    """A broker of this test's own with a data directory: `.address`, `.stop()`, `.kill()`, `.restart()`."""
+    return start_broker()
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker without a data directory for all tests of a file, which use topics and groups of their own."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory")
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@cache
+def why_no_java() -> str | None:
+    """What is missing to run Java clients, or None."""
+    if shutil.which("java") is None:
+        return "Java is not installed"
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=30).stderr
+    version = re.search(r'version "(\d+)', said)
+    if version is None or int(version[1]) < JAVA_VERSION_MIN:
+        return f"Java {JAVA_VERSION_MIN} is needed, found: {said.splitlines()[0]}"
+    return None
+
+
+@cache
+def fetched_jars() -> Path | str:
+    """The directory of Apache Kafka's jars, or why there is none; tried once in a session."""
+    try:
+        return why_no_java() or kafka_jars.fetch()
+    except kafka_jars.NoJars as error:
+        return str(error)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Fetch before the first test starts: Maven may take longer than a test may."""
+    if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
+        fetched_jars()
+
+
+@pytest.fixture(scope="session", name="java")
+def java_fixture() -> str:
+    """The `java` to run, version 17 or newer; tests that ask for it are skipped, and say so, without one."""
+    if reason := why_no_java():
+        pytest.skip(reason)
+    return "java"
+
+
+@pytest.fixture(scope="session", name="kafka_jars")
+def kafka_jars_fixture(java: str) -> Path:
+    """A directory with Apache Kafka's jars: `java -cp {kafka_jars}/* ...` has its clients and tools."""
+    jars = fetched_jars()
+    if isinstance(jars, str):
+        pytest.skip(jars)
+    return jars

@@ -1,0 +1,83 @@
+"""A broker in a process of its own, as a user starts it; for tests of what only a process can show."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+READY_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+PYKBROKER = (sys.executable, "-m", "pykbroker")
+
+
+class BrokerProcess:
+    """`pykbroker start` with these options, listening on a free port of 127.0.0.1 that it keeps over restarts.
+
+    What it prints goes to `stdout` and `stderr` in `directory`, so that it never waits for a reader.
+    """
+
+    def __init__(self, directory: Path, *options: str, program: Sequence[str] = PYKBROKER) -> None:
+        self.stdout, self.stderr = directory / "stdout", directory / "stderr"
+        self.port = 0
+        self._command = [*program, "start", *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """What clients call their bootstrap servers."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process."""
+        return self._running().pid
+
+    def start(self) -> None:
+        """Start it and wait until it has printed its address. RuntimeError, with what it said, when it does not."""
+        command = [*self._command, "--listen", self.address]
+        with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not (printed := re.search(r"127\.0\.0\.1:(\d+)", self.stdout.read_text())):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"{' '.join(command)}: no address; it said:\n{self.said()}")
+            time.sleep(0.01)
+        self.port = int(printed[1])
+
+    def stop(self) -> int:
+        """SIGTERM, as a service manager would; the exit code."""
+        process = self._running()
+        process.send_signal(signal.SIGTERM)
+        try:
+            return process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the broker ran on after SIGTERM; it said:\n{self.said()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL: a crash of the process. Nothing happens where none runs."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """Start again on the same port and with the same options, after `stop` or `kill`."""
+        self.kill()
+        self.start()
+
+    def said(self) -> str:
+        """All that it printed since its last start, and its log."""
+        return self.stdout.read_text() + self.stderr.read_text()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError("the broker has not been started")
+        return self._process

@@ -1,0 +1,43 @@
+"""Apache Kafka's own jars, for its Java clients and tools: fetched by Maven once, into `.cache/` of this checkout."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+VERSION = "4.3.1"
+JARS = Path(__file__).parent.parent / ".cache" / f"kafka-{VERSION}" / "jars"
+FETCH_SECONDS_MAX = 600
+POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>pykbroker</groupId><artifactId>kafka-jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+  </dependency></dependencies>
+</project>
+"""
+
+
+class NoJars(Exception):
+    """They cannot be had; says why."""
+
+
+def fetch() -> Path:
+    """The directory of the jars, its content complete. Raises NoJars."""
+    if JARS.is_dir():
+        return JARS
+    if shutil.which("mvn") is None:
+        raise NoJars("Maven (mvn) is not installed")
+    JARS.parent.mkdir(parents=True, exist_ok=True)
+    pom, partial = JARS.with_name("pom.xml"), JARS.with_name("jars.partial")
+    pom.write_text(POM)
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime",
+               f"-DoutputDirectory={partial}"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+    except subprocess.CalledProcessError as error:
+        raise NoJars(f"Maven could not fetch Apache Kafka {VERSION}: {error.stdout.strip()}") from error
+    except subprocess.TimeoutExpired as error:
+        raise NoJars(f"Maven took more than {FETCH_SECONDS_MAX} s to fetch Apache Kafka {VERSION}") from error
+    return partial.rename(JARS)

@@ -1,0 +1,49 @@
+"""Starts a pykbroker as it was installed, asks it ApiVersions, stops it: `python -m tools.smoke path/to/pykbroker`.
+
+Exits 1, with what the broker said, when it does not come up, does not answer, or does not end with 0 at SIGTERM.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+from tools.broker_process import BrokerProcess
+
+CORRELATION_ID = 7
+# Size, ApiVersions (18) version 0, correlation id, no client id; by hand, so that it shares nothing with `wire`.
+API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, CORRELATION_ID, -1)
+API_VERSIONS_RESPONSE = struct.Struct(">iihi")  # size, correlation id, error code, number of APIs
+
+
+def count_apis(port: int) -> int:
+    """How many APIs the broker on this port says it has; RuntimeError for an answer that is none."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as peer, peer.makefile("rb") as answer:
+        peer.sendall(API_VERSIONS_REQUEST)
+        _size, correlation_id, error_code, apis = API_VERSIONS_RESPONSE.unpack(answer.read(API_VERSIONS_RESPONSE.size))
+    if correlation_id != CORRELATION_ID or error_code or not apis:
+        raise RuntimeError(f"ApiVersions: correlation id {correlation_id}, error {error_code}, {apis} APIs")
+    return int(apis)
+
+
+def main(program: str) -> int:
+    """Print what was seen; the exit code says whether all was well."""
+    with tempfile.TemporaryDirectory() as directory:
+        broker = BrokerProcess(Path(directory), "--memory", program=[program])
+        broker.start()
+        try:
+            apis = count_apis(broker.port)
+            exit_code = broker.stop()
+        finally:
+            broker.kill()
+        print(f"{program}: {apis} APIs, exit code {exit_code} after SIGTERM")
+        if exit_code:
+            print(broker.said(), file=sys.stderr)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
