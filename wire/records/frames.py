@@ -1,0 +1,89 @@
+"""How much lz4 and zstd frames may decompress to, read from their block headers without decompressing anything.
+
+Neither format has to state its size and a stated one may lie, but both are made of blocks of bounded size, and what
+a block may yield follows from its header. Honest writers fill all blocks but a frame's last, so a buffer of that
+room is seldom much larger than the content. Counting stops above `enough`. Frames may follow each other.
+Source: the LZ4 frame format 1.6.4, RFC 8878.
+"""
+
+from struct import Struct, error
+
+from wire.errors import DecodeError
+from wire.records.crc import Buffer
+
+_U32 = Struct("<I")
+
+_LZ4_MAGIC = 0x184D2204
+_LZ4_RATIO_MAX = 255  # a byte of a length field stands for at most so many bytes
+_LZ4_STORED = 1 << 31
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_BLOCK_MAX = 1 << 17
+_ZSTD_RAW, _ZSTD_RLE = 0, 1
+
+
+def lz4_room(data: Buffer, enough: int) -> int:
+    """Bytes that the lz4 frames in `data` can hold. DecodeError: something else, or cut off."""
+    room = pos = 0
+    try:
+        while pos < len(data) and room <= enough:
+            pos, frame_room = _lz4_frame(data, pos, enough)
+            room += frame_room
+    except (error, IndexError):
+        raise DecodeError(f"lz4 frame cut off at {len(data)} bytes") from None
+    return room
+
+
+def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
+    """Where the frame at `pos` ends and its room."""
+    if _U32.unpack_from(data, pos)[0] != _LZ4_MAGIC:
+        raise DecodeError("no lz4 frame")
+    flags, block_max = data[pos + 4], 1 << 2 * (data[pos + 5] >> 4 & 7) + 8
+    block_checksum, content_checksum = flags >> 2 & 4, flags & 4
+    pos += 7 + (flags & 8) + (flags & 1) * 4  # content size i64, dictionary id i32
+    room = 0
+    while room <= enough:
+        (size,) = _U32.unpack_from(data, pos)
+        pos += 4
+        if size == 0:
+            return pos + content_checksum, room
+        stored = size & (_LZ4_STORED - 1)
+        room += stored if size & _LZ4_STORED else min(block_max, stored * _LZ4_RATIO_MAX)
+        pos += stored + block_checksum
+    return pos, room
+
+
+def zstd_room(data: Buffer, enough: int) -> int:
+    """Bytes that the zstd frames in `data` can hold. DecodeError: something else, or cut off."""
+    room = pos = 0
+    try:
+        while pos < len(data) and room <= enough:
+            pos, frame_room = _zstd_frame(data, pos, enough)
+            room += frame_room
+    except (error, IndexError):
+        raise DecodeError(f"zstd frame cut off at {len(data)} bytes") from None
+    return room
+
+
+def _zstd_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
+    """Where the frame at `pos` ends and its room."""
+    if _U32.unpack_from(data, pos)[0] != _ZSTD_MAGIC:
+        raise DecodeError("no zstd frame")
+    descriptor = data[pos + 4]
+    pos += 5 + _zstd_header_rest(descriptor)
+    room = last = 0
+    while not last and room <= enough:
+        header = data[pos] | data[pos + 1] << 8 | data[pos + 2] << 16
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        room += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK_MAX
+        pos += 3 + (1 if kind == _ZSTD_RLE else size)
+    return pos + (descriptor & 4), room
+
+
+def _zstd_header_rest(descriptor: int) -> int:
+    """Bytes of the frame header after its descriptor: window, dictionary id, content size."""
+    single_segment = descriptor >> 5 & 1
+    window = 1 - single_segment
+    dictionary_id = (0, 1, 2, 4)[descriptor & 3]
+    content_size = (single_segment, 2, 4, 8)[descriptor >> 6]
+    return window + dictionary_id + content_size

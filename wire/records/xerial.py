@@ -1,0 +1,67 @@
+"""Snappy as Java clients frame it (xerial's SnappyOutputStream), and the bare snappy block that others send.
+
+Shape: magic, version i32, lowest compatible version i32, then length i32 and a raw snappy block, repeated.
+Big-endian. A bare block cannot begin with the magic: it would copy from before its own start.
+"""
+
+from collections.abc import Iterator
+
+from cramjam import DecompressionError, snappy
+
+from wire.errors import DecodeError
+from wire.records.crc import Buffer
+
+HEADER = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
+_MAGIC = HEADER[:8]
+_BLOCK_BYTES = 32 * 1024  # what xerial's writer puts in a block
+_RATIO_MAX = 22  # three bytes stand for at most 64
+
+
+def compress(data: Buffer) -> bytes:
+    """Framed, in blocks of 32 KiB."""
+    view, parts = memoryview(data), [HEADER]
+    for pos in range(0, len(view), _BLOCK_BYTES):
+        block = bytes(snappy.compress_raw(view[pos : pos + _BLOCK_BYTES]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def claimed_bytes(data: Buffer) -> int:
+    """The size that the blocks state, each held against what it can be. DecodeError: they lie, or are cut off."""
+    return sum(_claimed(block) for block in _blocks(memoryview(data)))
+
+
+def decompress_into(data: Buffer, output: bytearray) -> int:
+    """Fill `output`, which holds `claimed_bytes`. DecodeError: damaged."""
+    view, pos = memoryview(output), 0
+    try:
+        for block in _blocks(memoryview(data)):
+            pos += snappy.decompress_raw_into(block, view[pos:])
+    except DecompressionError as error:
+        raise DecodeError(f"snappy: {error}") from None
+    return pos
+
+
+def _claimed(block: memoryview) -> int:
+    try:
+        size = snappy.decompress_raw_len(block)
+    except DecompressionError as error:
+        raise DecodeError(f"snappy: {error}") from None
+    if not block or size > len(block) * _RATIO_MAX:
+        raise DecodeError(f"snappy block of {len(block)} bytes claims {size}")
+    return size
+
+
+def _blocks(data: memoryview) -> Iterator[memoryview]:
+    if data[:8] != _MAGIC:
+        yield data
+        return
+    if len(data) < len(HEADER):
+        raise DecodeError("snappy header cut off")
+    pos = len(HEADER)
+    while pos < len(data):
+        end = pos + 4 + int.from_bytes(data[pos : pos + 4], "big", signed=True)
+        if not pos + 4 < end <= len(data):
+            raise DecodeError(f"snappy block of {end - pos - 4} bytes, {len(data) - pos - 4} left")
+        yield data[pos + 4 : end]
+        pos = end
