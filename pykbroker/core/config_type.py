@@ -1,0 +1,94 @@
+"""The types of Kafka's configs: how their text is read and how a value is shown.
+
+Refusals are `ApiError` INVALID_CONFIG with a sentence of Kafka's form: the value, the config's name, the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from enum import IntEnum
+
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+INTEGER = re.compile(r"[+-]?[0-9]+")
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+COMMA = re.compile(r"\s*,\s*")
+
+
+class Type(IntEnum):
+    """The numbers are those of DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+    def read(self, name: str, text: str) -> Value:
+        """The typed value of `text`; spaces around it do not count."""
+        word = text.strip()
+        match self:
+            case Type.BOOLEAN:
+                return read_boolean(name, word)
+            case Type.INT | Type.SHORT | Type.LONG:
+                return read_integer(self, name, word)
+            case Type.DOUBLE:
+                if not DECIMAL.fullmatch(word):
+                    raise invalid(name, word, "Not a number of type DOUBLE")
+                return float(word)
+            case Type.LIST:
+                return tuple(COMMA.split(word)) if word else ()
+        return word
+
+
+BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+
+
+def read_boolean(name: str, word: str) -> bool:
+    """Kafka takes true and false in any case."""
+    if word.lower() not in ("true", "false"):
+        raise invalid(name, word, "Expected value to be either true or false")
+    return word.lower() == "true"
+
+
+def read_integer(kind: Type, name: str, word: str) -> int:
+    """A decimal number that fits the type."""
+    if not INTEGER.fullmatch(word) or len(word) > 20 or not -1 <= int(word) >> (BITS[kind] - 1) <= 0:
+        raise invalid(name, word, f"Not a number of type {kind.name}")
+    return int(word)
+
+
+def text_of(value: Value) -> str | None:
+    """A value as DescribeConfigs shows it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case tuple():
+            return ",".join(value)
+        case float():
+            return text_of_double(value)
+        case None:
+            return None
+    return str(value)
+
+
+def text_of_double(number: float) -> str:
+    """As Java prints a double: an exponent below 0.001 and from 10,000,000 on."""
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    mantissa, exponent = f"{Decimal(repr(number)).normalize():E}".split("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
+def invalid(name: str, value: Value, reason: str) -> ApiError:
+    """The refusal of one value."""
+    return ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value {text_of(value)} for configuration {name}: {reason}")

@@ -1,0 +1,195 @@
+"""Layers, topic defaults and refusals of broker and topic configs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker.core.config import BrokerConfig, topic_config
+from pykbroker.core.config_check import validate_broker_configs, validate_configs, validate_topic_configs
+from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, ONE_BROKER
+from pykbroker.core.config_type import text_of, text_of_double
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
+
+
+def test_defaults_hold_where_nothing_is_said() -> None:
+    config = BrokerConfig.from_mapping({})
+    assert config.node_id == 1
+    assert config.get("broker.id") == 1
+    assert config.num_partitions == 1
+    assert config.auto_create_topics_enable is True
+    assert config.listeners == ("PLAINTEXT://:9092",)
+    assert config.log_dirs == ("/tmp/kafka-logs",)
+    assert config.offsets_topic_replication_factor == 3
+    assert config.pykbroker_validate_records is False
+
+
+def test_one_broker_can_run_alone() -> None:
+    config = BrokerConfig.from_mapping(ONE_BROKER)
+    assert config.offsets_topic_replication_factor == 1
+    assert config.transaction_state_log_replication_factor == config.transaction_state_log_min_isr == 1
+    assert config.group_initial_rebalance_delay_ms == 0
+
+
+def test_either_name_of_the_node_id_sets_both() -> None:
+    assert BrokerConfig.from_mapping({"broker.id": "7"}).node_id == 7
+    assert BrokerConfig.from_mapping({"node.id": "7"}).get("broker.id") == 7
+    with pytest.raises(ApiError, match=r"node.id 1 and broker.id 2"):
+        BrokerConfig.from_mapping({"node.id": "1", "broker.id": "2"})
+
+
+def test_this_brokers_dynamic_value_beats_the_clusters_beats_the_static() -> None:
+    static = BrokerConfig.from_mapping({"log.retention.ms": "1000"})
+    cluster = static.with_dynamic({"log.retention.ms": "2000"})
+    both = static.with_dynamic({"log.retention.ms": "2000"}, {"log.retention.ms": "3000"})
+    assert [config.get("log.retention.ms") for config in (static, cluster, both)] == [1000, 2000, 3000]
+
+
+def test_unknown_configs_are_kept_and_named() -> None:
+    config = BrokerConfig.from_mapping({"zookeeper.connect": "x", "listener.name.internal.ssl.keystore.type": "PEM"})
+    assert config.unknown == ("zookeeper.connect",)
+    assert config.static["zookeeper.connect"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("num.partitions", "0", "Value must be at least 1"),
+        ("num.partitions", "2147483648", "Not a number of type INT"),
+        ("num.partitions", "1_0", "Not a number of type INT"),
+        ("num.partitions", "", "Not a number of type INT"),
+        ("offsets.topic.replication.factor", "32768", "Not a number of type SHORT"),
+        ("log.retention.ms", "9223372036854775808", "Not a number of type LONG"),
+        ("log.cleaner.min.cleanable.ratio", "1.1", "Value must be no more than 1"),
+        ("log.cleaner.min.cleanable.ratio", "nan", "Not a number of type DOUBLE"),
+        ("compression.gzip.level", "0", "Value must be at least 1"),
+        ("compression.type", "brotli", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+        ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
+        ("controller.quorum.voters", "1@localhost", "Each entry must be of the form id@host:port"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_reason(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        BrokerConfig.from_mapping({name: text})
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.message == f"Invalid value {text} for configuration {name}: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("compression.gzip.level", "-1", -1),
+        ("auto.create.topics.enable", " FALSE ", False),
+        ("group.consumer.migration.policy", "upgrade", "upgrade"),
+        ("log.dirs", "/a , /b", ("/a", "/b")),
+        ("log.dirs", "", ()),
+        ("log.cleaner.io.buffer.load.factor", "1e-1", 0.1),
+        ("num.io.threads", "+4", 4),
+    ],
+)
+def test_values_are_read_as_kafka_reads_them(name: str, text: str, value: object) -> None:
+    assert BrokerConfig.from_mapping({name: text}).get(name) == value
+
+
+def test_retention_of_zero_is_refused() -> None:
+    with pytest.raises(ApiError, match=r"log\.retention\.minutes must be"):
+        BrokerConfig.from_mapping({"log.retention.minutes": "0"})
+
+
+def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
+    def retention_ms(**units: str) -> object:
+        config = BrokerConfig.from_mapping({f"log.retention.{unit}": text for unit, text in units.items()})
+        return topic_config(config, {}, {})["retention.ms"]
+
+    assert retention_ms() == 7 * 24 * 3_600_000
+    assert retention_ms(hours="2") == 7_200_000
+    assert retention_ms(hours="2", minutes="3") == 180_000
+    assert retention_ms(hours="2", minutes="3", ms="4") == 4
+    assert retention_ms(hours="-1") == -1
+
+
+def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> None:
+    broker = BrokerConfig.from_mapping({"log.segment.bytes": "2097152", "log.roll.hours": "1"})
+    assert topic_config(broker, {}, {})["segment.bytes"] == 2_097_152
+    assert topic_config(broker, {}, {})["segment.ms"] == 3_600_000
+    cluster = {"log.segment.bytes": "3145728"}
+    assert topic_config(broker, cluster, {})["segment.bytes"] == 3_145_728
+    own = topic_config(broker, cluster, {"segment.bytes": "1048576", "internal.segment.bytes": "1000"})
+    assert (own["segment.bytes"], own["internal.segment.bytes"]) == (1_048_576, 1000)
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"retention": "1"}, "Unknown topic config name: retention"),
+        ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
+        ({"segment.bytes": "1048575"},
+         "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576"),
+        ({"cleanup.policy": "delete,delete"}, "Configuration 'cleanup.policy' values must not be duplicated."),
+        ({"cleanup.policy": "shred"},
+         "Invalid value shred for configuration cleanup.policy: String must be one of: compact, delete"),
+        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
+         "min.compaction.lag.ms (10) must not be greater than max.compaction.lag.ms (9)"),
+        ({"remote.storage.enable": "true"},
+         "remote.storage.enable needs tiered storage, which this broker does not have"),
+        ({"leader.replication.throttled.replicas": "0:1,x"},
+         ("Invalid value 0:1,x for configuration leader.replication.throttled.replicas: "
+          "Expected * or [partitionId]:[brokerId],[partitionId]:[brokerId],...")),
+    ],
+)
+def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str | None], message: str) -> None:
+    error = validate_topic_configs(configs)
+    assert error is not None
+    assert (error.code, error.message) == (ErrorCode.INVALID_CONFIG, message)
+
+
+def test_topic_configs_that_can_be_are_not_refused() -> None:
+    for policy in ("compact,delete", "compact", ""):
+        assert validate_topic_configs({"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"}) is None
+
+
+def test_topic_configs_are_checked_against_the_brokers_defaults() -> None:
+    broker = BrokerConfig.from_mapping({"log.cleaner.max.compaction.lag.ms": "5"})
+    assert validate_topic_configs({"min.compaction.lag.ms": "6"}) is None
+    assert validate_topic_configs({"min.compaction.lag.ms": "6"}, broker) is not None
+
+
+def test_dynamic_changes_of_a_broker_are_limited_to_what_can_change() -> None:
+    broker = BrokerConfig.from_mapping({})
+
+    def code(changes: dict[str, str], *, cluster_wide: bool) -> ErrorCode | None:
+        error = validate_broker_configs(broker, changes, cluster_wide=cluster_wide)
+        return error.code if error else None
+
+    assert code({"log.retention.ms": "5"}, cluster_wide=True) is None
+    assert code({"log.retention.ms": "0"}, cluster_wide=True) is ErrorCode.INVALID_REQUEST
+    assert code({"log.dirs": "/x"}, cluster_wide=False) is ErrorCode.INVALID_REQUEST
+    assert code({"ssl.keystore.type": "PEM"}, cluster_wide=True) is ErrorCode.INVALID_REQUEST
+    assert code({"ssl.keystore.type": "PEM"}, cluster_wide=False) is None
+    assert code({"some.plugin": "x"}, cluster_wide=True) is None
+
+
+def test_configs_of_groups_and_client_metrics_are_checked() -> None:
+    assert validate_configs(GROUP, "group", {"share.auto.offset.reset": "by_duration:PT1H30M"}) is None
+    assert validate_configs(GROUP, "group", {"share.auto.offset.reset": "by_duration:P"}) is not None
+    assert validate_configs(GROUP, "group", {"consumer.session.timeout.ms": "0"}) is not None
+    assert validate_configs(CLIENT_METRICS, "client metrics", {"metrics": "*", "interval": "1"}) is not None
+
+
+@given(st.sampled_from(sorted(BROKER)), st.text(max_size=12))
+def test_any_text_is_refused_or_shows_as_what_reads_the_same(name: str, text: str) -> None:
+    row = BROKER[name]
+    with suppress(ApiError):
+        value = row.read(text)
+        shown = text_of(value)
+        assert shown is not None
+        assert row.read(shown) == value
+
+
+def test_doubles_show_as_java_prints_them() -> None:
+    shown = [text_of_double(number) for number in (0.5, 0.0, 1e7, 2147483647.0, 1.7976931348623157e308, 0.0001)]
+    assert shown == ["0.5", "0.0", "1.0E7", "2.147483647E9", "1.7976931348623157E308", "1.0E-4"]
