@@ -14,7 +14,10 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+
+from wire.api import ApiKey
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
@@ -23,6 +26,7 @@ MAY_OPEN_FILES = ("pykbroker/world/", "pykbroker/sim/", "pykbroker/testing/", "p
                   "tools/", "tests/")
 NAMELESS = {"util", "utils", "helper", "helpers", "misc"}  # in any part of a name; these only as a whole name:
 NAMELESS_ALONE = {"base", "common"}
+OURS = {"pykbroker", "wire", "tools", "tests"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 
@@ -60,6 +64,20 @@ def long_function(source: Source) -> Faults:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
                 yield node.lineno, f"{node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def shuffled(source: Source) -> Faults:
+    """Imports stand in order, as isort would have them; ruff's rule would also lay long lists of names out anew."""
+    places = []
+    for node in source.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.names[0].name if isinstance(node, ast.Import) else node.module or ""
+            top = module.partition(".")[0]
+            section = 0 if top == "__future__" else 1 if top in sys.stdlib_module_names else 3 if top in OURS else 2
+            places.append((section, isinstance(node, ast.ImportFrom), module.lower(), node.lineno))
+    for before, after in pairwise(places):
+        if after < before:
+            yield after[-1], f"the import of {after[2]} belongs before that of {before[2]}"
 
 
 def nameless(source: Source) -> Faults:
@@ -117,16 +135,17 @@ def no_theory(source: Source) -> Faults:
 
 
 def misdescribed_api(source: Source) -> Faults:
-    """`Name (key), v1-11: ...` opens an API's file; name and versions are those of the file and its handler."""
+    """`Name (key), v1-11: ...` opens an API's file; file, docstring and handler agree on all three."""
     if not source.within("pykbroker/apis/") or source.path.endswith("/__init__.py"):
         return
     opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
     if opening is None:
         yield 1, "an API's docstring opens with `Name (key), v1-11: what it does`"
         return
-    name, _key, versions = opening.groups()
-    if name.lower() != Path(source.path).stem.replace("_", ""):
-        yield 1, f"the docstring says {name}, the file's name another API"
+    name, key, versions = opening.groups()
+    api = ApiKey.__members__.get(Path(source.path).stem.upper())
+    if api is None or (name.upper(), int(key)) != (api.name.replace("_", ""), api):
+        yield 1, f"the docstring says {name} ({key}), the file's name {api!r}"
     handled = set(re.findall(r'^    versions: ClassVar\S* = "([\d-]+)"', source.text, re.MULTILINE))
     if handled != {versions}:
         yield 1, f"the docstring says v{versions}, the handler {handled or 'nothing'}"
@@ -164,7 +183,8 @@ def machine_path(source: Source) -> Faults:
 
 
 PYTHON_RULES: list[Callable[[Source], Faults]] = [
-    long_file, long_function, nameless, opens_file, asynchronous, spawns, stub, no_theory, misdescribed_api, sleeps]
+    long_file, long_function, shuffled, nameless, opens_file, asynchronous, spawns, stub, no_theory, misdescribed_api,
+    sleeps]
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
 
