@@ -1,0 +1,207 @@
+"""Writes the decoder of one class in one version.
+
+Fixed-size fields, and the lengths and counts that follow them, are unpacked by one `struct.Struct`; the parts of a
+message are inlined; a varint of one or two bytes is read in place. What may go wrong at run time is a check written
+here or one of the few exceptions that the function turns into DecodeError.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from wire.declare import STRING_BYTES_MAX, Buffer, Fixed, Message, Stored, StoredPart
+from wire.errors import DecodeError
+from wire.schema import Field, Type, fields_of
+from wire.source import Source
+from wire.varint import read_uvarint
+
+COPY_BYTES_MAX = 16_384  # record bytes below this are sliced: a copy costs less than a memoryview
+
+
+def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
+    """`decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
+    return _Decoder(cls, version).function(cls)
+
+
+class _Decoder(Source):
+    def __init__(self, cls: type[Message], version: int) -> None:
+        super().__init__(cls, version)
+        self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
+        self.globals.update(DecodeError=DecodeError, read_uvarint=read_uvarint, skip_tags=skip_tags,
+                            unpack_from=struct.unpack_from, errors=(IndexError, struct.error, UnicodeDecodeError))
+
+    def function(self, cls: type[Message]) -> Callable[..., Any]:
+        self.add(f"budget = {cls.elements_max}")
+        with self.block("try:"):
+            self._struct(cls, "message")
+        with self.block("except errors as error:"):
+            self.add(f"raise DecodeError(f'{self.title}: {{error}}') from None")
+        wrong = "pos != end" if issubclass(cls, Stored) and cls.exact else "pos > end"
+        self._refuse(wrong, "ends elsewhere than its frame")
+        self.add("return message")
+        return self.build("def decode(buf, pos, end):")
+
+    def _refuse(self, condition: str, reason: str) -> None:
+        self.add(f"if {condition}: raise DecodeError({f'{self.title}: {reason}'!r})")
+
+    def _flush(self) -> None:
+        if self._run:
+            codes = "".join(code for code, _, _ in self._run)
+            targets = ", ".join(target for _, _, target in self._run) + ("," if len(self._run) == 1 else "")
+            self.add(f"{targets} = {self.fixed('unpack_from', codes)}(buf, pos)",
+                     f"pos += {sum(size for _, size, _ in self._run)}")
+            self._run.clear()
+
+    def _struct(self, cls: type[msgspec.Struct], target: str) -> None:
+        """Reads the fields of `cls` and builds it by position."""
+        arguments, tagged = [], []
+        for field in fields_of(cls):
+            if self.version not in field.versions:
+                arguments.append(self.default(field))
+                continue
+            local = self.local(field.name)
+            arguments.append(local)
+            if field.tag is None:
+                self._field(field, local)
+            else:
+                tagged.append((field, local))
+        if self.flexible:
+            unknown = self._tags(cls, tagged)
+            if unknown:
+                arguments.append(f"unknown_tags={unknown}")
+        self._flush()
+        self.add(f"{target} = {self.constant(cls)}({', '.join(arguments)})")
+
+    def _field(self, field: Field, local: str) -> None:
+        nullable = self.version in field.nullable
+        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
+        if field.type.struct and nullable:
+            self._flush()
+            with self.block("if buf[pos] > 127:"):
+                self.add(f"{local} = None", "pos += 1")
+            with self.block("else:"):
+                self.add("pos += 1")
+                self._struct(field.type.struct, local)
+        else:
+            self._value(field.type, local, field.name, nullable, flexible)
+
+    def _value(self, of: Type, local: str, name: str, nullable: bool, flexible: bool) -> None:
+        if of.fixed:
+            self._run.append((of.fixed.code, of.fixed.size, local))
+        elif of.struct:
+            self._struct(of.struct, local)
+        elif nullable:
+            self._length(of, flexible)
+            with self.block("if n == 0:" if flexible else "if n < 0:"):
+                self.add(f"{local} = None")
+            with self.block("else:"):
+                self._sized(of, local, name, flexible)
+        else:
+            self._length(of, flexible)
+            self._sized(of, local, name, flexible)
+
+    def _length(self, of: Type, flexible: bool) -> None:
+        """Leaves in `n` the length; in the compact form it is one more, and 0 is null."""
+        if flexible:
+            self._flush()
+            self.add("n = buf[pos]", "pos += 1")
+            with self.block("if n > 127:"):
+                self.add("n += (buf[pos] << 7) - 128", "pos += 1", "if n > 16383: n, pos = read_uvarint(buf, pos - 2)")
+        else:
+            self._run.append(("h", 2, "n") if of.is_string else ("i", 4, "n"))
+            self._flush()
+
+    def _sized(self, of: Type, local: str, name: str, flexible: bool) -> None:
+        if of.item:
+            self._array(of.item, local, name, flexible)
+            return
+        self.add("stop = pos + n - 1" if flexible else "stop = pos + n")
+        too_long = f" or n > {STRING_BYTES_MAX + 1}" if of.is_string and flexible else ""
+        self._refuse(f"not pos <= stop <= end{too_long}", f"length of {name}")
+        if of.is_string:
+            self.add(f"{local} = str(buf[pos:stop], 'utf-8')")
+        elif of.is_bytes:
+            self.add(f"{local} = bytes(buf[pos:stop])")
+        else:
+            self.add(f"{local} = buf[pos:stop] if stop - pos < {COPY_BYTES_MAX} and type(buf) is bytes "
+                     "else memoryview(buf)[pos:stop]")
+        self.add("pos = stop")
+
+    def _array(self, item: Type, local: str, name: str, flexible: bool) -> None:
+        if flexible:
+            self.add("n -= 1")
+        self.add("budget -= n")
+        size = item.fixed.size if item.fixed else 1
+        needed = f"n * {size}" if size > 1 else "n"
+        self._refuse(f"n < 0 or {needed} > end - pos or budget < 0", f"count of {name}")
+        if item.fixed:
+            self._fixed_array(item.fixed, local)
+            return
+        element, append = self.local(name), self.local("append")
+        self.add(f"{local} = []", f"{append} = {local}.append")
+        with self.block("for _ in range(n):"):
+            self._value(item, element, name, False, flexible)
+            self._flush()
+            self.add(f"{append}({element})")
+
+    def _fixed_array(self, fixed: Fixed, local: str) -> None:
+        self.add(f"stop = pos + n * {fixed.size}")
+        if fixed.code == "16s":
+            self.add(f"{local} = [bytes(buf[i:i + 16]) for i in range(pos, stop, 16)]")
+        else:
+            self.add(f"{local} = list(unpack_from(f'>{{n}}{fixed.code}', buf, pos))")
+        self.add("pos = stop")
+
+    def _tags(self, cls: type[msgspec.Struct], tagged: list[tuple[Field, str]]) -> str | None:
+        """Reads the tag section of a struct; the local that holds its unknown tags, if the struct keeps them."""
+        count = self.local("tags")
+        if self._run:
+            self._run.append(("B", 1, count))
+            self._flush()
+        else:
+            self.add(f"{count} = buf[pos]", "pos += 1")
+        unknown = self.local("unknown") if issubclass(cls, StoredPart) else None
+        if unknown:
+            self.add(f"{unknown} = {{}}")
+        if not tagged and not unknown:
+            self.add(f"if {count}: pos, budget = skip_tags(buf, pos - 1, end, budget)")
+            return None
+        for field, local in tagged:
+            self.add(f"{local} = {self.default(field)}")
+        with self.block(f"if {count}:"):
+            self.add(f"{count}, pos = read_uvarint(buf, pos - 1)", f"budget -= {count}")
+            self._refuse(f"{count} > end - pos or budget < 0", "count of tagged fields")
+            with self.block(f"for _ in range({count}):"):
+                self._tag(tagged, unknown)
+        return unknown
+
+    def _tag(self, tagged: list[tuple[Field, str]], unknown: str | None) -> None:
+        tag, after = self.local("tag"), self.local("after")
+        self.add(f"{tag}, pos = read_uvarint(buf, pos)", f"{after}, pos = read_uvarint(buf, pos)", f"{after} += pos")
+        self._refuse(f"{after} > end", "size of a tagged field")
+        for field, local in tagged:
+            with self.block(f"if {tag} == {field.tag}:"):
+                self._field(field, local)
+                self._flush()
+                self._refuse(f"pos != {after}", f"size of {field.name}")
+                self.add("continue")
+        if unknown:
+            self.add(f"{unknown}[{tag}] = bytes(buf[pos:{after}])")
+        self.add(f"pos = {after}")
+
+
+def skip_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
+    """Passes over a tag section; the position after it, and what is left of the budget of elements."""
+    count, pos = read_uvarint(buf, pos)
+    budget -= count
+    if count > end - pos or budget < 0:
+        raise DecodeError("count of tagged fields")
+    for _ in range(count):
+        _, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        pos += size
+        if pos > end:
+            raise DecodeError("size of a tagged field")
+    return pos, budget

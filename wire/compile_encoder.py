@@ -1,0 +1,188 @@
+"""Writes the encoder of one class in one version.
+
+Fixed-size values, lengths and empty tag sections are gathered and packed by one `struct.Struct`; the parts of a message
+are inlined; bytes and records become buffers of their own, uncopied.
+"""
+
+import struct
+from collections.abc import Callable
+
+import msgspec
+
+from wire.declare import STRING_BYTES_MAX, Fixed, Message, StoredPart
+from wire.errors import EncodeError
+from wire.schema import UNKNOWN_TAGS, Field, Type, fields_of
+from wire.source import Source
+from wire.varint import UVARINTS, uvarint
+
+
+def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
+    """`encode(message, out)`; see `wire.compile.encoder`."""
+    return _Encoder(cls, version).function(cls)
+
+
+class _Encoder(Source):
+    def __init__(self, cls: type[Message], version: int) -> None:
+        super().__init__(cls, version)
+        self._codes = ""  # values gathered and not yet packed: their codes, and expressions for all but "x"
+        self._values: list[str] = []
+        self.globals.update(EncodeError=EncodeError, UVARINTS=UVARINTS, uvarint=uvarint, tag_section=tag_section,
+                            joined_uuids=joined_uuids, pack=struct.pack)
+
+    def function(self, cls: type[Message]) -> Callable[..., None]:
+        self.add("start = len(out)", "put = out.append")
+        with self.block("try:"):
+            self._struct(cls, "message")
+            self._flush()
+        with self.block("except Exception as error:"):
+            self.add("del out[start:]", f"raise EncodeError(f'{self.title}: {{error}}') from error")
+        return self.build("def encode(message, out):")
+
+    def _gather(self, code: str, value: str) -> None:
+        self._codes += code
+        self._values.append(value)
+
+    def _flush(self) -> None:
+        if self._values:
+            self.add(f"put({self.fixed('pack', self._codes)}({', '.join(self._values)}))")
+        elif self._codes:
+            self.add(f"put({bytes(len(self._codes))!r})")
+        self._codes, self._values = "", []
+
+    def _struct(self, cls: type[msgspec.Struct], name: str) -> None:
+        """Writes the fields of the struct that the local `name` holds."""
+        tagged = []
+        for field in fields_of(cls):
+            if self.version not in field.versions:
+                if not field.ignorable:
+                    reason = f"{cls.__name__}.{field.name} is not in this version"
+                    self.add(f"if {self._differs(field, name)}: raise EncodeError({reason!r})")
+            elif field.tag is None:
+                self._field(field, name)
+            else:
+                tagged.append(field)
+        if self.flexible:
+            self._tags(cls, tagged, name)
+
+    def _differs(self, field: Field, name: str) -> str:
+        """An expression: whether the field of `name` has another value than its default."""
+        value, default = f"{name}.{field.name}", field.default
+        if default is None:
+            return f"{value} is not None"
+        if default is False or default == []:
+            return value
+        constant = self.default(field)
+        if isinstance(default, msgspec.Struct) and default.__struct_config__.frozen:
+            return f"({value} is not {constant} and {value} != {constant})"
+        return f"{value} != {constant}"
+
+    def _field(self, field: Field, name: str) -> None:
+        value = f"{name}.{field.name}"
+        if field.type.fixed:
+            self._fixed(field.type.fixed, value)
+            return
+        local = self.local(field.name)
+        self.add(f"{local} = {value}")
+        nullable = self.version in field.nullable
+        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
+        if field.type.struct and nullable:
+            self._flush()
+            self.add(f"if {local} is None: put({bytes([255])!r})")
+            with self.block("else:"):
+                self._gather("b", "1")
+                self._struct(field.type.struct, local)
+                self._flush()
+        else:
+            self._value(field.type, local, nullable, flexible)
+
+    def _fixed(self, fixed: Fixed, value: str) -> None:
+        if fixed.code == "16s":
+            self.add(f"if len({value}) != 16: raise EncodeError('a UUID has 16 bytes')")
+        self._gather(fixed.code, value)
+
+    def _value(self, of: Type, local: str, nullable: bool, flexible: bool) -> None:
+        if of.fixed:
+            self._fixed(of.fixed, local)
+        elif of.struct:
+            self._struct(of.struct, local)
+        else:
+            self._sized(of, local, nullable, flexible)
+
+    def _sized(self, of: Type, local: str, nullable: bool, flexible: bool) -> None:
+        length = self.local("n")
+        if of.is_string:
+            self.add(f"{local} = {local}.encode()" if not nullable else
+                     f"{local} = None if {local} is None else {local}.encode()")
+        self.add(f"{length} = len({local})" if not nullable else f"{length} = -1 if {local} is None else len({local})")
+        self._length(length, of, flexible)
+        if of.item:
+            self._array(of.item, local, nullable, flexible)
+        elif nullable or of.is_records:
+            self.add(f"if {length} > 0: put({local})")
+        else:
+            self.add(f"put({local})")
+
+    def _length(self, length: str, of: Type, flexible: bool) -> None:
+        """Writes a length or -1; in the compact form it is one more."""
+        if not flexible:
+            self._gather("h" if of.is_string else "i", length)
+            self._flush()
+            return
+        self._flush()
+        if of.is_string:
+            self.add(f"if {length} > {STRING_BYTES_MAX}: raise EncodeError('a string of more than 32767 bytes')")
+        self.add(f"put(UVARINTS[{length} + 1] if {length} < 1023 else uvarint({length} + 1))")
+
+    def _array(self, item: Type, local: str, nullable: bool, flexible: bool) -> None:
+        if item.fixed and item.fixed.code == "16s":
+            self.add(f"if {local}: put(joined_uuids({local}))")
+        elif item.fixed:
+            self.add(f"if {local}: put(pack(f'>{{len({local})}}{item.fixed.code}', *{local}))")
+        else:
+            element = self.local("x")
+            with self.block(f"for {element} in {local} or ():" if nullable else f"for {element} in {local}:"):
+                self._value(item, element, False, flexible)
+                self._flush()
+
+    def _tags(self, cls: type[msgspec.Struct], tagged: list[Field], name: str) -> None:
+        """Writes the tag section; the common case, an empty one, goes with what is gathered."""
+        keeps = issubclass(cls, StoredPart)
+        tests = [self._differs(field, name) for field in tagged] + [f"{name}.{UNKNOWN_TAGS}"] * keeps
+        if not tests:
+            self._codes += "x"
+            return
+        codes, values = self._codes, self._values
+        with self.block(f"if {' or '.join(tests)}:"):
+            self._flush()
+            self._full_tags(list(zip(tagged, tests, strict=False)), name, keeps)
+        with self.block("else:"):
+            self._codes, self._values = codes + "x", values
+            self._flush()
+
+    def _full_tags(self, tagged: list[tuple[Field, str]], name: str, keeps: bool) -> None:
+        tags, outer = self.local("tags"), self.local("put")
+        self.add(f"{tags} = dict({name}.{UNKNOWN_TAGS})" if keeps else f"{tags} = {{}}", f"{outer} = put")
+        part = self.local("part")
+        for field, test in tagged:
+            with self.block(f"if {test}:"):
+                self.add(f"{part} = []", f"put = {part}.append")
+                self._field(field, name)
+                self._flush()
+                self.add(f"{tags}[{field.tag}] = b''.join({part})")
+        self.add(f"put = {outer}", f"put(tag_section({tags}))")
+
+
+def tag_section(tags: dict[int, bytes]) -> bytes:
+    """The encoded tagged fields of a struct, in the order of their tags."""
+    parts = [uvarint(len(tags))]
+    for tag, value in sorted(tags.items()):
+        parts += uvarint(tag), uvarint(len(value)), value
+    return b"".join(parts)
+
+
+def joined_uuids(uuids: list[bytes]) -> bytes:
+    """The elements of an array of UUIDs."""
+    joined = b"".join(uuids)
+    if any(len(uuid) != 16 for uuid in uuids):
+        raise EncodeError("a UUID has 16 bytes")
+    return joined

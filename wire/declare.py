@@ -1,0 +1,107 @@
+"""How a message is declared: one class for all its versions, the facts of each field in its annotation.
+
+    class TopicProduceData(Struct):
+        name: Annotated[str, V("0-12", ignorable=True)] = ""
+        topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+        partition_data: list[PartitionProduceData] = []
+
+The order of the fields is their order on the wire. A field without `V` exists in every version. Versions are written
+as Kafka writes them: "3+", "3-13", "7" or "none".
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+Buffer = bytes | bytearray | memoryview
+
+REQUEST_ELEMENTS_MAX = 250_000  # array elements and tagged fields in one message of a client
+TRUSTED_ELEMENTS_MAX = 10_000_000  # the same in what a broker answered or a log holds
+STRING_BYTES_MAX = 32_767
+
+
+class V:
+    """In which versions a field exists and may be null, and whether it travels as a tagged field.
+
+    `ignorable`: where a version lacks the field, its value is dropped silently; otherwise only the default encodes.
+    `flexible`: the versions that write it in the compact form, where they are not those of the whole message.
+    """
+
+    __slots__ = ("flexible", "ignorable", "nullable", "tag", "versions")
+
+    def __init__(self, versions: str = "0+", *, nullable: str = "none", tag: int | None = None,
+                 ignorable: bool = False, flexible: str | None = None) -> None:
+        self.versions, self.nullable, self.tag = versions, nullable, tag
+        self.ignorable, self.flexible = ignorable, flexible
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Marks a type of constant width: its code in the `struct` module and its size in bytes."""
+
+    code: str
+    size: int
+
+
+class RecordBytes:
+    """Marks a field of record batches, which no codec copies."""
+
+
+Bool = Annotated[bool, Fixed("?", 1)]
+Int8 = Annotated[int, Fixed("b", 1)]
+Int16 = Annotated[int, Fixed("h", 2)]
+UInt16 = Annotated[int, Fixed("H", 2)]
+Int32 = Annotated[int, Fixed("i", 4)]
+UInt32 = Annotated[int, Fixed("I", 4)]
+Int64 = Annotated[int, Fixed("q", 8)]
+Float64 = Annotated[float, Fixed("d", 8)]
+UUID = Annotated[bytes, Fixed("16s", 16)]
+Records = Annotated[Buffer | None, RecordBytes()]
+AnyRecords = Annotated[Any, RecordBytes()]
+"""As `Records`; to encode, also an object with a length that the sender of the buffers knows, as a slice of a file."""
+
+NIL = bytes(16)
+"""The UUID that stands for none."""
+
+
+class Struct(msgspec.Struct, gc=False):
+    """A message or a part of one; a default that is a list is fresh in every instance."""
+
+
+class FrozenStruct(msgspec.Struct, gc=False, frozen=True):
+    """A part that is the default of a field: all messages share the one instance, so it cannot change."""
+
+
+class Message(Struct):
+    """What is encoded on its own. `versions` and `flexible` are ranges of versions, such as "3-13" and "9+"."""
+
+    versions: ClassVar[str]
+    flexible: ClassVar[str]
+    elements_max: ClassVar[int] = REQUEST_ELEMENTS_MAX
+
+
+class Request(Message):
+    """The body of a request; `key` is its `ApiKey`."""
+
+    key: ClassVar[int]
+
+
+class Response(Message):
+    """The body of a response; `key` is its `ApiKey`."""
+
+    key: ClassVar[int]
+    elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX
+
+
+class StoredPart(Struct, kw_only=True):
+    """A part of a message that lives in a log: tagged fields that it does not know are kept, and written back."""
+
+    unknown_tags: dict[int, bytes] = {}
+
+
+class Stored(StoredPart, Message):
+    """A message that lives in a log or inside another message. `exact`: bytes after its end are an error."""
+
+    elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX
+    exact: ClassVar[bool] = False

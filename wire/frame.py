@@ -1,0 +1,54 @@
+"""Whole frames: a length of 4 bytes, a header and a body, in one piece. For clients and tests; a server's connection
+encodes into its own buffers. Decoders take a frame without its length."""
+
+from typing import Any, TypeVar
+
+from wire.api import APIS
+from wire.compile import decoder, encoder
+from wire.declare import Buffer, Request, Response
+from wire.errors import DecodeError
+from wire.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+)
+
+LENGTH_BYTES = 4
+
+R = TypeVar("R", bound=Response)
+
+
+def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """A request as it goes to the socket."""
+    out: list[Any] = [encode_request_header(RequestHeader(request.key, version, correlation_id, client_id))]
+    encoder(type(request), version)(request, out)
+    return _frame(out)
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
+    """A response as it goes to the socket; records must be bytes, not slices of files."""
+    out: list[Any] = [encode_response_header(response.key, version, correlation_id)]
+    encoder(type(response), version)(response, out)
+    return _frame(out)
+
+
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
+    """DecodeError also for an API or a version that does not exist."""
+    header, pos = decode_request_header(frame, 0, len(frame))
+    api = APIS[header.key]
+    if header.version not in api.accepted:
+        raise DecodeError(f"{api.name} has no version {header.version}")
+    return header, decoder(api.request, header.version)(frame, pos, len(frame))
+
+
+def decode_response(cls: type[R], version: int, frame: Buffer) -> tuple[int, R]:
+    """The correlation id and the body of a response of a known class and version."""
+    correlation_id, pos = decode_response_header(frame, 0, len(frame), cls.key, version)
+    return correlation_id, decoder(cls, version)(frame, pos, len(frame))
+
+
+def _frame(out: list[Any]) -> bytes:
+    body = b"".join(out)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body

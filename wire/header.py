@@ -1,0 +1,76 @@
+"""The headers before a request and a response, read and written by hand: they are on every path.
+
+A request header is key i16, version i16, correlation id i32, client id (i16 length, -1 is null, also in header
+version 2) and, in header version 2, a tag section. A response header is the correlation id, and in header version 1 a
+tag section. Tagged fields are not kept.
+"""
+
+import struct
+from typing import NamedTuple
+
+from wire.api import request_header_version, response_header_version
+from wire.compile_decoder import skip_tags
+from wire.declare import REQUEST_ELEMENTS_MAX, Buffer
+from wire.errors import DecodeError, EncodeError
+
+FIXED = struct.Struct(">hhih")
+CORRELATION_ID = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """What precedes the body of a request."""
+
+    key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeader, int]:
+    """The header at `pos` and the position of the body. DecodeError, also for an API that does not exist."""
+    try:
+        key, version, correlation_id, size = FIXED.unpack_from(buf, pos)
+        pos += FIXED.size
+        client_id = None
+        if size >= 0:
+            client_id = str(buf[pos:pos + size], "utf-8")
+            pos += size
+        if request_header_version(key, version) == 2:
+            pos, _ = skip_tags(buf, pos, end, REQUEST_ELEMENTS_MAX)
+    except KeyError:
+        raise DecodeError(f"no API has the key {key}") from None
+    except (IndexError, struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"request header: {error}") from None
+    if pos > end:
+        raise DecodeError("request header: longer than its frame")
+    return RequestHeader(key, version, correlation_id, client_id), pos
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """The header in the header version of its API and version."""
+    key, version, correlation_id, client_id = header
+    name = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if request_header_version(key, version) == 2 else b""
+    try:
+        return FIXED.pack(key, version, correlation_id, -1 if client_id is None else len(name)) + name + tags
+    except struct.error as error:
+        raise EncodeError(f"request header: {error}") from None
+
+
+def decode_response_header(buf: Buffer, pos: int, end: int, key: int, version: int) -> tuple[int, int]:
+    """The correlation id, and the position of the body."""
+    try:
+        correlation_id: int = CORRELATION_ID.unpack_from(buf, pos)[0]
+        pos += CORRELATION_ID.size
+        if response_header_version(key, version) == 1:
+            pos, _ = skip_tags(buf, pos, end, REQUEST_ELEMENTS_MAX)
+    except (IndexError, struct.error) as error:
+        raise DecodeError(f"response header: {error}") from None
+    if pos > end:
+        raise DecodeError("response header: longer than its frame")
+    return correlation_id, pos
+
+
+def encode_response_header(key: int, version: int, correlation_id: int) -> bytes:
+    """4 bytes, or 5 in header version 1."""
+    return CORRELATION_ID.pack(correlation_id) + b"\0" * response_header_version(key, version)

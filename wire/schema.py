@@ -1,0 +1,94 @@
+"""A declaration taken apart: what the two compilers, and the proof against Kafka's own schemas, read of a class."""
+
+import types
+import typing
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+
+from wire.declare import Fixed, RecordBytes, V
+from wire.versions import Versions, parse_versions
+
+UNKNOWN_TAGS = "unknown_tags"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Exactly one is set: `fixed`, `struct`, `item` (of an array), or one of the flags."""
+
+    fixed: Fixed | None = None
+    struct: type[msgspec.Struct] | None = None
+    item: "Type | None" = None
+    is_string: bool = False
+    is_bytes: bool = False
+    is_records: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct, in the order of the wire."""
+
+    name: str
+    type: Type
+    optional: bool
+    default: Any
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    ignorable: bool
+    flexible: Versions | None
+
+
+@cache
+def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
+    """The fields of a declared class, without the unknown tags of one that keeps them."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    blank = cls()
+    names = [name for name in cls.__struct_fields__ if name != UNKNOWN_TAGS]
+    return tuple(_field(name, hints[name], getattr(blank, name)) for name in names)
+
+
+def _field(name: str, hint: Any, default: Any) -> Field:
+    bare, marks, optional = _peel(hint)
+    v = next((mark for mark in marks if isinstance(mark, V)), None) or V()
+    flexible = None if v.flexible is None else parse_versions(v.flexible)
+    return Field(name, _type(bare, marks), optional, default, parse_versions(v.versions), parse_versions(v.nullable),
+                 v.tag, v.ignorable, flexible)
+
+
+def _peel(hint: Any) -> tuple[Any, list[Any], bool]:
+    """The hint without `Annotated` and `| None`: what is inside, the marks found on the way, whether None was there."""
+    marks: list[Any] = []
+    optional = False
+    while True:
+        if typing.get_origin(hint) is Annotated:
+            marks += hint.__metadata__
+            hint = hint.__origin__
+        elif isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+            members = [member for member in typing.get_args(hint) if member is not types.NoneType]
+            optional = optional or len(members) < len(typing.get_args(hint))
+            if len(members) > 1:
+                return hint, marks, optional
+            hint = members[0]
+        else:
+            return hint, marks, optional
+
+
+def _type(bare: Any, marks: list[Any]) -> Type:
+    for mark in marks:
+        if isinstance(mark, Fixed):
+            return Type(fixed=mark)
+        if isinstance(mark, RecordBytes):
+            return Type(is_records=True)
+    if typing.get_origin(bare) is list:
+        item, item_marks, _ = _peel(typing.get_args(bare)[0])
+        return Type(item=_type(item, item_marks))
+    if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
+        return Type(struct=bare)
+    if bare is str:
+        return Type(is_string=True)
+    if bare is bytes:
+        return Type(is_bytes=True)
+    raise TypeError(f"{bare!r} cannot be part of a message")

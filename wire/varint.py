@@ -1,0 +1,32 @@
+"""Unsigned varints, 7 bits a byte and the least significant first: lengths and tags in flexible versions."""
+
+from wire.declare import Buffer
+from wire.errors import DecodeError
+
+VARINT_BYTES_MAX = 5
+
+
+def uvarint(n: int) -> bytes:
+    """The bytes of `n`, which is not negative."""
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """The varint at `pos`, and the position after it. IndexError at the end of the buffer."""
+    n = 0
+    for shift in range(0, 7 * VARINT_BYTES_MAX, 7):
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 127) << shift
+        if byte < 128:
+            return n, pos
+    raise DecodeError("a varint of more than 5 bytes")
+
+
+UVARINTS = [uvarint(n) for n in range(1024)]
+"""The small ones, ready made."""
