@@ -30,8 +30,9 @@ class _Encoder(Source):
                             joined_uuids=joined_uuids, pack=struct.pack)
 
     def function(self, cls: type[Message]) -> Callable[..., None]:
-        self.add("start = len(out)", "put = out.append")
+        self.add("start = len(out)")
         with self.block("try:"):
+            self.add("put = out.append")
             self._struct(cls, "message")
             self._flush()
         with self.block("except Exception as error:"):
