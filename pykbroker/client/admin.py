@@ -1,0 +1,98 @@
+"""A small admin client: what the command line and the test fixture ask a broker to do with topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pykbroker.client.connection import Connection
+from pykbroker.core.config_entries import Source
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+TIMEOUT_MS = 30_000
+TOPIC_RESOURCE = 2
+DELETE_BY_NAME_VERSION_LAST = 5
+KNOWN_CODES = frozenset(ErrorCode)
+
+
+class Topic(NamedTuple):
+    """A topic as the brokers know it."""
+
+    name: str
+    internal: bool
+    partitions: Sequence[MetadataResponsePartition]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of its first partition."""
+        return len(self.partitions[0].replica_nodes) if self.partitions else 0
+
+
+class Admin:
+    """Asks over one connection, which is the caller's to close. ApiError tells what the broker refused and why."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def topics(self, names: Sequence[str] | None = None) -> list[Topic]:
+        """These topics, or all of them, by name."""
+        asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        answer = await self._connection.call(request, MetadataResponse)
+        return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
+
+    async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+        """-1 partitions or replicas: the broker's default. Returns when the topic can be used."""
+        wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+        answer = await self._connection.call(request, CreateTopicsResponse)
+        for result in answer.topics:
+            check(result.error_code, result.error_message)
+
+    async def delete_topic(self, name: str) -> None:
+        """Its records are gone for good."""
+        version = self._connection.newest_version(DeleteTopicsRequest.key)
+        request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
+        if version <= DELETE_BY_NAME_VERSION_LAST:
+            request.topic_names = [name]
+        else:
+            request.topics = [DeleteTopicState(name=name)]
+        answer = await self._connection.call(request, DeleteTopicsResponse, version)
+        for result in answer.responses:
+            check(result.error_code, result.error_message or f"Topic '{name}'")
+
+    async def topic_configs(self, name: str) -> dict[str, str | None]:
+        """What was configured for this topic alone."""
+        resource = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+        answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
+        for result in answer.results:
+            check(result.error_code, result.error_message)
+        configs = (config for result in answer.results for config in result.configs)
+        return {config.name: config.value for config in configs if config.config_source == Source.DYNAMIC_TOPIC_CONFIG}
+
+
+def topic_of(described: MetadataResponseTopic) -> Topic:
+    """ApiError for a topic that the brokers cannot describe."""
+    name = described.name or ""
+    check(described.error_code, f"Topic '{name}'")
+    partitions = sorted(described.partitions, key=lambda partition: partition.partition_index)
+    return Topic(name, described.is_internal, partitions)
+
+
+def check(error_code: int, message: str | None) -> None:
+    """Raise what the broker refused."""
+    if error_code:
+        code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
+        raise ApiError(code, f"{message} ({code.name})" if message else None)

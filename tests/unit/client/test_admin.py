@@ -1,0 +1,94 @@
+"""The admin client's questions, and what it makes of a broker's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.client.admin import Admin
+from pykbroker.core.errors import ApiError
+from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+
+
+class Broker:
+    """Takes the place of a connection: one answer, and what was asked."""
+
+    def __init__(self, answer: Response, version: int = 99) -> None:
+        self.answer, self.version = answer, version
+        self.asked: Any = None
+
+    def newest_version(self, key: int) -> int:
+        return self.version
+
+    async def call(self, request: Request, answer: type[Response], version: int | None = None) -> Response:
+        assert isinstance(self.answer, answer)
+        self.asked = request
+        return self.answer
+
+
+def admin(broker: Broker) -> Admin:
+    return Admin(broker)  # type: ignore[arg-type]
+
+
+async def test_topics_and_partitions_come_in_order() -> None:
+    partitions = [MetadataResponsePartition(partition_index=index, replica_nodes=[1, 2]) for index in (1, 0)]
+    broker = Broker(MetadataResponse(topics=[
+        MetadataResponseTopic(name="b", is_internal=True), MetadataResponseTopic(name="a", partitions=partitions)]))
+    first, second = await admin(broker).topics()
+    assert broker.asked.topics is None
+    assert not broker.asked.allow_auto_topic_creation
+    assert (first.name, [p.partition_index for p in first.partitions], first.replication_factor) == ("a", [0, 1], 2)
+    assert (second.name, second.internal, second.replication_factor) == ("b", True, 0)
+
+
+async def test_a_topic_that_does_not_exist_is_an_error_with_its_name() -> None:
+    broker = Broker(MetadataResponse(topics=[MetadataResponseTopic(name="a", error_code=3)]))
+    with pytest.raises(ApiError, match=r"Topic 'a' \(UNKNOWN_TOPIC_OR_PARTITION\)"):
+        await admin(broker).topics(["a"])
+    assert [topic.name for topic in broker.asked.topics] == ["a"]
+
+
+async def test_a_topic_is_created_with_its_configs() -> None:
+    broker = Broker(CreateTopicsResponse(topics=[CreatableTopicResult(name="a")]))
+    await admin(broker).create_topic("a", 3, -1, {"retention.ms": "5"})
+    (topic,) = broker.asked.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("a", 3, -1)
+    assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "5")]
+
+
+async def test_what_the_broker_refuses_is_raised_in_its_words() -> None:
+    refusal = CreatableTopicResult(name="a", error_code=36, error_message="Topic 'a' already exists.")
+    with pytest.raises(ApiError, match=r"Topic 'a' already exists\. \(TOPIC_ALREADY_EXISTS\)") as caught:
+        await admin(Broker(CreateTopicsResponse(topics=[refusal]))).create_topic("a", 1, 1, {})
+    assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_an_error_of_the_future_is_still_an_error() -> None:
+    broker = Broker(CreateTopicsResponse(topics=[CreatableTopicResult(error_code=9999, error_message=None)]))
+    with pytest.raises(ApiError, match="UNKNOWN_SERVER_ERROR"):
+        await admin(broker).create_topic("a", 1, 1, {})
+
+
+@pytest.mark.parametrize(("version", "names", "states"), [(5, ["a"], []), (6, [], ["a"])])
+async def test_a_topic_is_deleted_by_its_name(version: int, names: list[str], states: list[str]) -> None:
+    broker = Broker(DeleteTopicsResponse(responses=[DeletableTopicResult(name="a")]), version)
+    await admin(broker).delete_topic("a")
+    assert broker.asked.topic_names == names
+    assert [state.name for state in broker.asked.topics] == states
+
+
+async def test_only_a_topics_own_configs_are_told() -> None:
+    configs = [DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1),
+               DescribeConfigsResourceResult(name="segment.ms", value="6", config_source=5)]
+    broker = Broker(DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)]))
+    assert await admin(broker).topic_configs("a") == {"retention.ms": "5"}
