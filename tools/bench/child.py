@@ -1,0 +1,61 @@
+"""A broker in a process of its own, with what ``/proc`` tells about it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Child:
+    """One spawned process; its output goes to a file, so that it never blocks on a full pipe."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+            )
+        self.pid = self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def cpu_seconds(self) -> float:
+        """CPU time of all its threads so far, user and system, in ticks of 10 ms."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
+
+    def memory_bytes(self) -> int:
+        """Resident memory now."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """Ask it to end, wait, and say its exit status; one that does not listen is killed."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """SIGKILL, as a crash of the process would be."""
+        self._process.kill()
+        return self._process.wait()
+
+    def tail(self, lines: int = 20) -> str:
+        """The last lines of its output, for an error message."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

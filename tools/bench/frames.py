@@ -1,0 +1,139 @@
+"""Raw request frames, built once and sent many times, and the little of their answers that a row must read.
+
+Independent of ``wire`` on purpose: every peer gets the same bytes, and a fault of our codec cannot hide in both ends.
+All versions are below the flexible ones, so a frame is plain ``struct``.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from fastcrc import crc32
+
+CLIENT_ID = b"bench"
+
+
+def frame(key: int, version: int, body: bytes, correlation_id: int = 1) -> bytes:
+    """A request with its length and header version 1."""
+    head = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def string(text: str) -> bytes:
+    """A string with its length of 16 bits."""
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def varint(number: int) -> bytes:
+    """A zigzag varint of a number that is not negative."""
+    number <<= 1
+    out = b""
+    while number > 127:
+        out += bytes((number & 127 | 128,))
+        number >>= 7
+    return out + bytes((number,))
+
+
+def batch(value: bytes) -> bytes:
+    """A record batch with one record without key, stamped now; no idempotence, so that it can be sent again."""
+    record = b"\0\0\0\1" + varint(len(value)) + value + b"\0"
+    record = varint(len(record)) + record
+    now_ms = int(time.time() * 1000)
+    body = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + record
+    return struct.pack(">qiibI", 0, len(body) + 9, 0, 2, crc32.iscsi(body)) + body
+
+
+def produce(topic: str, partition: int, records: bytes, acks: int = -1) -> bytes:
+    """Produce version 8, one partition."""
+    data = struct.pack(">iii", 1, partition, len(records)) + records
+    return frame(0, 8, struct.pack(">hhii", -1, acks, 30_000, 1) + string(topic) + data)
+
+
+def fetch(topic: str, partition: int, offset: int, wait_ms: int) -> bytes:
+    """Fetch version 11 of one partition without a session, of at least one byte: at the log's end it parks."""
+    head = struct.pack(">iiiibiii", -1, wait_ms, 1, 50 << 20, 0, 0, -1, 1)
+    part = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, 1 << 20)
+    return frame(1, 11, head + string(topic) + part + struct.pack(">i", 0) + string(""))
+
+
+def list_offsets(topic: str, partition: int) -> bytes:
+    """ListOffsets version 1: the end of one partition."""
+    return frame(2, 1, struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, -1))
+
+
+def metadata(topics: Sequence[str] | None = ()) -> bytes:
+    """Metadata version 4: these topics (auto-created), none, or with ``None`` all."""
+    body = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(map(string, topics or ()))
+    return frame(3, 4, body + b"\1")
+
+
+def create_topics(names: Sequence[str], partitions: int) -> bytes:
+    """CreateTopics version 4 with one replica and no configs."""
+    topics = b"".join(string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
+    return frame(19, 4, struct.pack(">i", len(names)) + topics + struct.pack(">i", 60_000) + b"\0")
+
+
+def delete_topics(names: Sequence[str]) -> bytes:
+    """DeleteTopics version 3."""
+    return frame(20, 3, struct.pack(">i", len(names)) + b"".join(map(string, names)) + struct.pack(">i", 60_000))
+
+
+def broker_count(metadata_reply: bytes) -> int:
+    """How many brokers an answer to `metadata` lists: none while a broker is not registered yet."""
+    count: int = struct.unpack_from(">i", metadata_reply, 8)[0]
+    return count
+
+
+def list_offsets_error(reply: bytes) -> int:
+    """The error code in an answer to `list_offsets`."""
+    error: int = struct.unpack_from(">h", reply, len(reply) - 18)[0]
+    return error
+
+
+def create_topics_errors(reply: bytes) -> list[int]:
+    """The error code of each topic in an answer to `create_topics`."""
+    (count,) = struct.unpack_from(">i", reply, 8)
+    errors, position = [], 12
+    for _ in range(count):
+        position += 2 + struct.unpack_from(">h", reply, position)[0]
+        error, message_bytes = struct.unpack_from(">hh", reply, position)
+        errors.append(error)
+        position += 4 + max(0, message_bytes)
+    return errors
+
+
+class Caller:
+    """A blocking connection that asks one thing at a time; `call` gives the answer from its correlation id on."""
+
+    def __init__(self, port: int, timeout_s: float = 60) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(self, request: bytes) -> bytes:
+        """Send one frame and read one; ConnectionError when the peer closes instead."""
+        self.socket.sendall(request)
+        return self._exactly(struct.unpack(">i", self._exactly(4))[0])
+
+    def _exactly(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            more = self.socket.recv(count - len(data))
+            if not more:
+                raise ConnectionError("the broker closed the connection")
+            data += more
+        return data
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,93 @@
+"""Small requests from one epoll loop: the cheapest client in Python, so that the broker is what is measured."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tools.bench import frames
+
+RECEIVE_BYTES = 65536
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a run gave: requests answered, the seconds it took, and every latency in seconds, sorted."""
+
+    requests: int
+    seconds: float
+    latencies: Sequence[float]
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    def latency_ms(self, quantile: float) -> float:
+        """The latency below which this part of the requests stayed."""
+        return percentile(self.latencies, quantile) * 1000
+
+
+def percentile(values: Sequence[float], quantile: float) -> float:
+    """The value at a quantile of sorted values."""
+    return values[min(len(values) - 1, int(len(values) * quantile))]
+
+
+class _Lane:
+    """One connection that always sends the same frame and whose replies all have one length."""
+
+    __slots__ = ("partial_bytes", "receive", "reply_bytes", "request", "send", "sent", "socket")
+
+    def __init__(self, port: int, request: bytes) -> None:
+        caller = frames.Caller(port)
+        self.reply_bytes = 4 + len(caller.call(request))
+        self.socket = caller.socket
+        self.socket.setblocking(False)
+        self.receive: Callable[[int], bytes] = self.socket.recv
+        self.send: Callable[[bytes], int] = self.socket.send
+        self.request = request
+        self.partial_bytes = 0
+        self.sent: deque[float] = deque()
+
+
+def drive(port: int, requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
+    """Open a connection for each of `requests` and keep `in_flight` of it unanswered, for so many seconds."""
+    lanes = {lane.socket.fileno(): lane for lane in (_Lane(port, request) for request in requests)}
+    poll = select.epoll()
+    latencies: list[float] = []
+    begun = time.perf_counter()
+    for fd, lane in lanes.items():
+        poll.register(fd, select.EPOLLIN)
+        lane.sent.extend([begun] * in_flight)
+        lane.send(lane.request * in_flight)
+    end = begun + seconds
+    now = begun
+    while now < end:
+        for fd, _ in poll.poll():
+            now = _serve(lanes[fd], latencies)
+    elapsed = now - begun
+    poll.close()
+    for lane in lanes.values():
+        lane.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 0, 0))
+        lane.socket.close()
+    return Load(len(latencies), elapsed, sorted(latencies))
+
+
+def _serve(lane: _Lane, latencies: list[float]) -> float:
+    data = lane.receive(RECEIVE_BYTES)
+    if not data:
+        raise ConnectionError("the broker closed the connection")
+    now = time.perf_counter()
+    answered, lane.partial_bytes = divmod(lane.partial_bytes + len(data), lane.reply_bytes)
+    sent = lane.sent
+    for _ in range(answered):
+        latencies.append(now - sent.popleft())
+    if answered:
+        lane.send(lane.request * answered)
+        sent.extend([now] * answered)
+    return now

@@ -1,0 +1,230 @@
+"""The brokers that are measured, each as a child process on a port of its own.
+
+    python -m tools.bench.peers kafka          # run one until Ctrl-C and print its address
+    python -m tools.bench.peers kafka --directory data
+
+Kafka needs ``java`` (17) and, the first time, ``mvn``; kfake needs ``go`` the first time. Both go into ``.cache``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools import kafka_jars
+from tools.bench import frames
+from tools.bench.child import Child
+from tools.broker_process import PYKBROKER
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KFAKE = REPOSITORY / ".cache" / "peers" / "kfake"
+START_TIMEOUT_S = 60
+
+SERVER_PROPERTIES = """process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
+log.dirs={directory}/data
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+# What Kafka's own start script gives its JVM.
+JVM_OPTIONS = [
+    "-Xmx1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+]
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A broker that can be started: `prepare` makes a fresh data directory, `command` starts the broker on it."""
+
+    name: str
+    fetch: Callable[[], None]
+    prepare: Callable[[Path, int], None]
+    command: Callable[[Path, int], list[str]]
+    idempotent: bool = True
+    durable: bool = True
+    spark: bool = True
+
+    def start(self, directory: Path, *, fresh: bool = True) -> Broker:
+        """Start it on `directory` and wait for its first Metadata answer; the wait is in `Broker.start_seconds`."""
+        self.fetch()
+        directory.mkdir(parents=True, exist_ok=True)
+        port_file = directory / "port"
+        if fresh or not port_file.exists():
+            port_file.write_text(str(free_port()))
+            self.prepare(directory, int(port_file.read_text()))
+        port = int(port_file.read_text())
+        begun = time.monotonic()
+        child = Child(self.command(directory, port), directory / "output.log")
+        try:
+            wait_until_serving(child, port)
+        except BaseException:
+            child.kill()
+            raise
+        return Broker(self, child, port, directory, time.monotonic() - begun)
+
+
+@dataclass
+class Broker:
+    """A peer that runs."""
+
+    peer: Peer
+    child: Child
+    port: int
+    directory: Path
+    start_seconds: float
+
+    @property
+    def bootstrap(self) -> str:
+        """What a client takes as its bootstrap servers."""
+        return f"127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        """End it and leave its directory."""
+        self.child.stop()
+
+    def restart(self) -> Broker:
+        """Start it again on the same directory and port."""
+        return self.peer.start(self.directory, fresh=False)
+
+
+def wait_until_serving(child: Child, port: int) -> None:
+    """Ask for Metadata every millisecond until an answer lists a broker; RuntimeError when the child ends before."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    request = frames.metadata()
+    while time.monotonic() < deadline:
+        if not child.alive:
+            raise RuntimeError(f"the broker ended at its start:\n{child.tail()}")
+        try:
+            with frames.Caller(port, 5) as caller:
+                while not frames.broker_count(caller.call(request)):
+                    time.sleep(0.001)
+                return
+        except OSError:
+            time.sleep(0.001)
+    raise RuntimeError(f"the broker did not serve within {START_TIMEOUT_S} s:\n{child.tail()}")
+
+
+def need(program: str) -> str:
+    """The path of a program, or an error that says who needs it."""
+    path = shutil.which(program)
+    if path is None:
+        raise RuntimeError(f"{program} is needed to fetch or run this peer")
+    return path
+
+
+def fetch_kafka() -> None:
+    """Kafka's jars from Maven, once."""
+    kafka_jars.fetch()
+
+
+def fetch_kfake() -> None:
+    """kfake, built once from the versions that ``kfake/go.mod`` pins."""
+    if not KFAKE.exists():
+        KFAKE.parent.mkdir(parents=True, exist_ok=True)
+        source = Path(__file__).with_name("kfake")
+        subprocess.run([need("go"), "build", "-buildvcs=false", "-o", str(KFAKE), "."], cwd=source, check=True)
+
+
+def java(main: str, *arguments: str) -> list[str]:
+    """A command that runs one of Kafka's main classes."""
+    return [need("java"), *JVM_OPTIONS, "-cp", f"{kafka_jars.JARS}/*", main, *arguments]
+
+
+def prepare_kafka(directory: Path, port: int) -> None:
+    """A KRaft node that is broker and controller, formatted."""
+    properties = directory / "server.properties"
+    values = {"port": port, "controller_port": free_port(), "directory": directory}
+    properties.write_text(SERVER_PROPERTIES.format(**values))
+    shutil.rmtree(directory / "data", ignore_errors=True)
+    cluster_id = "YmVuY2gtYmVuY2gtYmVuYw"
+    command = java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(properties))
+    said = subprocess.run(command, check=False, capture_output=True, text=True)
+    if said.returncode:
+        raise RuntimeError(f"Kafka's directory could not be formatted:\n{said.stdout}{said.stderr}")
+
+
+def prepare_nothing(directory: Path, port: int) -> None:
+    """For a broker that needs no format: only removes what an earlier run left."""
+    shutil.rmtree(directory / "data", ignore_errors=True)
+
+
+def kafka_command(directory: Path, port: int) -> list[str]:
+    """Apache Kafka."""
+    return java("kafka.Kafka", str(directory / "server.properties"))
+
+
+def kfake_command(directory: Path, port: int) -> list[str]:
+    """franz-go's kfake, in memory."""
+    return [str(KFAKE), "-port", str(port)]
+
+
+def pykbroker_command(directory: Path, port: int) -> list[str]:
+    """This broker, from the source tree."""
+    return [*PYKBROKER, "start", "--listen", f"127.0.0.1:{port}", "--data-dir", str(directory / "data")]
+
+
+def fetch_nothing() -> None:
+    """For a peer that is here already."""
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command),
+        Peer("kafka", fetch_kafka, prepare_kafka, kafka_command),
+        # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
+        Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),
+    )
+}
+
+
+def main() -> None:
+    """Run one peer until it is interrupted."""
+    parser = argparse.ArgumentParser(description="Run one broker until Ctrl-C.")
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("--directory", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        broker = PEERS[options.peer].start(options.directory or Path(temporary))
+        print(broker.bootstrap, flush=True)
+        try:
+            while broker.child.alive:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            broker.stop()
+
+
+if __name__ == "__main__":
+    main()

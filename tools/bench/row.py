@@ -1,0 +1,78 @@
+"""What a row of the table is: a name, its figures with their units, and a function that measures one broker once."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from tools.bench import frames
+from tools.bench.peers import Broker, Peer
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a row; `more_is_better` says which way a ratio goes."""
+
+    title: str
+    more_is_better: bool = False
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a row may use: the peer, its warm broker, and a directory for brokers that it starts itself."""
+
+    peer: Peer
+    broker: Broker
+    scratch: Path
+
+    def directory(self) -> Path:
+        """A directory that does not exist yet."""
+        return self.scratch / f"{self.peer.name}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`measure` gives a value for each of `figures`, None where the peer cannot do it. A `noisy` row is paired."""
+
+    name: str
+    figures: Mapping[str, Figure]
+    measure: Callable[[Stage], Mapping[str, float] | None]
+    noisy: bool = True
+
+
+class Topic:
+    """A fresh topic for one measurement, every partition served; deleted after it, so that no broker piles up data."""
+
+    def __init__(self, broker: Broker, partitions: int = 4) -> None:
+        self.name = f"bench-{uuid.uuid4().hex[:12]}"
+        self.partitions = partitions
+        self._broker = broker
+
+    def __enter__(self) -> Self:
+        with frames.Caller(self._broker.port) as caller:
+            caller.call(frames.create_topics([self.name], self.partitions))
+            for index in range(self.partitions):
+                while frames.list_offsets_error(caller.call(frames.list_offsets(self.name, index))):
+                    time.sleep(0.001)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with frames.Caller(self._broker.port) as caller:
+            caller.call(frames.delete_topics([self.name]))
+
+
+class CpuClock:
+    """CPU seconds that a broker spends from here on; a row that loads it reads them right after the load."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._child = broker.child
+        self._begun = self._child.cpu_seconds()
+
+    def seconds(self) -> float:
+        """Since the clock was made."""
+        return self._child.cpu_seconds() - self._begun

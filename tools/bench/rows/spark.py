@@ -1,0 +1,95 @@
+"""Spark with default options on a warm session: a small batch read, and a micro-batch of one row."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from statistics import median
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Producer
+
+from tools.bench import volume
+from tools.bench.row import Figure, Row, Stage, Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+ROWS_READ = 1_000
+MICRO_BATCHES = 10
+
+
+@functools.cache
+def session() -> SparkSession:
+    """One session for all rows and peers; its connector comes from Maven when it is first started."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {
+        "spark.jars.packages": CONNECTOR,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _rows(stage: Stage, topic: Topic) -> DataFrame:
+    reader = session().read.format("kafka").option("kafka.bootstrap.servers", stage.broker.bootstrap)
+    return reader.option("subscribe", topic.name).load()
+
+
+def read(stage: Stage) -> Mapping[str, float] | None:
+    """Seconds to collect the rows of four partitions, the second of two reads."""
+    if not stage.peer.spark:
+        return None
+    with Topic(stage.broker) as topic:
+        volume.produce(stage.broker, topic, ROWS_READ, bytes(100), spread=True)
+        for _ in range(2):
+            begun = time.perf_counter()
+            rows = _rows(stage, topic).select("value").collect()
+            seconds = time.perf_counter() - begun
+    if len(rows) != ROWS_READ:
+        raise RuntimeError(f"{len(rows)} of {ROWS_READ} rows were read")
+    return {"seconds": seconds}
+
+
+def micro_batch(stage: Stage) -> Mapping[str, float] | None:
+    """Median of Spark's own time for a trigger that has one new row."""
+    if not stage.peer.spark:
+        return None
+    with Topic(stage.broker) as topic:
+        producer = Producer({"bootstrap.servers": stage.broker.bootstrap, "linger.ms": 0})
+        stream = session().readStream.format("kafka").option("kafka.bootstrap.servers", stage.broker.bootstrap)
+        name = f"bench_{uuid.uuid4().hex[:8]}"
+        rows = stream.option("subscribe", topic.name).option("startingOffsets", "earliest").load()
+        query = rows.writeStream.format("noop").queryName(name).start()
+        try:
+            for _ in range(MICRO_BATCHES + 2):
+                producer.produce(topic.name, b"row")
+                producer.flush(10)
+                query.processAllAvailable()
+            progress = [step for step in query.recentProgress if step["numInputRows"] == 1][2:]
+        finally:
+            query.stop()
+    return {
+        "trigger": median(step["durationMs"]["triggerExecution"] for step in progress),
+        "add": median(step["durationMs"]["addBatch"] for step in progress),
+    }
+
+
+ROWS = (
+    Row("Spark, read 1,000 rows of 4 partitions", {"seconds": Figure("s")}, read),
+    Row("Spark, micro-batch of one row", {"trigger": Figure("ms", digits=0), "add": Figure("addBatch ms", digits=0)},
+        micro_batch),
+)

@@ -1,0 +1,90 @@
+"""Measure brokers side by side: ``python tools/bench/run.py [--peers kafka,kfake] [--only NAME] [--pairs 5]``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from tools.bench import frames, load, report, volume
+from tools.bench.peers import PEERS, Broker, Peer
+from tools.bench.row import Row, Stage, Topic
+from tools.bench.table import ROWS
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+WARM_MESSAGES = 1_000_000
+WARM_REQUESTS_S = 4
+
+
+def warm(broker: Broker) -> None:
+    """A million messages in and out, and seconds of small requests."""
+    with Topic(broker) as topic:
+        volume.produce(broker, topic, WARM_MESSAGES, bytes(100))
+        volume.consume(broker, topic, WARM_MESSAGES)
+        records = frames.batch(bytes(100))
+        requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(10)]
+        load.drive(broker.port, requests, seconds=WARM_REQUESTS_S)
+
+
+@contextlib.contextmanager
+def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list[Stage]]:
+    """All peers running at once, warm unless `cold`: an idle broker disturbs less than a cold one misleads."""
+    with contextlib.ExitStack() as running:
+        made = []
+        for peer in peers:
+            broker = peer.start(scratch / peer.name)
+            running.callback(broker.stop)
+            if not cold:
+                warm(broker)
+            made.append(Stage(peer, broker, scratch))
+        yield made
+
+
+def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
+    """Measure a row on each stage in turn, `pairs` times when it is noisy, each time in the other order."""
+    values: dict[str, dict[str, list[float]]] = {key: {} for key in row.figures}
+    for turn in range(pairs if row.noisy else 1):
+        for stage in on if turn % 2 == 0 else list(reversed(on)):
+            begun = time.monotonic()
+            for key, value in (row.measure(stage) or {}).items():
+                if key in values:
+                    values[key].setdefault(stage.peer.name, []).append(value)
+            print(f"  {row.name}: {stage.peer.name}, {time.monotonic() - begun:.1f} s", file=sys.stderr)
+    return [report.Line(row, key, values[key]) for key in row.figures]
+
+
+def main() -> None:
+    """Parse the command line, measure, and write the table after each row."""
+    parser = argparse.ArgumentParser(description="Measure brokers side by side on this machine.")
+    parser.add_argument("--peers", default="kafka,kfake", help="beside pykbroker (default: kafka,kfake)")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of a noisy row (default: 5)")
+    parser.add_argument("--without-pykbroker", action="store_true", help="measure the peers alone")
+    parser.add_argument("--cold", action="store_true", help="do not warm the brokers: to try a row out")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the table to update")
+    options = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    names = ([] if options.without_pykbroker else ["pykbroker"]) + [name for name in options.peers.split(",") if name]
+    scratch = Path(tempfile.mkdtemp(prefix="bench-"))
+    try:
+        with stages([PEERS[name] for name in names], scratch, cold=options.cold) as on:
+            for row in ROWS:
+                if options.only in row.name:
+                    lines = measure(row, on, options.pairs)
+                    print("\n".join(line.markdown() for line in lines), flush=True)
+                    report.write(options.results, lines)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

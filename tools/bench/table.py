@@ -1,0 +1,16 @@
+"""All rows in the order in which they are measured: what disturbs a warm broker most comes last."""
+
+from __future__ import annotations
+
+from tools.bench.rows import end_to_end, idle, requests, spark, start, topics, volume
+
+ROWS = (
+    *start.ROWS,
+    *idle.ROWS,
+    *volume.ROWS,
+    *requests.ROWS,
+    *end_to_end.ROWS,
+    *idle.CONNECTION_ROWS,
+    *spark.ROWS,
+    *topics.ROWS,
+)

@@ -1,0 +1,99 @@
+"""Volume through librdkafka, the fastest client there is: for rows that produce and consume, and to warm brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from tools.bench.peers import Broker
+from tools.bench.row import Topic
+
+ANY_PARTITION = -1
+POLL_EVERY = 10_000
+DRAIN_TIMEOUT_S = 60
+
+
+def produce(broker: Broker, topic: Topic, count: int, value: bytes, *, spread: bool = False) -> float:
+    """Produce `count` messages, acks=all, and give the seconds until the last was acknowledged.
+
+    librdkafka fills one partition after the other, in large batches, unless they are to be spread evenly.
+    """
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "acks": "all",
+            "enable.idempotence": broker.peer.idempotent,
+            "enable.metrics.push": False,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+            "delivery.report.only.error": True,
+            "on_delivery": delivered,
+        }
+    )
+    producer.list_topics(topic.name, 10)
+    begun = time.perf_counter()
+    for sent in range(count):
+        while True:
+            try:
+                producer.produce(topic.name, value, partition=sent % topic.partitions if spread else ANY_PARTITION)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if not sent % POLL_EVERY:
+            producer.poll(0)
+    left = producer.flush(DRAIN_TIMEOUT_S)
+    if left or failed:
+        raise RuntimeError(f"{left} messages not acknowledged, {len(failed)} failed: {failed[:1]}")
+    return time.perf_counter() - begun
+
+
+def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
+    """A consumer without group membership, reading these partitions from the offsets that they carry."""
+    made = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "enable.metrics.push": False,
+            # Without these two it stops for a second whenever it is 100,000 messages ahead of its application.
+            "queued.min.messages": 1_000_000,
+            "fetch.queue.backoff.ms": 1,
+        }
+    )
+    made.assign(list(assignment))
+    return made
+
+
+def consume(broker: Broker, topic: Topic, count: int) -> float:
+    """Read `count` messages from the beginning of all partitions and give the seconds from first to last."""
+    reading = consumer(broker.bootstrap, [TopicPartition(topic.name, index, 0) for index in range(topic.partitions)])
+    try:
+        got = len(reading.consume(1, DRAIN_TIMEOUT_S))
+        begun = time.perf_counter()
+        while got < count:
+            messages = reading.consume(min(10_000, count - got), DRAIN_TIMEOUT_S)
+            if not messages:
+                raise RuntimeError(f"{got} of {count} messages came")
+            got += len(messages)
+        return time.perf_counter() - begun
+    finally:
+        reading.close()
+
+
+def message_count(broker: Broker, topic: Topic) -> int:
+    """How many offsets the topic's partitions hold."""
+    reading = consumer(broker.bootstrap, [])
+    try:
+        partitions = [TopicPartition(topic.name, index) for index in range(topic.partitions)]
+        marks = [reading.get_watermark_offsets(partition, DRAIN_TIMEOUT_S) for partition in partitions]
+        return sum(high - low for low, high in marks)
+    finally:
+        reading.close()
