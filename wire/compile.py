@@ -1,38 +1,30 @@
-"""The codecs of declared messages: source text written for one class and one version, compiled on first use."""
+"""The codecs of declared messages: source text written for one class and one version, compiled on first use.
+
+A version that the class does not have is a ValueError.
+"""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 from wire.compile_decoder import compile_decoder
 from wire.compile_encoder import compile_encoder
 from wire.declare import Buffer, Message
-from wire.versions import parse_versions
 
 M = TypeVar("M", bound=Message)
 
 
-@cache
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], M]:
     """`decode(buf, pos, end) -> message`.
 
     `buf` may hold more than `pos` to `end`, and bytes between the message and `end` are ignored as Kafka does (in a
     metadata record they are an error). Only DecodeError gets out. Records may be views on `buf`; nothing else is.
     """
-    _check(cls, version)
     return compile_decoder(cls, version)
 
 
-@cache
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], None]:
     """`encode(message, out)`, which appends buffers to `out`; after an EncodeError `out` is as it was.
 
     Records and bytes are appended as they are, and must stay unchanged until `out` is sent.
     """
-    _check(cls, version)
     return compile_encoder(cls, version)
-
-
-def _check(cls: type[M], version: int) -> None:
-    if version not in parse_versions(cls.versions):
-        raise ValueError(f"{cls.__name__} has no version {version}")

@@ -7,6 +7,7 @@ here or one of the few exceptions that the function turns into DecodeError.
 
 import struct
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from wire.varint import read_uvarint
 COPY_BYTES_MAX = 16_384  # record bytes below this are sliced: a copy costs less than a memoryview
 
 
+@cache
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
     """`decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
     return _Decoder(cls, version).function(cls)

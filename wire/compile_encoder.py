@@ -6,6 +6,7 @@ are inlined; bytes and records become buffers of their own, uncopied.
 
 import struct
 from collections.abc import Callable
+from functools import cache
 
 import msgspec
 
@@ -16,6 +17,7 @@ from wire.source import Source
 from wire.varint import UVARINTS, uvarint
 
 
+@cache
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
     """`encode(message, out)`; see `wire.compile.encoder`."""
     return _Encoder(cls, version).function(cls)

@@ -16,6 +16,8 @@ class Source:
     """Lines of Python for the codec of one class in one version. Names of locals and globals are unique."""
 
     def __init__(self, cls: type[Message], version: int) -> None:
+        if version not in parse_versions(cls.versions):
+            raise ValueError(f"{cls.__name__} has no version {version}")
         self.title = f"{cls.__name__} v{version}"
         self.version = version
         self.flexible = version in parse_versions(cls.flexible)

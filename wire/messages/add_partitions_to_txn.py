@@ -1,0 +1,77 @@
+"""AddPartitionsToTxn (24), versions 0-5, flexible from 3.
+
+v3   flexible
+v4   request + transactions; - v3_and_below_transactional_id, v3_and_below_producer_id,
+     v3_and_below_producer_epoch, v3_and_below_topics; response + error_code, results_by_transaction; -
+     results_by_topic_v3_and_below
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class AddPartitionsToTxnTopic(Struct):
+    """Each of `AddPartitionsToTxnTransaction.topics`."""
+
+    name: str = ""
+    partitions: list[Int32] = []
+
+
+class AddPartitionsToTxnTransaction(Struct):
+    """Each of `AddPartitionsToTxnRequest.transactions`."""
+
+    transactional_id: Annotated[str, V("4+")] = ""
+    producer_id: Annotated[Int64, V("4+")] = 0
+    producer_epoch: Annotated[Int16, V("4+")] = 0
+    verify_only: Annotated[Bool, V("4+")] = False
+    topics: Annotated[list[AddPartitionsToTxnTopic], V("4+")] = []
+
+
+class AddPartitionsToTxnRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    transactions: Annotated[list[AddPartitionsToTxnTransaction], V("4+")] = []
+    v3_and_below_transactional_id: Annotated[str, V("0-3")] = ""
+    v3_and_below_producer_id: Annotated[Int64, V("0-3")] = 0
+    v3_and_below_producer_epoch: Annotated[Int16, V("0-3")] = 0
+    v3_and_below_topics: Annotated[list[AddPartitionsToTxnTopic], V("0-3")] = []
+
+
+class AddPartitionsToTxnPartitionResult(Struct):
+    """Each of `AddPartitionsToTxnTopicResult.results_by_partition`."""
+
+    partition_index: Int32 = 0
+    partition_error_code: Int16 = 0
+
+
+class AddPartitionsToTxnTopicResult(Struct):
+    """Each of `AddPartitionsToTxnResult.topic_results`."""
+
+    name: str = ""
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
+
+
+class AddPartitionsToTxnResult(Struct):
+    """Each of `AddPartitionsToTxnResponse.results_by_transaction`."""
+
+    transactional_id: Annotated[str, V("4+")] = ""
+    topic_results: Annotated[list[AddPartitionsToTxnTopicResult], V("4+")] = []
+
+
+class AddPartitionsToTxnResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, V("4+", ignorable=True)] = 0
+    results_by_transaction: Annotated[list[AddPartitionsToTxnResult], V("4+")] = []
+    results_by_topic_v3_and_below: Annotated[list[AddPartitionsToTxnTopicResult], V("0-3")] = []

@@ -1,0 +1,44 @@
+"""AddRaftVoter (80), versions 0-1, flexible.
+
+v1   request + ack_when_committed
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, UInt16, V
+
+
+class Listener(Struct):
+    """Each of `AddRaftVoterRequest.listeners`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+
+
+class AddRaftVoterRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ADD_RAFT_VOTER
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    cluster_id: Annotated[str | None, V(nullable="0+")] = ""
+    timeout_ms: Int32 = 0
+    voter_id: Int32 = 0
+    voter_directory_id: UUID = NIL
+    listeners: list[Listener] = []
+    ack_when_committed: Annotated[Bool, V("1+")] = True
+
+
+class AddRaftVoterResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ADD_RAFT_VOTER
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+", ignorable=True)] = ""

@@ -1,0 +1,61 @@
+"""AlterClientQuotas (49), versions 0-1, flexible from 1.
+
+v1   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Float64, Int16, Int32, Request, Response, Struct, V
+
+
+class EntityData(Struct):
+    """Each of `AlterClientQuotasRequestEntryData.entity`."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class OpData(Struct):
+    """Each of `AlterClientQuotasRequestEntryData.ops`."""
+
+    key: str = ""
+    value: Float64 = 0.0
+    remove: Bool = False
+
+
+class AlterClientQuotasRequestEntryData(Struct):
+    """Each of `AlterClientQuotasRequest.entries`."""
+
+    entity: list[EntityData] = []
+    ops: list[OpData] = []
+
+
+class AlterClientQuotasRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    entries: list[AlterClientQuotasRequestEntryData] = []
+    validate_only: Bool = False
+
+
+class AlterClientQuotasResponseEntryData(Struct):
+    """Each of `AlterClientQuotasResponse.entries`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    entity: list[EntityData] = []
+
+
+class AlterClientQuotasResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    throttle_time_ms: Int32 = 0
+    entries: list[AlterClientQuotasResponseEntryData] = []

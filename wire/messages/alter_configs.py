@@ -1,0 +1,55 @@
+"""AlterConfigs (33), versions 0-2, flexible from 2.
+
+v2   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class AlterableConfig(Struct):
+    """Each of `AlterConfigsResource.configs`."""
+
+    name: str = ""
+    value: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class AlterConfigsResource(Struct):
+    """Each of `AlterConfigsRequest.resources`."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = []
+
+
+class AlterConfigsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ALTER_CONFIGS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    resources: list[AlterConfigsResource] = []
+    validate_only: Bool = False
+
+
+class AlterConfigsResourceResponse(Struct):
+    """Each of `AlterConfigsResponse.responses`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+
+
+class AlterConfigsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ALTER_CONFIGS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = []

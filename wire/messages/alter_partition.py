@@ -1,0 +1,77 @@
+"""AlterPartition (56), versions 2-3, flexible.
+
+v3   request + new_isr_with_epochs; - new_isr
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class BrokerState(Struct):
+    """Each of `AlterPartitionRequestPartitionData.new_isr_with_epochs`."""
+
+    broker_id: Annotated[Int32, V("3+")] = 0
+    broker_epoch: Annotated[Int64, V("3+")] = -1
+
+
+class AlterPartitionRequestPartitionData(Struct):
+    """Each of `AlterPartitionRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    leader_epoch: Int32 = 0
+    new_isr: Annotated[list[Int32], V("0-2")] = []
+    new_isr_with_epochs: Annotated[list[BrokerState], V("3+")] = []
+    leader_recovery_state: Annotated[Int8, V("1+")] = 0
+    partition_epoch: Int32 = 0
+
+
+class AlterPartitionRequestTopicData(Struct):
+    """Each of `AlterPartitionRequest.topics`."""
+
+    topic_id: Annotated[UUID, V("2+", ignorable=True)] = NIL
+    partitions: list[AlterPartitionRequestPartitionData] = []
+
+
+class AlterPartitionRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.ALTER_PARTITION
+    versions: ClassVar = "2-3"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    topics: list[AlterPartitionRequestTopicData] = []
+
+
+class AlterPartitionResponsePartitionData(Struct):
+    """Each of `AlterPartitionResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+    isr: list[Int32] = []
+    leader_recovery_state: Annotated[Int8, V("1+", ignorable=True)] = 0
+    partition_epoch: Int32 = 0
+
+
+class AlterPartitionResponseTopicData(Struct):
+    """Each of `AlterPartitionResponse.topics`."""
+
+    topic_id: Annotated[UUID, V("2+", ignorable=True)] = NIL
+    partitions: list[AlterPartitionResponsePartitionData] = []
+
+
+class AlterPartitionResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ALTER_PARTITION
+    versions: ClassVar = "2-3"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    topics: list[AlterPartitionResponseTopicData] = []

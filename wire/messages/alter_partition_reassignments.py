@@ -1,0 +1,64 @@
+"""AlterPartitionReassignments (45), versions 0-1, flexible.
+
+v1   request + allow_replication_factor_change; response + allow_replication_factor_change
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
+
+
+class ReassignablePartition(Struct):
+    """Each of `ReassignableTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    replicas: Annotated[list[Int32] | None, V(nullable="0+")] = None
+
+
+class ReassignableTopic(Struct):
+    """Each of `AlterPartitionReassignmentsRequest.topics`."""
+
+    name: str = ""
+    partitions: list[ReassignablePartition] = []
+
+
+class AlterPartitionReassignmentsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    timeout_ms: Int32 = 60000
+    allow_replication_factor_change: Annotated[Bool, V("1+")] = True
+    topics: list[ReassignableTopic] = []
+
+
+class ReassignablePartitionResponse(Struct):
+    """Each of `ReassignableTopicResponse.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class ReassignableTopicResponse(Struct):
+    """Each of `AlterPartitionReassignmentsResponse.responses`."""
+
+    name: str = ""
+    partitions: list[ReassignablePartitionResponse] = []
+
+
+class AlterPartitionReassignmentsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    allow_replication_factor_change: Annotated[Bool, V("1+", ignorable=True)] = True
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    responses: list[ReassignableTopicResponse] = []

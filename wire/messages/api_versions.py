@@ -1,0 +1,62 @@
+"""ApiVersions (18), versions 0-4, flexible from 3.
+
+v1   response + throttle_time_ms
+v3   flexible; request + client_software_name, client_software_version; response + supported_features,
+     finalized_features_epoch, finalized_features, zk_migration_ready
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class ApiVersionsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.API_VERSIONS
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "3+"
+
+    client_software_name: Annotated[str, V("3+", ignorable=True)] = ""
+    client_software_version: Annotated[str, V("3+", ignorable=True)] = ""
+
+
+class ApiVersion(Struct):
+    """Each of `ApiVersionsResponse.api_keys`."""
+
+    api_key: Int16 = 0
+    min_version: Int16 = 0
+    max_version: Int16 = 0
+
+
+class SupportedFeatureKey(Struct):
+    """Each of `ApiVersionsResponse.supported_features`."""
+
+    name: Annotated[str, V("3+")] = ""
+    min_version: Annotated[Int16, V("3+")] = 0
+    max_version: Annotated[Int16, V("3+")] = 0
+
+
+class FinalizedFeatureKey(Struct):
+    """Each of `ApiVersionsResponse.finalized_features`."""
+
+    name: Annotated[str, V("3+")] = ""
+    max_version_level: Annotated[Int16, V("3+")] = 0
+    min_version_level: Annotated[Int16, V("3+")] = 0
+
+
+class ApiVersionsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.API_VERSIONS
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "3+"
+
+    error_code: Int16 = 0
+    api_keys: list[ApiVersion] = []
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    supported_features: Annotated[list[SupportedFeatureKey], V("3+", tag=0, ignorable=True)] = []
+    finalized_features_epoch: Annotated[Int64, V("3+", tag=1, ignorable=True)] = -1
+    finalized_features: Annotated[list[FinalizedFeatureKey], V("3+", tag=2, ignorable=True)] = []
+    zk_migration_ready: Annotated[Bool, V("3+", tag=3, ignorable=True)] = False

@@ -1,0 +1,71 @@
+"""AssignReplicasToDirs (73), version 0, flexible."""
+
+from typing import ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct
+
+
+class AssignReplicasToDirsRequestPartitionData(Struct):
+    """Each of `AssignReplicasToDirsRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+
+
+class AssignReplicasToDirsRequestTopicData(Struct):
+    """Each of `AssignReplicasToDirsRequestDirectoryData.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[AssignReplicasToDirsRequestPartitionData] = []
+
+
+class AssignReplicasToDirsRequestDirectoryData(Struct):
+    """Each of `AssignReplicasToDirsRequest.directories`."""
+
+    id: UUID = NIL
+    topics: list[AssignReplicasToDirsRequestTopicData] = []
+
+
+class AssignReplicasToDirsRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    directories: list[AssignReplicasToDirsRequestDirectoryData] = []
+
+
+class AssignReplicasToDirsResponsePartitionData(Struct):
+    """Each of `AssignReplicasToDirsResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class AssignReplicasToDirsResponseTopicData(Struct):
+    """Each of `AssignReplicasToDirsResponseDirectoryData.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[AssignReplicasToDirsResponsePartitionData] = []
+
+
+class AssignReplicasToDirsResponseDirectoryData(Struct):
+    """Each of `AssignReplicasToDirsResponse.directories`."""
+
+    id: UUID = NIL
+    topics: list[AssignReplicasToDirsResponseTopicData] = []
+
+
+class AssignReplicasToDirsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    directories: list[AssignReplicasToDirsResponseDirectoryData] = []

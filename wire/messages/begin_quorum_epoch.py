@@ -1,0 +1,82 @@
+"""BeginQuorumEpoch (53), versions 0-1, flexible from 1.
+
+v1   flexible; request + voter_id, voter_directory_id, leader_endpoints; response + node_endpoints
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UInt16, V
+
+
+class BeginQuorumEpochRequestPartitionData(Struct):
+    """Each of `BeginQuorumEpochRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    voter_directory_id: Annotated[UUID, V("1+", ignorable=True)] = NIL
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class BeginQuorumEpochRequestTopicData(Struct):
+    """Each of `BeginQuorumEpochRequest.topics`."""
+
+    topic_name: str = ""
+    partitions: list[BeginQuorumEpochRequestPartitionData] = []
+
+
+class LeaderEndpoint(Struct):
+    """Each of `BeginQuorumEpochRequest.leader_endpoints`."""
+
+    name: Annotated[str, V("1+")] = ""
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class BeginQuorumEpochRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    cluster_id: Annotated[str | None, V(nullable="0+")] = None
+    voter_id: Annotated[Int32, V("1+", ignorable=True)] = -1
+    topics: list[BeginQuorumEpochRequestTopicData] = []
+    leader_endpoints: Annotated[list[LeaderEndpoint], V("1+", ignorable=True)] = []
+
+
+class BeginQuorumEpochResponsePartitionData(Struct):
+    """Each of `BeginQuorumEpochResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class BeginQuorumEpochResponseTopicData(Struct):
+    """Each of `BeginQuorumEpochResponse.topics`."""
+
+    topic_name: str = ""
+    partitions: list[BeginQuorumEpochResponsePartitionData] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `BeginQuorumEpochResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("1+")] = 0
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class BeginQuorumEpochResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    error_code: Int16 = 0
+    topics: list[BeginQuorumEpochResponseTopicData] = []
+    node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

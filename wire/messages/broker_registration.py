@@ -1,0 +1,58 @@
+"""BrokerRegistration (62), versions 0-4, flexible.
+
+v1   request + is_migrating_zk_broker
+v2   request + log_dirs
+v3   request + previous_broker_epoch
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+
+
+class Listener(Struct):
+    """Each of `BrokerRegistrationRequest.listeners`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+class Feature(Struct):
+    """Each of `BrokerRegistrationRequest.features`."""
+
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+class BrokerRegistrationRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.BROKER_REGISTRATION
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    cluster_id: str = ""
+    incarnation_id: UUID = NIL
+    listeners: list[Listener] = []
+    features: list[Feature] = []
+    rack: Annotated[str | None, V(nullable="0+")] = ""
+    is_migrating_zk_broker: Annotated[Bool, V("1+")] = False
+    log_dirs: Annotated[list[UUID], V("2+", ignorable=True)] = []
+    previous_broker_epoch: Annotated[Int64, V("3+", ignorable=True)] = -1
+
+
+class BrokerRegistrationResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.BROKER_REGISTRATION
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    broker_epoch: Int64 = -1

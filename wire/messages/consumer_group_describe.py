@@ -1,0 +1,77 @@
+"""ConsumerGroupDescribe (69), versions 0-1, flexible.
+
+v1   response + member_type
+"""
+
+from typing import Annotated, ClassVar
+
+from msgspec import field
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class ConsumerGroupDescribeRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    group_ids: list[str] = []
+    include_authorized_operations: Bool = False
+
+
+class TopicPartitions(Struct):
+    """Each of `Assignment.topic_partitions`."""
+
+    topic_id: UUID = NIL
+    topic_name: str = ""
+    partitions: list[Int32] = []
+
+
+class Assignment(Struct):
+    """The value of `Member.assignment`."""
+
+    topic_partitions: list[TopicPartitions] = []
+
+
+class Member(Struct):
+    """Each of `DescribedGroup.members`."""
+
+    member_id: str = ""
+    instance_id: Annotated[str | None, V(nullable="0+")] = None
+    rack_id: Annotated[str | None, V(nullable="0+")] = None
+    member_epoch: Int32 = 0
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+    subscribed_topic_regex: Annotated[str | None, V(nullable="0+")] = None
+    assignment: Assignment = field(default_factory=Assignment)
+    target_assignment: Assignment = field(default_factory=Assignment)
+    member_type: Annotated[Int8, V("1+", ignorable=True)] = -1
+
+
+class DescribedGroup(Struct):
+    """Each of `ConsumerGroupDescribeResponse.groups`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: list[Member] = []
+    authorized_operations: Int32 = -2**31
+
+
+class ConsumerGroupDescribeResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    groups: list[DescribedGroup] = []

@@ -1,0 +1,49 @@
+"""ControllerRegistration (70), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, UInt16, V
+
+
+class Listener(Struct):
+    """Each of `ControllerRegistrationRequest.listeners`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+class Feature(Struct):
+    """Each of `ControllerRegistrationRequest.features`."""
+
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+class ControllerRegistrationRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    controller_id: Int32 = 0
+    incarnation_id: UUID = NIL
+    zk_migration_ready: Bool = False
+    listeners: list[Listener] = []
+    features: list[Feature] = []
+
+
+class ControllerRegistrationResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""

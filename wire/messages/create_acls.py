@@ -1,0 +1,49 @@
+"""CreateAcls (30), versions 1-3, flexible from 2.
+
+v2   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class AclCreation(Struct):
+    """Each of `CreateAclsRequest.creations`."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    resource_pattern_type: Annotated[Int8, V("1+")] = 3
+    principal: str = ""
+    host: str = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+class CreateAclsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.CREATE_ACLS
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    creations: list[AclCreation] = []
+
+
+class AclCreationResult(Struct):
+    """Each of `CreateAclsResponse.results`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class CreateAclsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.CREATE_ACLS
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    results: list[AclCreationResult] = []

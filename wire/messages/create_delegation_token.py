@@ -1,0 +1,51 @@
+"""CreateDelegationToken (38), versions 1-3, flexible from 2.
+
+v2   flexible
+v3   request + owner_principal_type, owner_principal_name; response + token_requester_principal_type,
+     token_requester_principal_name
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class CreatableRenewers(Struct):
+    """Each of `CreateDelegationTokenRequest.renewers`."""
+
+    principal_type: str = ""
+    principal_name: str = ""
+
+
+class CreateDelegationTokenRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    owner_principal_type: Annotated[str | None, V("3+", nullable="3+")] = ""
+    owner_principal_name: Annotated[str | None, V("3+", nullable="3+")] = ""
+    renewers: list[CreatableRenewers] = []
+    max_lifetime_ms: Int64 = 0
+
+
+class CreateDelegationTokenResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    error_code: Int16 = 0
+    principal_type: str = ""
+    principal_name: str = ""
+    token_requester_principal_type: Annotated[str, V("3+")] = ""
+    token_requester_principal_name: Annotated[str, V("3+")] = ""
+    issue_timestamp_ms: Int64 = 0
+    expiry_timestamp_ms: Int64 = 0
+    max_timestamp_ms: Int64 = 0
+    token_id: str = ""
+    hmac: bytes = b""
+    throttle_time_ms: Int32 = 0

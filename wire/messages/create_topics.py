@@ -1,0 +1,80 @@
+"""CreateTopics (19), versions 2-7, flexible from 5.
+
+v5   flexible; response + topic_config_error_code, num_partitions, replication_factor, configs
+v7   response + topic_id
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class CreatableReplicaAssignment(Struct):
+    """Each of `CreatableTopic.assignments`."""
+
+    partition_index: Int32 = 0
+    broker_ids: list[Int32] = []
+
+
+class CreatableTopicConfig(Struct):
+    """Each of `CreatableTopic.configs`."""
+
+    name: str = ""
+    value: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class CreatableTopic(Struct):
+    """Each of `CreateTopicsRequest.topics`."""
+
+    name: str = ""
+    num_partitions: Int32 = 0
+    replication_factor: Int16 = 0
+    assignments: list[CreatableReplicaAssignment] = []
+    configs: list[CreatableTopicConfig] = []
+
+
+class CreateTopicsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.CREATE_TOPICS
+    versions: ClassVar = "2-7"
+    flexible: ClassVar = "5+"
+
+    topics: list[CreatableTopic] = []
+    timeout_ms: Int32 = 60000
+    validate_only: Annotated[Bool, V("1+")] = False
+
+
+class CreatableTopicConfigs(Struct):
+    """Each of `CreatableTopicResult.configs`."""
+
+    name: Annotated[str, V("5+")] = ""
+    value: Annotated[str | None, V("5+", nullable="5+")] = ""
+    read_only: Annotated[Bool, V("5+")] = False
+    config_source: Annotated[Int8, V("5+", ignorable=True)] = -1
+    is_sensitive: Annotated[Bool, V("5+")] = False
+
+
+class CreatableTopicResult(Struct):
+    """Each of `CreateTopicsResponse.topics`."""
+
+    name: str = ""
+    topic_id: Annotated[UUID, V("7+", ignorable=True)] = NIL
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V("1+", nullable="0+", ignorable=True)] = ""
+    topic_config_error_code: Annotated[Int16, V("5+", tag=0, ignorable=True)] = 0
+    num_partitions: Annotated[Int32, V("5+", ignorable=True)] = -1
+    replication_factor: Annotated[Int16, V("5+", ignorable=True)] = -1
+    configs: Annotated[list[CreatableTopicConfigs] | None, V("5+", nullable="5+", ignorable=True)] = []
+
+
+class CreateTopicsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.CREATE_TOPICS
+    versions: ClassVar = "2-7"
+    flexible: ClassVar = "5+"
+
+    throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
+    topics: list[CreatableTopicResult] = []

@@ -1,0 +1,64 @@
+"""DeleteAcls (31), versions 1-3, flexible from 2.
+
+v2   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class DeleteAclsFilter(Struct):
+    """Each of `DeleteAclsRequest.filters`."""
+
+    resource_type_filter: Int8 = 0
+    resource_name_filter: Annotated[str | None, V(nullable="0+")] = ""
+    pattern_type_filter: Annotated[Int8, V("1+")] = 3
+    principal_filter: Annotated[str | None, V(nullable="0+")] = ""
+    host_filter: Annotated[str | None, V(nullable="0+")] = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+class DeleteAclsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DELETE_ACLS
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    filters: list[DeleteAclsFilter] = []
+
+
+class DeleteAclsMatchingAcl(Struct):
+    """Each of `DeleteAclsFilterResult.matching_acls`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    pattern_type: Annotated[Int8, V("1+")] = 3
+    principal: str = ""
+    host: str = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+class DeleteAclsFilterResult(Struct):
+    """Each of `DeleteAclsResponse.filter_results`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    matching_acls: list[DeleteAclsMatchingAcl] = []
+
+
+class DeleteAclsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DELETE_ACLS
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    filter_results: list[DeleteAclsFilterResult] = []

@@ -1,0 +1,37 @@
+"""DeleteGroups (42), versions 0-2, flexible from 2.
+
+v2   flexible
+"""
+
+from typing import ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Request, Response, Struct
+
+
+class DeleteGroupsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DELETE_GROUPS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    groups_names: list[str] = []
+
+
+class DeletableGroupResult(Struct):
+    """Each of `DeleteGroupsResponse.results`."""
+
+    group_id: str = ""
+    error_code: Int16 = 0
+
+
+class DeleteGroupsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DELETE_GROUPS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    results: list[DeletableGroupResult] = []

@@ -1,0 +1,60 @@
+"""DeleteRecords (21), versions 0-2, flexible from 2.
+
+v2   flexible
+"""
+
+from typing import ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct
+
+
+class DeleteRecordsPartition(Struct):
+    """Each of `DeleteRecordsTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    offset: Int64 = 0
+
+
+class DeleteRecordsTopic(Struct):
+    """Each of `DeleteRecordsRequest.topics`."""
+
+    name: str = ""
+    partitions: list[DeleteRecordsPartition] = []
+
+
+class DeleteRecordsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DELETE_RECORDS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    topics: list[DeleteRecordsTopic] = []
+    timeout_ms: Int32 = 0
+
+
+class DeleteRecordsPartitionResult(Struct):
+    """Each of `DeleteRecordsTopicResult.partitions`."""
+
+    partition_index: Int32 = 0
+    low_watermark: Int64 = 0
+    error_code: Int16 = 0
+
+
+class DeleteRecordsTopicResult(Struct):
+    """Each of `DeleteRecordsResponse.topics`."""
+
+    name: str = ""
+    partitions: list[DeleteRecordsPartitionResult] = []
+
+
+class DeleteRecordsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DELETE_RECORDS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    topics: list[DeleteRecordsTopicResult] = []

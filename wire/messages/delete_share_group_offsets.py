@@ -1,0 +1,45 @@
+"""DeleteShareGroupOffsets (92), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
+
+
+class DeleteShareGroupOffsetsRequestTopic(Struct):
+    """Each of `DeleteShareGroupOffsetsRequest.topics`."""
+
+    topic_name: str = ""
+
+
+class DeleteShareGroupOffsetsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    group_id: str = ""
+    topics: list[DeleteShareGroupOffsetsRequestTopic] = []
+
+
+class DeleteShareGroupOffsetsResponseTopic(Struct):
+    """Each of `DeleteShareGroupOffsetsResponse.responses`."""
+
+    topic_name: str = ""
+    topic_id: UUID = NIL
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+
+
+class DeleteShareGroupOffsetsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    responses: list[DeleteShareGroupOffsetsResponseTopic] = []

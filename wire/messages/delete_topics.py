@@ -1,0 +1,50 @@
+"""DeleteTopics (20), versions 1-6, flexible from 4.
+
+v4   flexible
+v5   response + error_message
+v6   request + topics; - topic_names; response + topic_id; name may be null
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
+
+
+class DeleteTopicState(Struct):
+    """Each of `DeleteTopicsRequest.topics`."""
+
+    name: Annotated[str | None, V("6+", nullable="6+")] = None
+    topic_id: Annotated[UUID, V("6+")] = NIL
+
+
+class DeleteTopicsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DELETE_TOPICS
+    versions: ClassVar = "1-6"
+    flexible: ClassVar = "4+"
+
+    topics: Annotated[list[DeleteTopicState], V("6+")] = []
+    topic_names: Annotated[list[str], V("0-5", ignorable=True)] = []
+    timeout_ms: Int32 = 0
+
+
+class DeletableTopicResult(Struct):
+    """Each of `DeleteTopicsResponse.responses`."""
+
+    name: Annotated[str | None, V(nullable="6+")] = ""
+    topic_id: Annotated[UUID, V("6+", ignorable=True)] = NIL
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None
+
+
+class DeleteTopicsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DELETE_TOPICS
+    versions: ClassVar = "1-6"
+    flexible: ClassVar = "4+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    responses: list[DeletableTopicResult] = []

@@ -1,0 +1,62 @@
+"""DescribeClientQuotas (48), versions 0-1, flexible from 1.
+
+v1   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Float64, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class ComponentData(Struct):
+    """Each of `DescribeClientQuotasRequest.components`."""
+
+    entity_type: str = ""
+    match_type: Int8 = 0
+    match: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class DescribeClientQuotasRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    components: list[ComponentData] = []
+    strict: Bool = False
+
+
+class EntityData(Struct):
+    """Each of `EntryData.entity`."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class ValueData(Struct):
+    """Each of `EntryData.values`."""
+
+    key: str = ""
+    value: Float64 = 0.0
+
+
+class EntryData(Struct):
+    """Each of `DescribeClientQuotasResponse.entries`."""
+
+    entity: list[EntityData] = []
+    values: list[ValueData] = []
+
+
+class DescribeClientQuotasResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    entries: Annotated[list[EntryData] | None, V(nullable="0+")] = []

@@ -1,0 +1,49 @@
+"""DescribeCluster (60), versions 0-2, flexible.
+
+v1   request + endpoint_type; response + endpoint_type
+v2   request + include_fenced_brokers; response + is_fenced
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class DescribeClusterRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    include_cluster_authorized_operations: Bool = False
+    endpoint_type: Annotated[Int8, V("1+")] = 1
+    include_fenced_brokers: Annotated[Bool, V("2+")] = False
+
+
+class DescribeClusterBroker(Struct):
+    """Each of `DescribeClusterResponse.brokers`."""
+
+    broker_id: Int32 = 0
+    host: str = ""
+    port: Int32 = 0
+    rack: Annotated[str | None, V(nullable="0+")] = None
+    is_fenced: Annotated[Bool, V("2+")] = False
+
+
+class DescribeClusterResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    endpoint_type: Annotated[Int8, V("1+")] = 1
+    cluster_id: str = ""
+    controller_id: Int32 = -1
+    brokers: list[DescribeClusterBroker] = []
+    cluster_authorized_operations: Int32 = -2**31

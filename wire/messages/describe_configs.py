@@ -1,0 +1,72 @@
+"""DescribeConfigs (32), versions 1-4, flexible from 4.
+
+v3   request + include_documentation; response + config_type, documentation
+v4   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class DescribeConfigsResource(Struct):
+    """Each of `DescribeConfigsRequest.resources`."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configuration_keys: Annotated[list[str] | None, V(nullable="0+")] = []
+
+
+class DescribeConfigsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
+    versions: ClassVar = "1-4"
+    flexible: ClassVar = "4+"
+
+    resources: list[DescribeConfigsResource] = []
+    include_synonyms: Annotated[Bool, V("1+")] = False
+    include_documentation: Annotated[Bool, V("3+")] = False
+
+
+class DescribeConfigsSynonym(Struct):
+    """Each of `DescribeConfigsResourceResult.synonyms`."""
+
+    name: Annotated[str, V("1+")] = ""
+    value: Annotated[str | None, V("1+", nullable="0+")] = ""
+    source: Annotated[Int8, V("1+")] = 0
+
+
+class DescribeConfigsResourceResult(Struct):
+    """Each of `DescribeConfigsResult.configs`."""
+
+    name: str = ""
+    value: Annotated[str | None, V(nullable="0+")] = ""
+    read_only: Bool = False
+    config_source: Annotated[Int8, V("1+", ignorable=True)] = -1
+    is_sensitive: Bool = False
+    synonyms: Annotated[list[DescribeConfigsSynonym], V("1+", ignorable=True)] = []
+    config_type: Annotated[Int8, V("3+", ignorable=True)] = 0
+    documentation: Annotated[str | None, V("3+", nullable="0+", ignorable=True)] = ""
+
+
+class DescribeConfigsResult(Struct):
+    """Each of `DescribeConfigsResponse.results`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: list[DescribeConfigsResourceResult] = []
+
+
+class DescribeConfigsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
+    versions: ClassVar = "1-4"
+    flexible: ClassVar = "4+"
+
+    throttle_time_ms: Int32 = 0
+    results: list[DescribeConfigsResult] = []

@@ -1,0 +1,61 @@
+"""DescribeDelegationToken (41), versions 1-3, flexible from 2.
+
+v2   flexible
+v3   response + token_requester_principal_type, token_requester_principal_name
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class DescribeDelegationTokenOwner(Struct):
+    """Each of `DescribeDelegationTokenRequest.owners`."""
+
+    principal_type: str = ""
+    principal_name: str = ""
+
+
+class DescribeDelegationTokenRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    owners: Annotated[list[DescribeDelegationTokenOwner] | None, V(nullable="0+")] = []
+
+
+class DescribedDelegationTokenRenewer(Struct):
+    """Each of `DescribedDelegationToken.renewers`."""
+
+    principal_type: str = ""
+    principal_name: str = ""
+
+
+class DescribedDelegationToken(Struct):
+    """Each of `DescribeDelegationTokenResponse.tokens`."""
+
+    principal_type: str = ""
+    principal_name: str = ""
+    token_requester_principal_type: Annotated[str, V("3+")] = ""
+    token_requester_principal_name: Annotated[str, V("3+")] = ""
+    issue_timestamp: Int64 = 0
+    expiry_timestamp: Int64 = 0
+    max_timestamp: Int64 = 0
+    token_id: str = ""
+    hmac: bytes = b""
+    renewers: list[DescribedDelegationTokenRenewer] = []
+
+
+class DescribeDelegationTokenResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
+    versions: ClassVar = "1-3"
+    flexible: ClassVar = "2+"
+
+    error_code: Int16 = 0
+    tokens: list[DescribedDelegationToken] = []
+    throttle_time_ms: Int32 = 0

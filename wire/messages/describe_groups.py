@@ -1,0 +1,59 @@
+"""DescribeGroups (15), versions 0-6, flexible from 5.
+
+v1   response + throttle_time_ms
+v3   request + include_authorized_operations; response + authorized_operations
+v4   response + group_instance_id
+v5   flexible
+v6   response + error_message
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
+
+
+class DescribeGroupsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_GROUPS
+    versions: ClassVar = "0-6"
+    flexible: ClassVar = "5+"
+
+    groups: list[str] = []
+    include_authorized_operations: Annotated[Bool, V("3+")] = False
+
+
+class DescribedGroupMember(Struct):
+    """Each of `DescribedGroup.members`."""
+
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, V("4+", nullable="4+", ignorable=True)] = None
+    client_id: str = ""
+    client_host: str = ""
+    member_metadata: bytes = b""
+    member_assignment: bytes = b""
+
+
+class DescribedGroup(Struct):
+    """Each of `DescribeGroupsResponse.groups`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V("6+", nullable="6+")] = None
+    group_id: str = ""
+    group_state: str = ""
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: list[DescribedGroupMember] = []
+    authorized_operations: Annotated[Int32, V("3+")] = -2**31
+
+
+class DescribeGroupsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_GROUPS
+    versions: ClassVar = "0-6"
+    flexible: ClassVar = "5+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    groups: list[DescribedGroup] = []

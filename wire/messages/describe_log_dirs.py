@@ -1,0 +1,68 @@
+"""DescribeLogDirs (35), versions 1-5, flexible from 2.
+
+v2   flexible
+v3   response + error_code
+v4   response + total_bytes, usable_bytes
+v5   response + is_cordoned
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class DescribableLogDirTopic(Struct):
+    """Each of `DescribeLogDirsRequest.topics`."""
+
+    topic: str = ""
+    partitions: list[Int32] = []
+
+
+class DescribeLogDirsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
+    versions: ClassVar = "1-5"
+    flexible: ClassVar = "2+"
+
+    topics: Annotated[list[DescribableLogDirTopic] | None, V(nullable="0+")] = []
+
+
+class DescribeLogDirsPartition(Struct):
+    """Each of `DescribeLogDirsTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    partition_size: Int64 = 0
+    offset_lag: Int64 = 0
+    is_future_key: Bool = False
+
+
+class DescribeLogDirsTopic(Struct):
+    """Each of `DescribeLogDirsResult.topics`."""
+
+    name: str = ""
+    partitions: list[DescribeLogDirsPartition] = []
+
+
+class DescribeLogDirsResult(Struct):
+    """Each of `DescribeLogDirsResponse.results`."""
+
+    error_code: Int16 = 0
+    log_dir: str = ""
+    topics: list[DescribeLogDirsTopic] = []
+    total_bytes: Annotated[Int64, V("4+", ignorable=True)] = -1
+    usable_bytes: Annotated[Int64, V("4+", ignorable=True)] = -1
+    is_cordoned: Annotated[Bool, V("5+", ignorable=True)] = False
+
+
+class DescribeLogDirsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
+    versions: ClassVar = "1-5"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, V("3+", ignorable=True)] = 0
+    results: list[DescribeLogDirsResult] = []

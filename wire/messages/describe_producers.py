@@ -1,0 +1,61 @@
+"""DescribeProducers (61), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class TopicRequest(Struct):
+    """Each of `DescribeProducersRequest.topics`."""
+
+    name: str = ""
+    partition_indexes: list[Int32] = []
+
+
+class DescribeProducersRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topics: list[TopicRequest] = []
+
+
+class ProducerState(Struct):
+    """Each of `PartitionResponse.active_producers`."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int32 = 0
+    last_sequence: Int32 = -1
+    last_timestamp: Int64 = -1
+    coordinator_epoch: Int32 = 0
+    current_txn_start_offset: Int64 = -1
+
+
+class PartitionResponse(Struct):
+    """Each of `TopicResponse.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    active_producers: list[ProducerState] = []
+
+
+class TopicResponse(Struct):
+    """Each of `DescribeProducersResponse.topics`."""
+
+    name: str = ""
+    partitions: list[PartitionResponse] = []
+
+
+class DescribeProducersResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    topics: list[TopicResponse] = []

@@ -1,0 +1,91 @@
+"""DescribeQuorum (55), versions 0-2, flexible.
+
+v1   response + last_fetch_timestamp, last_caught_up_timestamp
+v2   response + error_message, replica_directory_id, nodes
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+
+
+class DescribeQuorumRequestPartitionData(Struct):
+    """Each of `DescribeQuorumRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+
+
+class DescribeQuorumRequestTopicData(Struct):
+    """Each of `DescribeQuorumRequest.topics`."""
+
+    topic_name: str = ""
+    partitions: list[DescribeQuorumRequestPartitionData] = []
+
+
+class DescribeQuorumRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_QUORUM
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    topics: list[DescribeQuorumRequestTopicData] = []
+
+
+class ReplicaState(Struct):
+    """Each of `DescribeQuorumResponsePartitionData.current_voters`."""
+
+    replica_id: Int32 = 0
+    replica_directory_id: Annotated[UUID, V("2+")] = NIL
+    log_end_offset: Int64 = 0
+    last_fetch_timestamp: Annotated[Int64, V("1+", ignorable=True)] = -1
+    last_caught_up_timestamp: Annotated[Int64, V("1+", ignorable=True)] = -1
+
+
+class DescribeQuorumResponsePartitionData(Struct):
+    """Each of `DescribeQuorumResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = ""
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+    high_watermark: Int64 = 0
+    current_voters: list[ReplicaState] = []
+    observers: list[ReplicaState] = []
+
+
+class DescribeQuorumResponseTopicData(Struct):
+    """Each of `DescribeQuorumResponse.topics`."""
+
+    topic_name: str = ""
+    partitions: list[DescribeQuorumResponsePartitionData] = []
+
+
+class Listener(Struct):
+    """Each of `Node.listeners`."""
+
+    name: Annotated[str, V("2+")] = ""
+    host: Annotated[str, V("2+")] = ""
+    port: Annotated[UInt16, V("2+")] = 0
+
+
+class Node(Struct):
+    """Each of `DescribeQuorumResponse.nodes`."""
+
+    node_id: Annotated[Int32, V("2+")] = 0
+    listeners: Annotated[list[Listener], V("2+")] = []
+
+
+class DescribeQuorumResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_QUORUM
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = ""
+    topics: list[DescribeQuorumResponseTopicData] = []
+    nodes: Annotated[list[Node], V("2+")] = []

@@ -1,0 +1,72 @@
+"""DescribeShareGroupOffsets (90), versions 0-1, flexible.
+
+v1   response + lag
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class DescribeShareGroupOffsetsRequestTopic(Struct):
+    """Each of `DescribeShareGroupOffsetsRequestGroup.topics`."""
+
+    topic_name: str = ""
+    partitions: list[Int32] = []
+
+
+class DescribeShareGroupOffsetsRequestGroup(Struct):
+    """Each of `DescribeShareGroupOffsetsRequest.groups`."""
+
+    group_id: str = ""
+    topics: Annotated[list[DescribeShareGroupOffsetsRequestTopic] | None, V(nullable="0+")] = []
+
+
+class DescribeShareGroupOffsetsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    groups: list[DescribeShareGroupOffsetsRequestGroup] = []
+
+
+class DescribeShareGroupOffsetsResponsePartition(Struct):
+    """Each of `DescribeShareGroupOffsetsResponseTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    start_offset: Int64 = 0
+    leader_epoch: Int32 = 0
+    lag: Annotated[Int64, V("1+", ignorable=True)] = -1
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+
+
+class DescribeShareGroupOffsetsResponseTopic(Struct):
+    """Each of `DescribeShareGroupOffsetsResponseGroup.topics`."""
+
+    topic_name: str = ""
+    topic_id: UUID = NIL
+    partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
+
+
+class DescribeShareGroupOffsetsResponseGroup(Struct):
+    """Each of `DescribeShareGroupOffsetsResponse.groups`."""
+
+    group_id: str = ""
+    topics: list[DescribeShareGroupOffsetsResponseTopic] = []
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+
+
+class DescribeShareGroupOffsetsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    groups: list[DescribeShareGroupOffsetsResponseGroup] = []

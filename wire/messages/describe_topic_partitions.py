@@ -1,0 +1,68 @@
+"""DescribeTopicPartitions (75), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
+
+
+class TopicRequest(Struct):
+    """Each of `DescribeTopicPartitionsRequest.topics`."""
+
+    name: str = ""
+
+
+class Cursor(Struct):
+    """The value of `DescribeTopicPartitionsRequest.cursor`."""
+
+    topic_name: str = ""
+    partition_index: Int32 = 0
+
+
+class DescribeTopicPartitionsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topics: list[TopicRequest] = []
+    response_partition_limit: Int32 = 2000
+    cursor: Annotated[Cursor | None, V(nullable="0+")] = None
+
+
+class DescribeTopicPartitionsResponsePartition(Struct):
+    """Each of `DescribeTopicPartitionsResponseTopic.partitions`."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Annotated[Int32, V(ignorable=True)] = -1
+    replica_nodes: list[Int32] = []
+    isr_nodes: list[Int32] = []
+    eligible_leader_replicas: Annotated[list[Int32] | None, V(nullable="0+")] = None
+    last_known_elr: Annotated[list[Int32] | None, V(nullable="0+")] = None
+    offline_replicas: Annotated[list[Int32], V(ignorable=True)] = []
+
+
+class DescribeTopicPartitionsResponseTopic(Struct):
+    """Each of `DescribeTopicPartitionsResponse.topics`."""
+
+    error_code: Int16 = 0
+    name: Annotated[str | None, V(nullable="0+")] = ""
+    topic_id: Annotated[UUID, V(ignorable=True)] = NIL
+    is_internal: Annotated[Bool, V(ignorable=True)] = False
+    partitions: list[DescribeTopicPartitionsResponsePartition] = []
+    topic_authorized_operations: Int32 = -2**31
+
+
+class DescribeTopicPartitionsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Annotated[Int32, V(ignorable=True)] = 0
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    next_cursor: Annotated[Cursor | None, V(nullable="0+")] = None

@@ -1,0 +1,47 @@
+"""DescribeTransactions (65), version 0, flexible."""
+
+from typing import ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct
+
+
+class DescribeTransactionsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    transactional_ids: list[str] = []
+
+
+class TopicData(Struct):
+    """Each of `TransactionState.topics`."""
+
+    topic: str = ""
+    partitions: list[Int32] = []
+
+
+class TransactionState(Struct):
+    """Each of `DescribeTransactionsResponse.transaction_states`."""
+
+    error_code: Int16 = 0
+    transactional_id: str = ""
+    transaction_state: str = ""
+    transaction_timeout_ms: Int32 = 0
+    transaction_start_time_ms: Int64 = 0
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    topics: list[TopicData] = []
+
+
+class DescribeTransactionsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    transaction_states: list[TransactionState] = []

@@ -1,0 +1,51 @@
+"""DescribeUserScramCredentials (50), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class UserName(Struct):
+    """Each of `DescribeUserScramCredentialsRequest.users`."""
+
+    name: str = ""
+
+
+class DescribeUserScramCredentialsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    users: Annotated[list[UserName] | None, V(nullable="0+")] = []
+
+
+class CredentialInfo(Struct):
+    """Each of `DescribeUserScramCredentialsResult.credential_infos`."""
+
+    mechanism: Int8 = 0
+    iterations: Int32 = 0
+
+
+class DescribeUserScramCredentialsResult(Struct):
+    """Each of `DescribeUserScramCredentialsResponse.results`."""
+
+    user: str = ""
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    credential_infos: list[CredentialInfo] = []
+
+
+class DescribeUserScramCredentialsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    results: list[DescribeUserScramCredentialsResult] = []

@@ -1,0 +1,56 @@
+"""ElectLeaders (43), versions 0-2, flexible from 2.
+
+v1   request + election_type; response + error_code
+v2   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class TopicPartitions(Struct):
+    """Each of `ElectLeadersRequest.topic_partitions`."""
+
+    topic: str = ""
+    partitions: list[Int32] = []
+
+
+class ElectLeadersRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.ELECT_LEADERS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    election_type: Annotated[Int8, V("1+")] = 0
+    topic_partitions: Annotated[list[TopicPartitions] | None, V(nullable="0+")] = []
+    timeout_ms: Int32 = 60000
+
+
+class PartitionResult(Struct):
+    """Each of `ReplicaElectionResult.partition_result`."""
+
+    partition_id: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class ReplicaElectionResult(Struct):
+    """Each of `ElectLeadersResponse.replica_election_results`."""
+
+    topic: str = ""
+    partition_result: list[PartitionResult] = []
+
+
+class ElectLeadersResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ELECT_LEADERS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Annotated[Int16, V("1+")] = 0
+    replica_election_results: list[ReplicaElectionResult] = []

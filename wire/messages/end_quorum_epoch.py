@@ -1,0 +1,90 @@
+"""EndQuorumEpoch (54), versions 0-1, flexible from 1.
+
+v1   flexible; request + preferred_candidates, leader_endpoints; - preferred_successors; response +
+     node_endpoints
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UInt16, V
+
+
+class ReplicaInfo(Struct):
+    """Each of `EndQuorumEpochRequestPartitionData.preferred_candidates`."""
+
+    candidate_id: Annotated[Int32, V("1+")] = 0
+    candidate_directory_id: Annotated[UUID, V("1+")] = NIL
+
+
+class EndQuorumEpochRequestPartitionData(Struct):
+    """Each of `EndQuorumEpochRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+    preferred_successors: Annotated[list[Int32], V("0", ignorable=True)] = []
+    preferred_candidates: Annotated[list[ReplicaInfo], V("1+", ignorable=True)] = []
+
+
+class EndQuorumEpochRequestTopicData(Struct):
+    """Each of `EndQuorumEpochRequest.topics`."""
+
+    topic_name: str = ""
+    partitions: list[EndQuorumEpochRequestPartitionData] = []
+
+
+class LeaderEndpoint(Struct):
+    """Each of `EndQuorumEpochRequest.leader_endpoints`."""
+
+    name: Annotated[str, V("1+")] = ""
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class EndQuorumEpochRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.END_QUORUM_EPOCH
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    cluster_id: Annotated[str | None, V(nullable="0+")] = None
+    topics: list[EndQuorumEpochRequestTopicData] = []
+    leader_endpoints: Annotated[list[LeaderEndpoint], V("1+", ignorable=True)] = []
+
+
+class EndQuorumEpochResponsePartitionData(Struct):
+    """Each of `EndQuorumEpochResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class EndQuorumEpochResponseTopicData(Struct):
+    """Each of `EndQuorumEpochResponse.topics`."""
+
+    topic_name: str = ""
+    partitions: list[EndQuorumEpochResponsePartitionData] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `EndQuorumEpochResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("1+")] = 0
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class EndQuorumEpochResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.END_QUORUM_EPOCH
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    error_code: Int16 = 0
+    topics: list[EndQuorumEpochResponseTopicData] = []
+    node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

@@ -1,0 +1,36 @@
+"""EndTxn (26), versions 0-5, flexible from 3.
+
+v3   flexible
+v5   response + producer_id, producer_epoch
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
+
+
+class EndTxnRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.END_TXN
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    transactional_id: str = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    committed: Bool = False
+
+
+class EndTxnResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.END_TXN
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id: Annotated[Int64, V("5+", ignorable=True)] = -1
+    producer_epoch: Annotated[Int16, V("5+", ignorable=True)] = -1

@@ -1,0 +1,29 @@
+"""Envelope (58), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Request, Response, V
+
+
+class EnvelopeRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.ENVELOPE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    request_data: bytes = b""
+    request_principal: Annotated[bytes | None, V(nullable="0+")] = b""
+    client_host_address: bytes = b""
+
+
+class EnvelopeResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.ENVELOPE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    response_data: Annotated[bytes | None, V(nullable="0+")] = None
+    error_code: Int16 = 0

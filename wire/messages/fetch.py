@@ -1,0 +1,150 @@
+"""Fetch (1), versions 4-18, flexible from 12.
+
+v5   request + log_start_offset; response + log_start_offset
+v7   request + session_id, session_epoch, forgotten_topics_data; response + error_code, session_id
+v9   request + current_leader_epoch
+v11  request + rack_id; response + preferred_read_replica
+v12  flexible; request + cluster_id, last_fetched_epoch; response + diverging_epoch, current_leader, snapshot_id
+v13  request + topic_id; - topic; response + topic_id; - topic
+v15  request + replica_state; - replica_id
+v16  response + node_endpoints
+v17  request + replica_directory_id
+v18  request + high_watermark
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class ReplicaState(FrozenStruct, frozen=True):
+    """The value of `FetchRequest.replica_state`."""
+
+    replica_id: Annotated[Int32, V("15+")] = -1
+    replica_epoch: Annotated[Int64, V("15+")] = -1
+
+
+class FetchPartition(Struct):
+    """Each of `FetchTopic.partitions`."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, V("9+", ignorable=True)] = -1
+    fetch_offset: Int64 = 0
+    last_fetched_epoch: Annotated[Int32, V("12+")] = -1
+    log_start_offset: Annotated[Int64, V("5+", ignorable=True)] = -1
+    partition_max_bytes: Int32 = 0
+    replica_directory_id: Annotated[UUID, V("17+", tag=0, ignorable=True)] = NIL
+    high_watermark: Annotated[Int64, V("18+", tag=1, ignorable=True)] = 2**63 - 1
+
+
+class FetchTopic(Struct):
+    """Each of `FetchRequest.topics`."""
+
+    topic: Annotated[str, V("0-12", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+    partitions: list[FetchPartition] = []
+
+
+class ForgottenTopic(Struct):
+    """Each of `FetchRequest.forgotten_topics_data`."""
+
+    topic: Annotated[str, V("7-12", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+    partitions: Annotated[list[Int32], V("7+")] = []
+
+
+class FetchRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.FETCH
+    versions: ClassVar = "4-18"
+    flexible: ClassVar = "12+"
+
+    cluster_id: Annotated[str | None, V("12+", nullable="12+", tag=0, ignorable=True)] = None
+    replica_id: Annotated[Int32, V("0-14")] = -1
+    replica_state: Annotated[ReplicaState, V("15+", tag=1)] = ReplicaState()
+    max_wait_ms: Int32 = 0
+    min_bytes: Int32 = 0
+    max_bytes: Annotated[Int32, V("3+", ignorable=True)] = 2**31 - 1
+    isolation_level: Annotated[Int8, V("4+", ignorable=True)] = 0
+    session_id: Annotated[Int32, V("7+", ignorable=True)] = 0
+    session_epoch: Annotated[Int32, V("7+", ignorable=True)] = -1
+    topics: list[FetchTopic] = []
+    forgotten_topics_data: Annotated[list[ForgottenTopic], V("7+")] = []
+    rack_id: Annotated[str, V("11+", ignorable=True)] = ""
+
+
+class EpochEndOffset(FrozenStruct, frozen=True):
+    """The value of `PartitionData.diverging_epoch`."""
+
+    epoch: Annotated[Int32, V("12+")] = -1
+    end_offset: Annotated[Int64, V("12+")] = -1
+
+
+class LeaderIdAndEpoch(FrozenStruct, frozen=True):
+    """The value of `PartitionData.current_leader`."""
+
+    leader_id: Annotated[Int32, V("12+")] = -1
+    leader_epoch: Annotated[Int32, V("12+")] = -1
+
+
+class SnapshotId(FrozenStruct, frozen=True):
+    """The value of `PartitionData.snapshot_id`."""
+
+    end_offset: Int64 = -1
+    epoch: Int32 = -1
+
+
+class AbortedTransaction(Struct):
+    """Each of `PartitionData.aborted_transactions`."""
+
+    producer_id: Annotated[Int64, V("4+")] = 0
+    first_offset: Annotated[Int64, V("4+")] = 0
+
+
+class PartitionData(Struct):
+    """Each of `FetchableTopicResponse.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    high_watermark: Int64 = 0
+    last_stable_offset: Annotated[Int64, V("4+", ignorable=True)] = -1
+    log_start_offset: Annotated[Int64, V("5+", ignorable=True)] = -1
+    diverging_epoch: Annotated[EpochEndOffset, V("12+", tag=0)] = EpochEndOffset()
+    current_leader: Annotated[LeaderIdAndEpoch, V("12+", tag=1)] = LeaderIdAndEpoch()
+    snapshot_id: Annotated[SnapshotId, V("12+", tag=2)] = SnapshotId()
+    aborted_transactions: Annotated[list[AbortedTransaction] | None, V("4+", nullable="4+", ignorable=True)] = []
+    preferred_read_replica: Annotated[Int32, V("11+")] = -1
+    records: Annotated[AnyRecords, V(nullable="0+")] = None
+
+
+class FetchableTopicResponse(Struct):
+    """Each of `FetchResponse.responses`."""
+
+    topic: Annotated[str, V("0-12", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+    partitions: list[PartitionData] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `FetchResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("16+")] = 0
+    host: Annotated[str, V("16+")] = ""
+    port: Annotated[Int32, V("16+")] = 0
+    rack: Annotated[str | None, V("16+", nullable="16+")] = None
+
+
+class FetchResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.FETCH
+    versions: ClassVar = "4-18"
+    flexible: ClassVar = "12+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    error_code: Annotated[Int16, V("7+", ignorable=True)] = 0
+    session_id: Annotated[Int32, V("7+")] = 0
+    responses: list[FetchableTopicResponse] = []
+    node_endpoints: Annotated[list[NodeEndpoint], V("16+", tag=0)] = []

@@ -1,0 +1,93 @@
+"""FetchSnapshot (59), versions 0-1, flexible.
+
+v1   request + replica_directory_id; response + node_endpoints
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+
+
+class SnapshotId(FrozenStruct, frozen=True):
+    """The value of `FetchSnapshotRequestPartitionSnapshot.snapshot_id`."""
+
+    end_offset: Int64 = 0
+    epoch: Int32 = 0
+
+
+class FetchSnapshotRequestPartitionSnapshot(Struct):
+    """Each of `FetchSnapshotRequestTopicSnapshot.partitions`."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Int32 = 0
+    snapshot_id: SnapshotId = SnapshotId()
+    position: Int64 = 0
+    replica_directory_id: Annotated[UUID, V("1+", tag=0, ignorable=True)] = NIL
+
+
+class FetchSnapshotRequestTopicSnapshot(Struct):
+    """Each of `FetchSnapshotRequest.topics`."""
+
+    name: str = ""
+    partitions: list[FetchSnapshotRequestPartitionSnapshot] = []
+
+
+class FetchSnapshotRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.FETCH_SNAPSHOT
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    cluster_id: Annotated[str | None, V(nullable="0+", tag=0)] = None
+    replica_id: Int32 = -1
+    max_bytes: Int32 = 2**31 - 1
+    topics: list[FetchSnapshotRequestTopicSnapshot] = []
+
+
+class LeaderIdAndEpoch(FrozenStruct, frozen=True):
+    """The value of `FetchSnapshotResponsePartitionSnapshot.current_leader`."""
+
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class FetchSnapshotResponsePartitionSnapshot(Struct):
+    """Each of `FetchSnapshotResponseTopicSnapshot.partitions`."""
+
+    index: Int32 = 0
+    error_code: Int16 = 0
+    snapshot_id: SnapshotId = SnapshotId()
+    current_leader: Annotated[LeaderIdAndEpoch, V(tag=0)] = LeaderIdAndEpoch()
+    size: Int64 = 0
+    position: Int64 = 0
+    unaligned_records: AnyRecords = None
+
+
+class FetchSnapshotResponseTopicSnapshot(Struct):
+    """Each of `FetchSnapshotResponse.topics`."""
+
+    name: str = ""
+    partitions: list[FetchSnapshotResponsePartitionSnapshot] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `FetchSnapshotResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("1+")] = 0
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class FetchSnapshotResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.FETCH_SNAPSHOT
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Annotated[Int32, V(ignorable=True)] = 0
+    error_code: Int16 = 0
+    topics: list[FetchSnapshotResponseTopicSnapshot] = []
+    node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

@@ -1,0 +1,50 @@
+"""FindCoordinator (10), versions 0-6, flexible from 3.
+
+v1   request + key_type; response + throttle_time_ms, error_message
+v3   flexible
+v4   request + coordinator_keys; - key; response + coordinators; - error_code, error_message, node_id, host, port
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class FindCoordinatorRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.FIND_COORDINATOR
+    versions: ClassVar = "0-6"
+    flexible: ClassVar = "3+"
+
+    key_: Annotated[str, V("0-3")] = ""
+    key_type: Annotated[Int8, V("1+")] = 0
+    coordinator_keys: Annotated[list[str], V("4+")] = []
+
+
+class Coordinator(Struct):
+    """Each of `FindCoordinatorResponse.coordinators`."""
+
+    key: Annotated[str, V("4+")] = ""
+    node_id: Annotated[Int32, V("4+")] = 0
+    host: Annotated[str, V("4+")] = ""
+    port: Annotated[Int32, V("4+")] = 0
+    error_code: Annotated[Int16, V("4+")] = 0
+    error_message: Annotated[str | None, V("4+", nullable="4+", ignorable=True)] = ""
+
+
+class FindCoordinatorResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.FIND_COORDINATOR
+    versions: ClassVar = "0-6"
+    flexible: ClassVar = "3+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    error_code: Annotated[Int16, V("0-3")] = 0
+    error_message: Annotated[str | None, V("1-3", nullable="1-3", ignorable=True)] = ""
+    node_id: Annotated[Int32, V("0-3")] = 0
+    host: Annotated[str, V("0-3")] = ""
+    port: Annotated[Int32, V("0-3")] = 0
+    coordinators: Annotated[list[Coordinator], V("4+")] = []

@@ -1,0 +1,34 @@
+"""GetTelemetrySubscriptions (71), version 0, flexible."""
+
+from typing import ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response
+
+
+class GetTelemetrySubscriptionsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    client_instance_id: UUID = NIL
+
+
+class GetTelemetrySubscriptionsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    client_instance_id: UUID = NIL
+    subscription_id: Int32 = 0
+    accepted_compression_types: list[Int8] = []
+    push_interval_ms: Int32 = 0
+    telemetry_max_bytes: Int32 = 0
+    delta_temporality: Bool = False
+    requested_metrics: list[str] = []

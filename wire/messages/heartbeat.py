@@ -1,0 +1,35 @@
+"""Heartbeat (12), versions 0-4, flexible from 4.
+
+v1   response + throttle_time_ms
+v3   request + group_instance_id
+v4   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Request, Response, V
+
+
+class HeartbeatRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.HEARTBEAT
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "4+"
+
+    group_id: str = ""
+    generation_id: Int32 = 0
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = None
+
+
+class HeartbeatResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.HEARTBEAT
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "4+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    error_code: Int16 = 0

@@ -1,0 +1,56 @@
+"""IncrementalAlterConfigs (44), versions 0-1, flexible from 1.
+
+v1   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class AlterableConfig(Struct):
+    """Each of `AlterConfigsResource.configs`."""
+
+    name: str = ""
+    config_operation: Int8 = 0
+    value: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class AlterConfigsResource(Struct):
+    """Each of `IncrementalAlterConfigsRequest.resources`."""
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = []
+
+
+class IncrementalAlterConfigsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    resources: list[AlterConfigsResource] = []
+    validate_only: Bool = False
+
+
+class AlterConfigsResourceResponse(Struct):
+    """Each of `IncrementalAlterConfigsResponse.responses`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    resource_type: Int8 = 0
+    resource_name: str = ""
+
+
+class IncrementalAlterConfigsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "1+"
+
+    throttle_time_ms: Int32 = 0
+    responses: list[AlterConfigsResourceResponse] = []

@@ -1,0 +1,52 @@
+"""LeaveGroup (13), versions 0-5, flexible from 4.
+
+v1   response + throttle_time_ms
+v3   request + members; - member_id; response + members
+v4   flexible
+v5   request + reason
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Request, Response, Struct, V
+
+
+class MemberIdentity(Struct):
+    """Each of `LeaveGroupRequest.members`."""
+
+    member_id: Annotated[str, V("3+")] = ""
+    group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = None
+    reason: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None
+
+
+class LeaveGroupRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LEAVE_GROUP
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "4+"
+
+    group_id: str = ""
+    member_id: Annotated[str, V("0-2")] = ""
+    members: Annotated[list[MemberIdentity], V("3+")] = []
+
+
+class MemberResponse(Struct):
+    """Each of `LeaveGroupResponse.members`."""
+
+    member_id: Annotated[str, V("3+")] = ""
+    group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = ""
+    error_code: Annotated[Int16, V("3+")] = 0
+
+
+class LeaveGroupResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LEAVE_GROUP
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "4+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    error_code: Int16 = 0
+    members: Annotated[list[MemberResponse], V("3+")] = []

@@ -1,0 +1,38 @@
+"""ListConfigResources (74), versions 0-1, flexible.
+
+v1   request + resource_types; response + resource_type
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class ListConfigResourcesRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    resource_types: Annotated[list[Int8], V("1+")] = []
+
+
+class ConfigResource(Struct):
+    """Each of `ListConfigResourcesResponse.config_resources`."""
+
+    resource_name: str = ""
+    resource_type: Annotated[Int8, V("1+", ignorable=True)] = 16
+
+
+class ListConfigResourcesResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    config_resources: list[ConfigResource] = []

@@ -1,0 +1,44 @@
+"""ListGroups (16), versions 0-5, flexible from 3.
+
+v1   response + throttle_time_ms
+v3   flexible
+v4   request + states_filter; response + group_state
+v5   request + types_filter; response + group_type
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Request, Response, Struct, V
+
+
+class ListGroupsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LIST_GROUPS
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    states_filter: Annotated[list[str], V("4+")] = []
+    types_filter: Annotated[list[str], V("5+")] = []
+
+
+class ListedGroup(Struct):
+    """Each of `ListGroupsResponse.groups`."""
+
+    group_id: str = ""
+    protocol_type: str = ""
+    group_state: Annotated[str, V("4+", ignorable=True)] = ""
+    group_type: Annotated[str, V("5+", ignorable=True)] = ""
+
+
+class ListGroupsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LIST_GROUPS
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    error_code: Int16 = 0
+    groups: list[ListedGroup] = []

@@ -1,0 +1,68 @@
+"""ListOffsets (2), versions 1-11, flexible from 6.
+
+v2   request + isolation_level; response + throttle_time_ms
+v4   request + current_leader_epoch; response + leader_epoch
+v6   flexible
+v10  request + timeout_ms
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class ListOffsetsPartition(Struct):
+    """Each of `ListOffsetsTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    current_leader_epoch: Annotated[Int32, V("4+", ignorable=True)] = -1
+    timestamp: Int64 = 0
+
+
+class ListOffsetsTopic(Struct):
+    """Each of `ListOffsetsRequest.topics`."""
+
+    name: str = ""
+    partitions: list[ListOffsetsPartition] = []
+
+
+class ListOffsetsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LIST_OFFSETS
+    versions: ClassVar = "1-11"
+    flexible: ClassVar = "6+"
+
+    replica_id: Int32 = 0
+    isolation_level: Annotated[Int8, V("2+")] = 0
+    topics: list[ListOffsetsTopic] = []
+    timeout_ms: Annotated[Int32, V("10+", ignorable=True)] = 0
+
+
+class ListOffsetsPartitionResponse(Struct):
+    """Each of `ListOffsetsTopicResponse.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    timestamp: Annotated[Int64, V("1+")] = -1
+    offset: Annotated[Int64, V("1+")] = -1
+    leader_epoch: Annotated[Int32, V("4+")] = -1
+
+
+class ListOffsetsTopicResponse(Struct):
+    """Each of `ListOffsetsResponse.topics`."""
+
+    name: str = ""
+    partitions: list[ListOffsetsPartitionResponse] = []
+
+
+class ListOffsetsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LIST_OFFSETS
+    versions: ClassVar = "1-11"
+    flexible: ClassVar = "6+"
+
+    throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
+    topics: list[ListOffsetsTopicResponse] = []

@@ -1,0 +1,53 @@
+"""ListPartitionReassignments (46), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Request, Response, Struct, V
+
+
+class ListPartitionReassignmentsTopics(Struct):
+    """Each of `ListPartitionReassignmentsRequest.topics`."""
+
+    name: str = ""
+    partition_indexes: list[Int32] = []
+
+
+class ListPartitionReassignmentsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    timeout_ms: Int32 = 60000
+    topics: Annotated[list[ListPartitionReassignmentsTopics] | None, V(nullable="0+")] = None
+
+
+class OngoingPartitionReassignment(Struct):
+    """Each of `OngoingTopicReassignment.partitions`."""
+
+    partition_index: Int32 = 0
+    replicas: list[Int32] = []
+    adding_replicas: list[Int32] = []
+    removing_replicas: list[Int32] = []
+
+
+class OngoingTopicReassignment(Struct):
+    """Each of `ListPartitionReassignmentsResponse.topics`."""
+
+    name: str = ""
+    partitions: list[OngoingPartitionReassignment] = []
+
+
+class ListPartitionReassignmentsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    topics: list[OngoingTopicReassignment] = []

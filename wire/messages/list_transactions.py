@@ -1,0 +1,44 @@
+"""ListTransactions (66), versions 0-2, flexible.
+
+v1   request + duration_filter
+v2   request + transactional_id_pattern
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class ListTransactionsRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.LIST_TRANSACTIONS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    state_filters: list[str] = []
+    producer_id_filters: list[Int64] = []
+    duration_filter: Annotated[Int64, V("1+")] = -1
+    transactional_id_pattern: Annotated[str | None, V("2+", nullable="2+")] = None
+
+
+class TransactionState(Struct):
+    """Each of `ListTransactionsResponse.transaction_states`."""
+
+    transactional_id: str = ""
+    producer_id: Int64 = 0
+    transaction_state: str = ""
+
+
+class ListTransactionsResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.LIST_TRANSACTIONS
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    unknown_state_filters: list[str] = []
+    transaction_states: list[TransactionState] = []

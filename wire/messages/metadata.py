@@ -1,0 +1,89 @@
+"""Metadata (3), versions 0-13, flexible from 9.
+
+v1   request topics may be null; response + rack, controller_id, is_internal
+v2   response + cluster_id
+v3   response + throttle_time_ms
+v4   request + allow_auto_topic_creation
+v5   response + offline_replicas
+v7   response + leader_epoch
+v8   request + include_cluster_authorized_operations, include_topic_authorized_operations; response +
+     topic_authorized_operations, cluster_authorized_operations
+v9   flexible
+v10  request + topic_id; name may be null; response + topic_id
+v11  request - include_cluster_authorized_operations; response - cluster_authorized_operations
+v12  response name may be null
+v13  response + error_code
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
+
+
+class MetadataRequestTopic(Struct):
+    """Each of `MetadataRequest.topics`."""
+
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    name: Annotated[str | None, V(nullable="10+")] = ""
+
+
+class MetadataRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.METADATA
+    versions: ClassVar = "0-13"
+    flexible: ClassVar = "9+"
+
+    topics: Annotated[list[MetadataRequestTopic] | None, V(nullable="1+")] = []
+    allow_auto_topic_creation: Annotated[Bool, V("4+")] = True
+    include_cluster_authorized_operations: Annotated[Bool, V("8-10")] = False
+    include_topic_authorized_operations: Annotated[Bool, V("8+")] = False
+
+
+class MetadataResponseBroker(Struct):
+    """Each of `MetadataResponse.brokers`."""
+
+    node_id: Int32 = 0
+    host: str = ""
+    port: Int32 = 0
+    rack: Annotated[str | None, V("1+", nullable="1+", ignorable=True)] = None
+
+
+class MetadataResponsePartition(Struct):
+    """Each of `MetadataResponseTopic.partitions`."""
+
+    error_code: Int16 = 0
+    partition_index: Int32 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Annotated[Int32, V("7+", ignorable=True)] = -1
+    replica_nodes: list[Int32] = []
+    isr_nodes: list[Int32] = []
+    offline_replicas: Annotated[list[Int32], V("5+", ignorable=True)] = []
+
+
+class MetadataResponseTopic(Struct):
+    """Each of `MetadataResponse.topics`."""
+
+    error_code: Int16 = 0
+    name: Annotated[str | None, V(nullable="12+")] = ""
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    is_internal: Annotated[Bool, V("1+", ignorable=True)] = False
+    partitions: list[MetadataResponsePartition] = []
+    topic_authorized_operations: Annotated[Int32, V("8+")] = -2**31
+
+
+class MetadataResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.METADATA
+    versions: ClassVar = "0-13"
+    flexible: ClassVar = "9+"
+
+    throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
+    brokers: list[MetadataResponseBroker] = []
+    cluster_id: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = None
+    controller_id: Annotated[Int32, V("1+", ignorable=True)] = -1
+    topics: list[MetadataResponseTopic] = []
+    cluster_authorized_operations: Annotated[Int32, V("8-10")] = -2**31
+    error_code: Annotated[Int16, V("13+", ignorable=True)] = 0

@@ -1,0 +1,72 @@
+"""OffsetCommit (8), versions 2-10, flexible from 8.
+
+v3   response + throttle_time_ms
+v5   request - retention_time_ms
+v6   request + committed_leader_epoch
+v7   request + group_instance_id
+v8   flexible
+v10  request + topic_id; - name; response + topic_id; - name
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class OffsetCommitRequestPartition(Struct):
+    """Each of `OffsetCommitRequestTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, V("6+", ignorable=True)] = -1
+    committed_metadata: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class OffsetCommitRequestTopic(Struct):
+    """Each of `OffsetCommitRequest.topics`."""
+
+    name: Annotated[str, V("0-9", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    partitions: list[OffsetCommitRequestPartition] = []
+
+
+class OffsetCommitRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.OFFSET_COMMIT
+    versions: ClassVar = "2-10"
+    flexible: ClassVar = "8+"
+
+    group_id: str = ""
+    generation_id_or_member_epoch: Annotated[Int32, V("1+", ignorable=True)] = -1
+    member_id: Annotated[str, V("1+", ignorable=True)] = ""
+    group_instance_id: Annotated[str | None, V("7+", nullable="7+")] = None
+    retention_time_ms: Annotated[Int64, V("2-4", ignorable=True)] = -1
+    topics: list[OffsetCommitRequestTopic] = []
+
+
+class OffsetCommitResponsePartition(Struct):
+    """Each of `OffsetCommitResponseTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class OffsetCommitResponseTopic(Struct):
+    """Each of `OffsetCommitResponse.topics`."""
+
+    name: Annotated[str, V("0-9", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    partitions: list[OffsetCommitResponsePartition] = []
+
+
+class OffsetCommitResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.OFFSET_COMMIT
+    versions: ClassVar = "2-10"
+    flexible: ClassVar = "8+"
+
+    throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
+    topics: list[OffsetCommitResponseTopic] = []

@@ -1,0 +1,109 @@
+"""OffsetFetch (9), versions 1-10, flexible from 6.
+
+v2   request topics may be null; response + error_code
+v3   response + throttle_time_ms
+v5   response + committed_leader_epoch
+v6   flexible
+v7   request + require_stable
+v8   request + groups; - group_id, topics; response + groups; - topics, error_code
+v9   request + member_id, member_epoch
+v10  request + topic_id; - name; response + topic_id; - name
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class OffsetFetchRequestTopic(Struct):
+    """Each of `OffsetFetchRequest.topics`."""
+
+    name: Annotated[str, V("0-7")] = ""
+    partition_indexes: Annotated[list[Int32], V("0-7")] = []
+
+
+class OffsetFetchRequestTopics(Struct):
+    """Each of `OffsetFetchRequestGroup.topics`."""
+
+    name: Annotated[str, V("8-9", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    partition_indexes: Annotated[list[Int32], V("8+")] = []
+
+
+class OffsetFetchRequestGroup(Struct):
+    """Each of `OffsetFetchRequest.groups`."""
+
+    group_id: Annotated[str, V("8+")] = ""
+    member_id: Annotated[str | None, V("9+", nullable="9+", ignorable=True)] = None
+    member_epoch: Annotated[Int32, V("9+", ignorable=True)] = -1
+    topics: Annotated[list[OffsetFetchRequestTopics] | None, V("8+", nullable="8+")] = []
+
+
+class OffsetFetchRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.OFFSET_FETCH
+    versions: ClassVar = "1-10"
+    flexible: ClassVar = "6+"
+
+    group_id: Annotated[str, V("0-7")] = ""
+    topics: Annotated[list[OffsetFetchRequestTopic] | None, V("0-7", nullable="2-7")] = []
+    groups: Annotated[list[OffsetFetchRequestGroup], V("8+")] = []
+    require_stable: Annotated[Bool, V("7+")] = False
+
+
+class OffsetFetchResponsePartition(Struct):
+    """Each of `OffsetFetchResponseTopic.partitions`."""
+
+    partition_index: Annotated[Int32, V("0-7")] = 0
+    committed_offset: Annotated[Int64, V("0-7")] = 0
+    committed_leader_epoch: Annotated[Int32, V("5-7", ignorable=True)] = -1
+    metadata: Annotated[str | None, V("0-7", nullable="0-7")] = ""
+    error_code: Annotated[Int16, V("0-7")] = 0
+
+
+class OffsetFetchResponseTopic(Struct):
+    """Each of `OffsetFetchResponse.topics`."""
+
+    name: Annotated[str, V("0-7")] = ""
+    partitions: Annotated[list[OffsetFetchResponsePartition], V("0-7")] = []
+
+
+class OffsetFetchResponsePartitions(Struct):
+    """Each of `OffsetFetchResponseTopics.partitions`."""
+
+    partition_index: Annotated[Int32, V("8+")] = 0
+    committed_offset: Annotated[Int64, V("8+")] = 0
+    committed_leader_epoch: Annotated[Int32, V("8+", ignorable=True)] = -1
+    metadata: Annotated[str | None, V("8+", nullable="8+")] = ""
+    error_code: Annotated[Int16, V("8+")] = 0
+
+
+class OffsetFetchResponseTopics(Struct):
+    """Each of `OffsetFetchResponseGroup.topics`."""
+
+    name: Annotated[str, V("8-9", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
+    partitions: Annotated[list[OffsetFetchResponsePartitions], V("8+")] = []
+
+
+class OffsetFetchResponseGroup(Struct):
+    """Each of `OffsetFetchResponse.groups`."""
+
+    group_id: Annotated[str, V("8+")] = ""
+    topics: Annotated[list[OffsetFetchResponseTopics], V("8+")] = []
+    error_code: Annotated[Int16, V("8+")] = 0
+
+
+class OffsetFetchResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.OFFSET_FETCH
+    versions: ClassVar = "1-10"
+    flexible: ClassVar = "6+"
+
+    throttle_time_ms: Annotated[Int32, V("3+", ignorable=True)] = 0
+    topics: Annotated[list[OffsetFetchResponseTopic], V("0-7")] = []
+    error_code: Annotated[Int16, V("2-7", ignorable=True)] = 0
+    groups: Annotated[list[OffsetFetchResponseGroup], V("8+")] = []

@@ -1,0 +1,63 @@
+"""OffsetForLeaderEpoch (23), versions 2-4, flexible from 4.
+
+v3   request + replica_id
+v4   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class OffsetForLeaderPartition(Struct):
+    """Each of `OffsetForLeaderTopic.partitions`."""
+
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, V("2+", ignorable=True)] = -1
+    leader_epoch: Int32 = 0
+
+
+class OffsetForLeaderTopic(Struct):
+    """Each of `OffsetForLeaderEpochRequest.topics`."""
+
+    topic: str = ""
+    partitions: list[OffsetForLeaderPartition] = []
+
+
+class OffsetForLeaderEpochRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    versions: ClassVar = "2-4"
+    flexible: ClassVar = "4+"
+
+    replica_id: Annotated[Int32, V("3+", ignorable=True)] = -2
+    topics: list[OffsetForLeaderTopic] = []
+
+
+class EpochEndOffset(Struct):
+    """Each of `OffsetForLeaderTopicResult.partitions`."""
+
+    error_code: Int16 = 0
+    partition: Int32 = 0
+    leader_epoch: Annotated[Int32, V("1+", ignorable=True)] = -1
+    end_offset: Int64 = -1
+
+
+class OffsetForLeaderTopicResult(Struct):
+    """Each of `OffsetForLeaderEpochResponse.topics`."""
+
+    topic: str = ""
+    partitions: list[EpochEndOffset] = []
+
+
+class OffsetForLeaderEpochResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    versions: ClassVar = "2-4"
+    flexible: ClassVar = "4+"
+
+    throttle_time_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
+    topics: list[OffsetForLeaderTopicResult] = []

@@ -1,0 +1,97 @@
+"""Produce (0), versions 3-13, flexible from 9.
+
+v5   response + log_start_offset
+v8   response + record_errors, error_message
+v9   flexible
+v10  response + current_leader, node_endpoints
+v13  request + topic_id; - name; response + topic_id; - name
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, FrozenStruct, Int16, Int32, Int64, Records, Request, Response, Struct, V
+
+
+class PartitionProduceData(Struct):
+    """Each of `TopicProduceData.partition_data`."""
+
+    index: Int32 = 0
+    records: Annotated[Records, V(nullable="0+")] = None
+
+
+class TopicProduceData(Struct):
+    """Each of `ProduceRequest.topic_data`."""
+
+    name: Annotated[str, V("0-12", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+    partition_data: list[PartitionProduceData] = []
+
+
+class ProduceRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.PRODUCE
+    versions: ClassVar = "3-13"
+    flexible: ClassVar = "9+"
+
+    transactional_id: Annotated[str | None, V("3+", nullable="3+")] = None
+    acks: Int16 = 0
+    timeout_ms: Int32 = 0
+    topic_data: list[TopicProduceData] = []
+
+
+class BatchIndexAndErrorMessage(Struct):
+    """Each of `PartitionProduceResponse.record_errors`."""
+
+    batch_index: Annotated[Int32, V("8+")] = 0
+    batch_index_error_message: Annotated[str | None, V("8+", nullable="8+")] = None
+
+
+class LeaderIdAndEpoch(FrozenStruct, frozen=True):
+    """The value of `PartitionProduceResponse.current_leader`."""
+
+    leader_id: Annotated[Int32, V("10+")] = -1
+    leader_epoch: Annotated[Int32, V("10+")] = -1
+
+
+class PartitionProduceResponse(Struct):
+    """Each of `TopicProduceResponse.partition_responses`."""
+
+    index: Int32 = 0
+    error_code: Int16 = 0
+    base_offset: Int64 = 0
+    log_append_time_ms: Annotated[Int64, V("2+", ignorable=True)] = -1
+    log_start_offset: Annotated[Int64, V("5+", ignorable=True)] = -1
+    record_errors: Annotated[list[BatchIndexAndErrorMessage], V("8+", ignorable=True)] = []
+    error_message: Annotated[str | None, V("8+", nullable="8+", ignorable=True)] = None
+    current_leader: Annotated[LeaderIdAndEpoch, V("10+", tag=0)] = LeaderIdAndEpoch()
+
+
+class TopicProduceResponse(Struct):
+    """Each of `ProduceResponse.responses`."""
+
+    name: Annotated[str, V("0-12", ignorable=True)] = ""
+    topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
+    partition_responses: list[PartitionProduceResponse] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `ProduceResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("10+")] = 0
+    host: Annotated[str, V("10+")] = ""
+    port: Annotated[Int32, V("10+")] = 0
+    rack: Annotated[str | None, V("10+", nullable="10+")] = None
+
+
+class ProduceResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.PRODUCE
+    versions: ClassVar = "3-13"
+    flexible: ClassVar = "9+"
+
+    responses: list[TopicProduceResponse] = []
+    throttle_time_ms: Annotated[Int32, V("1+", ignorable=True)] = 0
+    node_endpoints: Annotated[list[NodeEndpoint], V("10+", tag=0)] = []

@@ -1,0 +1,68 @@
+"""ReadShareGroupState (84), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class PartitionData(Struct):
+    """Each of `ReadStateData.partitions`."""
+
+    partition: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class ReadStateData(Struct):
+    """Each of `ReadShareGroupStateRequest.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionData] = []
+
+
+class ReadShareGroupStateRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    group_id: str = ""
+    topics: list[ReadStateData] = []
+
+
+class StateBatch(Struct):
+    """Each of `PartitionResult.state_batches`."""
+
+    first_offset: Int64 = 0
+    last_offset: Int64 = 0
+    delivery_state: Int8 = 0
+    delivery_count: Int16 = 0
+
+
+class PartitionResult(Struct):
+    """Each of `ReadStateResult.partitions`."""
+
+    partition: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    state_epoch: Int32 = 0
+    start_offset: Int64 = 0
+    state_batches: list[StateBatch] = []
+
+
+class ReadStateResult(Struct):
+    """Each of `ReadShareGroupStateResponse.results`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionResult] = []
+
+
+class ReadShareGroupStateResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    results: list[ReadStateResult] = []

@@ -1,0 +1,63 @@
+"""ReadShareGroupStateSummary (87), versions 0-1, flexible.
+
+v1   response + delivery_complete_count
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class PartitionData(Struct):
+    """Each of `ReadStateSummaryData.partitions`."""
+
+    partition: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class ReadStateSummaryData(Struct):
+    """Each of `ReadShareGroupStateSummaryRequest.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionData] = []
+
+
+class ReadShareGroupStateSummaryRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    group_id: str = ""
+    topics: list[ReadStateSummaryData] = []
+
+
+class PartitionResult(Struct):
+    """Each of `ReadStateSummaryResult.partitions`."""
+
+    partition: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    state_epoch: Int32 = 0
+    leader_epoch: Int32 = 0
+    start_offset: Int64 = 0
+    delivery_complete_count: Annotated[Int32, V("1+", ignorable=True)] = -1
+
+
+class ReadStateSummaryResult(Struct):
+    """Each of `ReadShareGroupStateSummaryResponse.results`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionResult] = []
+
+
+class ReadShareGroupStateSummaryResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    results: list[ReadStateSummaryResult] = []

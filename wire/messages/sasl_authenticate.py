@@ -1,0 +1,33 @@
+"""SaslAuthenticate (36), versions 0-2, flexible from 2.
+
+v1   response + session_lifetime_ms
+v2   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int64, Request, Response, V
+
+
+class SaslAuthenticateRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.SASL_AUTHENTICATE
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    auth_bytes: bytes = b""
+
+
+class SaslAuthenticateResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.SASL_AUTHENTICATE
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "2+"
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    auth_bytes: bytes = b""
+    session_lifetime_ms: Annotated[Int64, V("1+", ignorable=True)] = 0

@@ -1,0 +1,92 @@
+"""ShareAcknowledge (79), versions 1-2, flexible.
+
+v2   request + is_renew_ack; response + acquisition_lock_timeout_ms
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class AcknowledgementBatch(Struct):
+    """Each of `AcknowledgePartition.acknowledgement_batches`."""
+
+    first_offset: Int64 = 0
+    last_offset: Int64 = 0
+    acknowledge_types: list[Int8] = []
+
+
+class AcknowledgePartition(Struct):
+    """Each of `AcknowledgeTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    acknowledgement_batches: list[AcknowledgementBatch] = []
+
+
+class AcknowledgeTopic(Struct):
+    """Each of `ShareAcknowledgeRequest.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[AcknowledgePartition] = []
+
+
+class ShareAcknowledgeRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
+    versions: ClassVar = "1-2"
+    flexible: ClassVar = "0+"
+
+    group_id: Annotated[str | None, V(nullable="0+")] = None
+    member_id: Annotated[str | None, V(nullable="0+")] = ""
+    share_session_epoch: Int32 = 0
+    is_renew_ack: Annotated[Bool, V("2+")] = False
+    topics: list[AcknowledgeTopic] = []
+
+
+class LeaderIdAndEpoch(FrozenStruct, frozen=True):
+    """The value of `PartitionData.current_leader`."""
+
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+
+
+class PartitionData(Struct):
+    """Each of `ShareAcknowledgeTopicResponse.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+
+
+class ShareAcknowledgeTopicResponse(Struct):
+    """Each of `ShareAcknowledgeResponse.responses`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionData] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `ShareAcknowledgeResponse.node_endpoints`."""
+
+    node_id: Int32 = 0
+    host: str = ""
+    port: Int32 = 0
+    rack: Annotated[str | None, V(nullable="0+")] = None
+
+
+class ShareAcknowledgeResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
+    versions: ClassVar = "1-2"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    acquisition_lock_timeout_ms: Annotated[Int32, V("2+", ignorable=True)] = 0
+    responses: list[ShareAcknowledgeTopicResponse] = []
+    node_endpoints: list[NodeEndpoint] = []

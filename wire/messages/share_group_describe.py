@@ -1,0 +1,70 @@
+"""ShareGroupDescribe (77), version 1, flexible."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import field
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
+
+
+class ShareGroupDescribeRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
+    versions: ClassVar = "1"
+    flexible: ClassVar = "0+"
+
+    group_ids: list[str] = []
+    include_authorized_operations: Bool = False
+
+
+class TopicPartitions(Struct):
+    """Each of `Assignment.topic_partitions`."""
+
+    topic_id: UUID = NIL
+    topic_name: str = ""
+    partitions: list[Int32] = []
+
+
+class Assignment(Struct):
+    """The value of `Member.assignment`."""
+
+    topic_partitions: list[TopicPartitions] = []
+
+
+class Member(Struct):
+    """Each of `DescribedGroup.members`."""
+
+    member_id: str = ""
+    rack_id: Annotated[str | None, V(nullable="0+")] = None
+    member_epoch: Int32 = 0
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+    assignment: Assignment = field(default_factory=Assignment)
+
+
+class DescribedGroup(Struct):
+    """Each of `ShareGroupDescribeResponse.groups`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: list[Member] = []
+    authorized_operations: Int32 = -2**31
+
+
+class ShareGroupDescribeResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
+    versions: ClassVar = "1"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    groups: list[DescribedGroup] = []

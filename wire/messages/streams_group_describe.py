@@ -1,0 +1,127 @@
+"""StreamsGroupDescribe (89), version 0, flexible."""
+
+from typing import Annotated, ClassVar
+
+from msgspec import field
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+
+
+class StreamsGroupDescribeRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    group_ids: list[str] = []
+    include_authorized_operations: Bool = False
+
+
+class KeyValue(Struct):
+    """Each of `TopicInfo.topic_configs`."""
+
+    key: str = ""
+    value: str = ""
+
+
+class TopicInfo(Struct):
+    """Each of `Subtopology.state_changelog_topics`."""
+
+    name: str = ""
+    partitions: Int32 = 0
+    replication_factor: Int16 = 0
+    topic_configs: list[KeyValue] = []
+
+
+class Subtopology(Struct):
+    """Each of `Topology.subtopologies`."""
+
+    subtopology_id: str = ""
+    source_topics: list[str] = []
+    repartition_sink_topics: list[str] = []
+    state_changelog_topics: list[TopicInfo] = []
+    repartition_source_topics: list[TopicInfo] = []
+
+
+class Topology(Struct):
+    """The value of `DescribedGroup.topology`."""
+
+    epoch: Int32 = 0
+    subtopologies: Annotated[list[Subtopology] | None, V(nullable="0+")] = None
+
+
+class Endpoint(Struct):
+    """The value of `Member.user_endpoint`."""
+
+    host: str = ""
+    port: UInt16 = 0
+
+
+class TaskOffset(Struct):
+    """Each of `Member.task_offsets`."""
+
+    subtopology_id: str = ""
+    partition: Int32 = 0
+    offset: Int64 = 0
+
+
+class TaskIds(Struct):
+    """Each of `Assignment.active_tasks`."""
+
+    subtopology_id: str = ""
+    partitions: list[Int32] = []
+
+
+class Assignment(Struct):
+    """The value of `Member.assignment`."""
+
+    active_tasks: list[TaskIds] = []
+    standby_tasks: list[TaskIds] = []
+    warmup_tasks: list[TaskIds] = []
+
+
+class Member(Struct):
+    """Each of `DescribedGroup.members`."""
+
+    member_id: str = ""
+    member_epoch: Int32 = 0
+    instance_id: Annotated[str | None, V(nullable="0+")] = None
+    rack_id: Annotated[str | None, V(nullable="0+")] = None
+    client_id: str = ""
+    client_host: str = ""
+    topology_epoch: Int32 = 0
+    process_id: str = ""
+    user_endpoint: Annotated[Endpoint | None, V(nullable="0+")] = None
+    client_tags: list[KeyValue] = []
+    task_offsets: list[TaskOffset] = []
+    task_end_offsets: list[TaskOffset] = []
+    assignment: Assignment = field(default_factory=Assignment)
+    target_assignment: Assignment = field(default_factory=Assignment)
+    is_classic: Bool = False
+
+
+class DescribedGroup(Struct):
+    """Each of `StreamsGroupDescribeResponse.groups`."""
+
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+    group_id: str = ""
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    topology: Annotated[Topology | None, V(nullable="0+")] = None
+    members: list[Member] = []
+    authorized_operations: Int32 = -2**31
+
+
+class StreamsGroupDescribeResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    groups: list[DescribedGroup] = []

@@ -1,0 +1,68 @@
+"""TxnOffsetCommit (28), versions 0-5, flexible from 3.
+
+v2   request + committed_leader_epoch
+v3   flexible; request + generation_id, member_id, group_instance_id
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
+
+
+class TxnOffsetCommitRequestPartition(Struct):
+    """Each of `TxnOffsetCommitRequestTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    committed_offset: Int64 = 0
+    committed_leader_epoch: Annotated[Int32, V("2+", ignorable=True)] = -1
+    committed_metadata: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class TxnOffsetCommitRequestTopic(Struct):
+    """Each of `TxnOffsetCommitRequest.topics`."""
+
+    name: str = ""
+    partitions: list[TxnOffsetCommitRequestPartition] = []
+
+
+class TxnOffsetCommitRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    transactional_id: str = ""
+    group_id: str = ""
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    generation_id: Annotated[Int32, V("3+")] = -1
+    member_id: Annotated[str, V("3+")] = ""
+    group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = None
+    topics: list[TxnOffsetCommitRequestTopic] = []
+
+
+class TxnOffsetCommitResponsePartition(Struct):
+    """Each of `TxnOffsetCommitResponseTopic.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class TxnOffsetCommitResponseTopic(Struct):
+    """Each of `TxnOffsetCommitResponse.topics`."""
+
+    name: str = ""
+    partitions: list[TxnOffsetCommitResponsePartition] = []
+
+
+class TxnOffsetCommitResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
+    versions: ClassVar = "0-5"
+    flexible: ClassVar = "3+"
+
+    throttle_time_ms: Int32 = 0
+    topics: list[TxnOffsetCommitResponseTopic] = []

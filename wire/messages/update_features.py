@@ -1,0 +1,52 @@
+"""UpdateFeatures (57), versions 0-2, flexible.
+
+v1   request + upgrade_type, validate_only; - allow_downgrade
+v2   response - results
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+
+
+class FeatureUpdateKey(Struct):
+    """Each of `UpdateFeaturesRequest.feature_updates`."""
+
+    feature: str = ""
+    max_version_level: Int16 = 0
+    allow_downgrade: Annotated[Bool, V("0")] = False
+    upgrade_type: Annotated[Int8, V("1+")] = 1
+
+
+class UpdateFeaturesRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.UPDATE_FEATURES
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    timeout_ms: Int32 = 60000
+    feature_updates: list[FeatureUpdateKey] = []
+    validate_only: Annotated[Bool, V("1+")] = False
+
+
+class UpdatableFeatureResult(Struct):
+    """Each of `UpdateFeaturesResponse.results`."""
+
+    feature: str = ""
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class UpdateFeaturesResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.UPDATE_FEATURES
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = ""
+    results: Annotated[list[UpdatableFeatureResult], V("0-1", ignorable=True)] = []

@@ -1,0 +1,79 @@
+"""Vote (52), versions 0-2, flexible.
+
+v1   request + voter_id, replica_directory_id, voter_directory_id; response + node_endpoints
+v2   request + pre_vote
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
+
+
+class VoteRequestPartitionData(Struct):
+    """Each of `VoteRequestTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    replica_epoch: Int32 = 0
+    replica_id: Int32 = 0
+    replica_directory_id: Annotated[UUID, V("1+", ignorable=True)] = NIL
+    voter_directory_id: Annotated[UUID, V("1+", ignorable=True)] = NIL
+    last_offset_epoch: Int32 = 0
+    last_offset: Int64 = 0
+    pre_vote: Annotated[Bool, V("2+")] = False
+
+
+class VoteRequestTopicData(Struct):
+    """Each of `VoteRequest.topics`."""
+
+    topic_name: str = ""
+    partitions: list[VoteRequestPartitionData] = []
+
+
+class VoteRequest(Request):
+    """What a broker or controller asks."""
+
+    key: ClassVar = ApiKey.VOTE
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    cluster_id: Annotated[str | None, V(nullable="0+")] = None
+    voter_id: Annotated[Int32, V("1+", ignorable=True)] = -1
+    topics: list[VoteRequestTopicData] = []
+
+
+class VoteResponsePartitionData(Struct):
+    """Each of `VoteResponseTopicData.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    leader_id: Int32 = 0
+    leader_epoch: Int32 = 0
+    vote_granted: Bool = False
+
+
+class VoteResponseTopicData(Struct):
+    """Each of `VoteResponse.topics`."""
+
+    topic_name: str = ""
+    partitions: list[VoteResponsePartitionData] = []
+
+
+class NodeEndpoint(Struct):
+    """Each of `VoteResponse.node_endpoints`."""
+
+    node_id: Annotated[Int32, V("1+")] = 0
+    host: Annotated[str, V("1+")] = ""
+    port: Annotated[UInt16, V("1+")] = 0
+
+
+class VoteResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.VOTE
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    error_code: Int16 = 0
+    topics: list[VoteResponseTopicData] = []
+    node_endpoints: Annotated[list[NodeEndpoint], V("1+", tag=0)] = []

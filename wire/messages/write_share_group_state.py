@@ -1,0 +1,72 @@
+"""WriteShareGroupState (85), versions 0-1, flexible.
+
+v1   request + delivery_complete_count
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class StateBatch(Struct):
+    """Each of `PartitionData.state_batches`."""
+
+    first_offset: Int64 = 0
+    last_offset: Int64 = 0
+    delivery_state: Int8 = 0
+    delivery_count: Int16 = 0
+
+
+class PartitionData(Struct):
+    """Each of `WriteStateData.partitions`."""
+
+    partition: Int32 = 0
+    state_epoch: Int32 = 0
+    leader_epoch: Int32 = 0
+    start_offset: Int64 = 0
+    delivery_complete_count: Annotated[Int32, V("1+", ignorable=True)] = -1
+    state_batches: list[StateBatch] = []
+
+
+class WriteStateData(Struct):
+    """Each of `WriteShareGroupStateRequest.topics`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionData] = []
+
+
+class WriteShareGroupStateRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    group_id: str = ""
+    topics: list[WriteStateData] = []
+
+
+class PartitionResult(Struct):
+    """Each of `WriteStateResult.partitions`."""
+
+    partition: Int32 = 0
+    error_code: Int16 = 0
+    error_message: Annotated[str | None, V(nullable="0+")] = None
+
+
+class WriteStateResult(Struct):
+    """Each of `WriteShareGroupStateResponse.results`."""
+
+    topic_id: UUID = NIL
+    partitions: list[PartitionResult] = []
+
+
+class WriteShareGroupStateResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    results: list[WriteStateResult] = []

@@ -1,0 +1,68 @@
+"""WriteTxnMarkers (27), versions 1-2, flexible.
+
+v2   request + transaction_version
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.api import ApiKey
+from wire.declare import Bool, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+
+
+class WritableTxnMarkerTopic(Struct):
+    """Each of `WritableTxnMarker.topics`."""
+
+    name: str = ""
+    partition_indexes: list[Int32] = []
+
+
+class WritableTxnMarker(Struct):
+    """Each of `WriteTxnMarkersRequest.markers`."""
+
+    producer_id: Int64 = 0
+    producer_epoch: Int16 = 0
+    transaction_result: Bool = False
+    topics: list[WritableTxnMarkerTopic] = []
+    coordinator_epoch: Int32 = 0
+    transaction_version: Annotated[Int8, V("2+", ignorable=True)] = 0
+
+
+class WriteTxnMarkersRequest(Request):
+    """What a client asks."""
+
+    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
+    versions: ClassVar = "1-2"
+    flexible: ClassVar = "1+"
+
+    markers: list[WritableTxnMarker] = []
+
+
+class WritableTxnMarkerPartitionResult(Struct):
+    """Each of `WritableTxnMarkerTopicResult.partitions`."""
+
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+
+
+class WritableTxnMarkerTopicResult(Struct):
+    """Each of `WritableTxnMarkerResult.topics`."""
+
+    name: str = ""
+    partitions: list[WritableTxnMarkerPartitionResult] = []
+
+
+class WritableTxnMarkerResult(Struct):
+    """Each of `WriteTxnMarkersResponse.markers`."""
+
+    producer_id: Int64 = 0
+    topics: list[WritableTxnMarkerTopicResult] = []
+
+
+class WriteTxnMarkersResponse(Response):
+    """What it is answered."""
+
+    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
+    versions: ClassVar = "1-2"
+    flexible: ClassVar = "1+"
+
+    markers: list[WritableTxnMarkerResult] = []
