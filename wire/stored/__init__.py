@@ -2,5 +2,5 @@
 
 1. Every struct here keeps the tagged fields that it does not know, and writes them back.
 2. A module holds one noun: the messages that change or describe it.
-3. `metadata` and `coordinator` add the framing with which logs name the type and version of a record.
+3. `framing` says how a log names the type and version of a record; `metadata` and `group` are catalogues by type.
 """

@@ -1,0 +1,51 @@
+"""Records of `__consumer_offsets` about classic groups.
+
+GroupMetadataValue, versions 0-4, flexible from 4:
+v1   + rebalance_timeout
+v2   + current_state_timestamp
+v3   + group_instance_id
+v4   flexible
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import Int32, Int64, StoredPart, V
+from wire.stored.framing import CoordinatorKey, CoordinatorValue
+
+
+class GroupMetadataKey(CoordinatorKey):
+    """A classic group."""
+
+    record_type: ClassVar = 2
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group: Annotated[str, V("0")] = ""
+
+
+class MemberMetadata(StoredPart):
+    """Each of `GroupMetadataValue.members`."""
+
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, V("3+", nullable="3+", ignorable=True)] = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout: Annotated[Int32, V("1+", ignorable=True)] = -1
+    session_timeout: Int32 = 0
+    subscription: bytes = b""
+    assignment: bytes = b""
+
+
+class GroupMetadataValue(CoordinatorValue):
+    """The generation of a classic group, with the assignment of each member."""
+
+    record_type: ClassVar = 2
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "4+"
+
+    protocol_type: str = ""
+    generation: Int32 = 0
+    protocol: Annotated[str | None, V(nullable="0+")] = ""
+    leader: Annotated[str | None, V(nullable="0+")] = ""
+    current_state_timestamp: Annotated[Int64, V("2+", ignorable=True)] = -1
+    members: list[MemberMetadata] = []

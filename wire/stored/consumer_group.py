@@ -1,0 +1,211 @@
+"""Records of `__consumer_offsets` about consumer groups (KIP-848)."""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import NIL, UUID, Int32, Int64, Int8, StoredPart, V
+from wire.stored.framing import CoordinatorKey, CoordinatorValue
+
+
+class ConsumerGroupMetadataKey(CoordinatorKey):
+    """A consumer group (KIP-848)."""
+
+    record_type: ClassVar = 3
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class ConsumerGroupMetadataValue(CoordinatorValue):
+    """Its epoch, raised when members, subscriptions or topics change."""
+
+    record_type: ClassVar = 3
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    epoch: Int32 = 0
+    metadata_hash: Annotated[Int64, V(tag=0)] = 0
+
+
+class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
+    """The topics of a consumer group."""
+
+    record_type: ClassVar = 4
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class PartitionMetadata(StoredPart):
+    """Each of `TopicMetadata.partition_metadata`."""
+
+    partition: Int32 = 0
+    racks: list[str] = []
+
+
+class TopicMetadata(StoredPart):
+    """Each of `ConsumerGroupPartitionMetadataValue.topics`."""
+
+    topic_id: UUID = NIL
+    topic_name: str = ""
+    num_partitions: Int32 = 0
+    partition_metadata: list[PartitionMetadata] = []
+
+
+class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
+    """The topics as the group last saw them; newer brokers hash them into the group epoch."""
+
+    record_type: ClassVar = 4
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topics: list[TopicMetadata] = []
+
+
+class ConsumerGroupMemberMetadataKey(CoordinatorKey):
+    """A member of a consumer group."""
+
+    record_type: ClassVar = 5
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class ClassicProtocol(StoredPart):
+    """Each of `ClassicMemberMetadata.supported_protocols`."""
+
+    name: str = ""
+    metadata: bytes = b""
+
+
+class ClassicMemberMetadata(StoredPart):
+    """The value of `ConsumerGroupMemberMetadataValue.classic_member_metadata`."""
+
+    session_timeout_ms: Int32 = 0
+    supported_protocols: list[ClassicProtocol] = []
+
+
+class ConsumerGroupMemberMetadataValue(CoordinatorValue):
+    """What the member has said about itself."""
+
+    record_type: ClassVar = 5
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    instance_id: Annotated[str | None, V(nullable="0+")] = ""
+    rack_id: Annotated[str | None, V(nullable="0+")] = ""
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+    subscribed_topic_regex: Annotated[str | None, V(nullable="0+")] = ""
+    rebalance_timeout_ms: Int32 = -1
+    server_assignor: Annotated[str | None, V(nullable="0+")] = ""
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, V(nullable="0+", tag=0)] = None
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
+    """The target assignment of a consumer group."""
+
+    record_type: ClassVar = 6
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
+    """The group epoch for which it was computed."""
+
+    record_type: ClassVar = 6
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
+
+
+class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
+    """The target assignment of one member."""
+
+    record_type: ClassVar = 7
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class TopicPartition(StoredPart):
+    """Each of `ConsumerGroupTargetAssignmentMemberValue.topic_partitions`."""
+
+    topic_id: UUID = NIL
+    partitions: list[Int32] = []
+
+
+class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
+    """The partitions that the member is to have."""
+
+    record_type: ClassVar = 7
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topic_partitions: list[TopicPartition] = []
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
+    """The current assignment of one member."""
+
+    record_type: ClassVar = 8
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class TopicPartitions(StoredPart):
+    """Each of `ConsumerGroupCurrentMemberAssignmentValue.assigned_partitions`."""
+
+    topic_id: UUID = NIL
+    partitions: list[Int32] = []
+    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = None
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
+    """The partitions that the member has, and those it is to give back."""
+
+    record_type: ClassVar = 8
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    assigned_partitions: list[TopicPartitions] = []
+    partitions_pending_revocation: list[TopicPartitions] = []
+
+
+class ConsumerGroupRegularExpressionKey(CoordinatorKey):
+    """A regular expression to which members of a consumer group subscribe."""
+
+    record_type: ClassVar = 16
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    regular_expression: Annotated[str, V("0")] = ""
+
+
+class ConsumerGroupRegularExpressionValue(CoordinatorValue):
+    """The topics that matched it."""
+
+    record_type: ClassVar = 16
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topics: list[str] = []
+    version: Int64 = 0
+    timestamp: Int64 = 0

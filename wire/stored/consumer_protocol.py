@@ -1,0 +1,48 @@
+"""What classic consumer groups put into JoinGroup and SyncGroup.
+
+ConsumerProtocolSubscription, versions 0-3, never flexible:
+v1   + owned_partitions
+v2   + generation_id
+v3   + rack_id
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import Int32, Stored, StoredPart, V
+
+
+class ConsumerProtocolSubscriptionTopicPartition(StoredPart):
+    """Each of `ConsumerProtocolSubscription.owned_partitions`."""
+
+    topic: Annotated[str, V("1+")] = ""
+    partitions: Annotated[list[Int32], V("1+")] = []
+
+
+class ConsumerProtocolSubscription(Stored):
+    """What a member of a classic consumer group sends when it joins."""
+
+    versions: ClassVar = "0-3"
+    flexible: ClassVar = "none"
+
+    topics: list[str] = []
+    user_data: Annotated[bytes | None, V(nullable="0+")] = None
+    owned_partitions: Annotated[list[ConsumerProtocolSubscriptionTopicPartition], V("1+", ignorable=True)] = []
+    generation_id: Annotated[Int32, V("2+", ignorable=True)] = -1
+    rack_id: Annotated[str | None, V("3+", nullable="3+", ignorable=True)] = None
+
+
+class ConsumerProtocolAssignmentTopicPartition(StoredPart):
+    """Each of `ConsumerProtocolAssignment.assigned_partitions`."""
+
+    topic: str = ""
+    partitions: list[Int32] = []
+
+
+class ConsumerProtocolAssignment(Stored):
+    """What the leader of a classic consumer group assigns to a member."""
+
+    versions: ClassVar = "0-3"
+    flexible: ClassVar = "none"
+
+    assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = []
+    user_data: Annotated[bytes | None, V(nullable="0+")] = None

@@ -1,0 +1,111 @@
+"""What control records hold: the keys of all, and the values by type.
+
+LeaderChangeMessage, versions 0-1, flexible:
+v1   + voter_directory_id
+"""
+
+from typing import Annotated, ClassVar
+
+from msgspec import field
+
+from wire.declare import NIL, UUID, Int16, Int32, Int64, Stored, StoredPart, UInt16, V
+
+
+class ControlRecordTypeSchema(Stored):
+    """The rest of the key of a control record, after its version."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    type: Int16 = 0
+
+
+class EndTxnMarker(Stored):
+    """The value of an ABORT or COMMIT marker."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    coordinator_epoch: Int32 = 0
+
+
+class LeaderChangeMessageVoter(StoredPart):
+    """Each of `LeaderChangeMessage.voters`."""
+
+    voter_id: Int32 = 0
+    voter_directory_id: Annotated[UUID, V("1+")] = NIL
+
+
+class LeaderChangeMessage(Stored):
+    """The value of LEADER_CHANGE: the first record of a KRaft leader."""
+
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    version: Int16 = 0
+    leader_id: Int32 = 0
+    voters: list[LeaderChangeMessageVoter] = []
+    granting_voters: list[LeaderChangeMessageVoter] = []
+
+
+class SnapshotHeaderRecord(Stored):
+    """The value of SNAPSHOT_HEADER: the first record of a snapshot."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    version: Int16 = 0
+    last_contained_log_timestamp: Int64 = 0
+
+
+class SnapshotFooterRecord(Stored):
+    """The value of SNAPSHOT_FOOTER: the last record of a snapshot."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    version: Int16 = 0
+
+
+class KRaftVersionRecord(Stored):
+    """The value of KRAFT_VERSION: 1 is a quorum whose voters can change (KIP-853)."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    version: Int16 = 0
+    kraft_version: Int16 = 0
+
+
+class Endpoint(StoredPart):
+    """Each of `VotersRecordVoter.endpoints`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+
+
+class KRaftVersionFeature(StoredPart):
+    """The value of `VotersRecordVoter.kraft_version_feature`."""
+
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+class VotersRecordVoter(StoredPart):
+    """Each of `VotersRecord.voters`."""
+
+    voter_id: Int32 = 0
+    voter_directory_id: UUID = NIL
+    endpoints: list[Endpoint] = []
+    kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
+
+
+class VotersRecord(Stored):
+    """The value of KRAFT_VOTERS: the voters from here on."""
+
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    version: Int16 = 0
+    voters: list[VotersRecordVoter] = []

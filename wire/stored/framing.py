@@ -1,0 +1,111 @@
+"""How logs say which message a record holds, and in which version.
+
+1. A metadata record is `varint frame version (1), varint record type, varint version, message`; its key is null.
+2. A record of a coordinator has the key `i16 record type, message in version 0` and the value `i16 version, message`.
+3. What travels inside another message, as the subscription of a consumer, is `i16 version, message`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+from wire.compile import decoder, encoder
+from wire.declare import Buffer, Stored
+from wire.errors import DecodeError
+from wire.varint import read_uvarint, uvarint
+from wire.versions import parse_versions
+
+FRAME_VERSION = 1
+I16_BYTES = 2
+
+S = TypeVar("S", bound=Stored)
+
+
+class UnknownRecordType(DecodeError):
+    """A record of a type that is not in the catalogue, as from a newer broker; coordinators skip these."""
+
+
+class FramedRecord(Stored):
+    """A record that is framed as the metadata log frames them."""
+
+    record_type: ClassVar[int]
+    exact: ClassVar[bool] = True
+
+
+class CoordinatorKey(Stored):
+    """What a record of a coordinator is about; the last record of a key holds, and one without a value deletes."""
+
+    record_type: ClassVar[int]
+
+
+class CoordinatorValue(Stored):
+    """What a record of a coordinator says."""
+
+    record_type: ClassVar[int]
+
+
+Framed = TypeVar("Framed", bound=FramedRecord)
+Catalogue = Mapping[int, tuple[type[CoordinatorKey], type[CoordinatorValue]]]
+
+
+def encode_framed(record: FramedRecord, version: int) -> bytes:
+    """The value of a record of the metadata log."""
+    out: list[Any] = [uvarint(FRAME_VERSION), uvarint(record.record_type), uvarint(version)]
+    encoder(type(record), version)(record, out)
+    return b"".join(out)
+
+
+def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Framed, int]:
+    """The record and its version; DecodeError also for a type, or a version, that is not known."""
+    try:
+        frame_version, pos = read_uvarint(value, 0)
+        record_type, pos = read_uvarint(value, pos)
+        version, pos = read_uvarint(value, pos)
+    except IndexError:
+        raise DecodeError("a framed record ends within its frame") from None
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"frame version {frame_version}")
+    if record_type not in types:
+        raise UnknownRecordType(f"record type {record_type}")
+    return _decode(types[record_type], version, value, pos), version
+
+
+def encode_key(key: CoordinatorKey) -> bytes:
+    """The key of a record of a coordinator."""
+    out: list[Any] = [key.record_type.to_bytes(I16_BYTES, "big")]
+    encoder(type(key), 0)(key, out)
+    return b"".join(out)
+
+
+def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
+    """The key of a record; `catalogue[key.record_type][1]` is the class of the value."""
+    record_type = _i16(data)
+    if record_type not in catalogue:
+        raise UnknownRecordType(f"record type {record_type}")
+    return _decode(catalogue[record_type][0], 0, data, I16_BYTES)
+
+
+def encode_versioned(message: Stored, version: int) -> bytes:
+    """A message after its version: the value of a coordinator's record, or a part of another message."""
+    out: list[Any] = [version.to_bytes(I16_BYTES, "big")]
+    encoder(type(message), version)(message, out)
+    return b"".join(out)
+
+
+def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
+    """`newer`: a version above those known is read as the last known one, as clients agree to append fields only."""
+    version = _i16(data)
+    if newer:
+        version = min(version, parse_versions(cls.versions).last)
+    return _decode(cls, version, data, I16_BYTES)
+
+
+def _i16(data: Buffer) -> int:
+    if len(data) < I16_BYTES:
+        raise DecodeError("no room for a version")
+    return int.from_bytes(data[:I16_BYTES], "big", signed=True)
+
+
+def _decode(cls: type[S], version: int, data: Buffer, pos: int) -> S:
+    if version not in parse_versions(cls.versions):
+        raise DecodeError(f"{cls.__name__} has no version {version}")
+    return decoder(cls, version)(data, pos, len(data))

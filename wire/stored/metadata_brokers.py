@@ -1,0 +1,134 @@
+"""Metadata records about the nodes of the cluster.
+
+RegisterBrokerRecord, versions 0-4, flexible:
+v1   + in_controlled_shutdown
+v2   + is_migrating_zk_broker
+v3   + log_dirs
+v4   + cordoned_log_dirs
+
+BrokerRegistrationChangeRecord, versions 0-3, flexible:
+v1   + in_controlled_shutdown
+v2   + log_dirs
+v3   + cordoned_log_dirs
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Int8, StoredPart, UInt16, V
+from wire.stored.framing import FramedRecord
+
+
+class BrokerEndpoint(StoredPart):
+    """Each of `RegisterBrokerRecord.end_points`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+class BrokerFeature(StoredPart):
+    """Each of `RegisterBrokerRecord.features`."""
+
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+class RegisterBrokerRecord(FramedRecord):
+    """A broker has registered, and is fenced until it has caught up."""
+
+    record_type: ClassVar = 0
+    versions: ClassVar = "0-4"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    is_migrating_zk_broker: Annotated[Bool, V("2+")] = False
+    incarnation_id: UUID = NIL
+    broker_epoch: Int64 = 0
+    end_points: list[BrokerEndpoint] = []
+    features: list[BrokerFeature] = []
+    rack: Annotated[str | None, V(nullable="0+")] = ""
+    fenced: Bool = True
+    in_controlled_shutdown: Annotated[Bool, V("1+")] = False
+    log_dirs: Annotated[list[UUID], V("3+", tag=0)] = []
+    cordoned_log_dirs: Annotated[list[UUID] | None, V("4+", nullable="4+", tag=1)] = None
+
+
+class UnregisterBrokerRecord(FramedRecord):
+    """A broker has been removed from the cluster."""
+
+    record_type: ClassVar = 1
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+
+
+class FenceBrokerRecord(FramedRecord):
+    """A broker has been fenced; newer brokers write BrokerRegistrationChangeRecord."""
+
+    record_type: ClassVar = 7
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+class UnfenceBrokerRecord(FramedRecord):
+    """A broker has been unfenced; newer brokers write BrokerRegistrationChangeRecord."""
+
+    record_type: ClassVar = 8
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    id: Int32 = 0
+    epoch: Int64 = 0
+
+
+class BrokerRegistrationChangeRecord(FramedRecord):
+    """A broker has been fenced (1), unfenced (-1), or shuts down (1); 0 is unchanged."""
+
+    record_type: ClassVar = 17
+    versions: ClassVar = "0-3"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = 0
+    fenced: Annotated[Int8, V(tag=0)] = 0
+    in_controlled_shutdown: Annotated[Int8, V("1+", tag=1)] = 0
+    log_dirs: Annotated[list[UUID], V("2+", tag=2)] = []
+    cordoned_log_dirs: Annotated[list[UUID] | None, V("3+", nullable="3+", tag=3)] = None
+
+
+class ControllerEndpoint(StoredPart):
+    """Each of `RegisterControllerRecord.end_points`."""
+
+    name: str = ""
+    host: str = ""
+    port: UInt16 = 0
+    security_protocol: Int16 = 0
+
+
+class ControllerFeature(StoredPart):
+    """Each of `RegisterControllerRecord.features`."""
+
+    name: str = ""
+    min_supported_version: Int16 = 0
+    max_supported_version: Int16 = 0
+
+
+class RegisterControllerRecord(FramedRecord):
+    """A controller has registered its listeners and features."""
+
+    record_type: ClassVar = 27
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    controller_id: Int32 = 0
+    incarnation_id: UUID = NIL
+    zk_migration_ready: Bool = False
+    end_points: list[ControllerEndpoint] = []
+    features: list[ControllerFeature] = []

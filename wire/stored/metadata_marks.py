@@ -1,0 +1,42 @@
+"""Metadata records about the log itself."""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import V
+from wire.stored.framing import FramedRecord
+
+
+class NoOpRecord(FramedRecord):
+    """Nothing: it moves the high watermark, so that an idle leader is seen to live."""
+
+    record_type: ClassVar = 20
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+
+class BeginTransactionRecord(FramedRecord):
+    """What follows, to EndTransactionRecord, is to be applied whole or not at all (KIP-868)."""
+
+    record_type: ClassVar = 23
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    name: Annotated[str | None, V(nullable="0+", tag=0)] = None
+
+
+class EndTransactionRecord(FramedRecord):
+    """The open transaction is to be applied."""
+
+    record_type: ClassVar = 24
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+
+class AbortTransactionRecord(FramedRecord):
+    """The open transaction is to be dropped."""
+
+    record_type: ClassVar = 25
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    reason: Annotated[str | None, V(nullable="0+", tag=0)] = None

@@ -1,0 +1,85 @@
+"""Metadata records about ACLs, SCRAM credentials and delegation tokens."""
+
+from typing import ClassVar
+
+from wire.declare import NIL, UUID, Int32, Int64, Int8
+from wire.stored.framing import FramedRecord
+
+
+class AccessControlEntryRecord(FramedRecord):
+    """An ACL has been added."""
+
+    record_type: ClassVar = 18
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    id: UUID = NIL
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    pattern_type: Int8 = 0
+    principal: str = ""
+    host: str = ""
+    operation: Int8 = 0
+    permission_type: Int8 = 0
+
+
+class RemoveAccessControlEntryRecord(FramedRecord):
+    """An ACL has been removed."""
+
+    record_type: ClassVar = 19
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    id: UUID = NIL
+
+
+class UserScramCredentialRecord(FramedRecord):
+    """A SCRAM credential of a user has been set."""
+
+    record_type: ClassVar = 11
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    name: str = ""
+    mechanism: Int8 = 0
+    salt: bytes = b""
+    stored_key: bytes = b""
+    server_key: bytes = b""
+    iterations: Int32 = 0
+
+
+class RemoveUserScramCredentialRecord(FramedRecord):
+    """A SCRAM credential has been removed."""
+
+    record_type: ClassVar = 22
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    name: str = ""
+    mechanism: Int8 = 0
+
+
+class DelegationTokenRecord(FramedRecord):
+    """A delegation token has been made or renewed."""
+
+    record_type: ClassVar = 10
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    owner: str = ""
+    requester: str = ""
+    renewers: list[str] = []
+    issue_timestamp: Int64 = 0
+    max_timestamp: Int64 = 0
+    expiration_timestamp: Int64 = 0
+    token_id: str = ""
+
+
+class RemoveDelegationTokenRecord(FramedRecord):
+    """A delegation token has expired or was removed."""
+
+    record_type: ClassVar = 26
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    token_id: str = ""

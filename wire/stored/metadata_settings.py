@@ -1,0 +1,72 @@
+"""Metadata records about what the whole cluster has been told: configs, quotas, features, producer ids."""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import Bool, Float64, Int16, Int32, Int64, Int8, StoredPart, V
+from wire.stored.framing import FramedRecord
+
+
+class ConfigRecord(FramedRecord):
+    """A config of a topic, broker, group or client-metrics resource has been set; null removes it."""
+
+    record_type: ClassVar = 4
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    resource_type: Int8 = 0
+    resource_name: str = ""
+    name: str = ""
+    value: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class EntityData(StoredPart):
+    """Each of `ClientQuotaRecord.entity`."""
+
+    entity_type: str = ""
+    entity_name: Annotated[str | None, V(nullable="0+")] = ""
+
+
+class ClientQuotaRecord(FramedRecord):
+    """A quota of an entity has been set or removed."""
+
+    record_type: ClassVar = 14
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    entity: list[EntityData] = []
+    key: str = ""
+    value: Float64 = 0.0
+    remove: Bool = False
+
+
+class FeatureLevelRecord(FramedRecord):
+    """A feature, as metadata.version, has another finalized level; 0 removes it."""
+
+    record_type: ClassVar = 12
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    name: str = ""
+    feature_level: Int16 = 0
+
+
+class ProducerIdsRecord(FramedRecord):
+    """All producer ids below `next_producer_id` have been handed out in blocks."""
+
+    record_type: ClassVar = 15
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+    next_producer_id: Int64 = 0
+
+
+class ZkMigrationStateRecord(FramedRecord):
+    """How far the migration from ZooKeeper has come; always 0 in a cluster born with KRaft."""
+
+    record_type: ClassVar = 21
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    zk_migration_state: Int8 = 0

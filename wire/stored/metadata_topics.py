@@ -1,0 +1,88 @@
+"""Metadata records about topics and partitions.
+
+PartitionRecord, versions 0-2, flexible:
+v1   + directories
+v2   + eligible_leader_replicas, last_known_elr
+
+PartitionChangeRecord, versions 0-2, flexible:
+v1   + directories
+v2   + eligible_leader_replicas, last_known_elr
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import NIL, UUID, Int32, Int8, V
+from wire.stored.framing import FramedRecord
+
+
+class TopicRecord(FramedRecord):
+    """A topic has been created."""
+
+    record_type: ClassVar = 2
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    name: str = ""
+    topic_id: UUID = NIL
+
+
+class PartitionRecord(FramedRecord):
+    """A partition has been created, or this is its state in a snapshot."""
+
+    record_type: ClassVar = 3
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    partition_id: Int32 = -1
+    topic_id: UUID = NIL
+    replicas: list[Int32] = []
+    isr: list[Int32] = []
+    removing_replicas: list[Int32] = []
+    adding_replicas: list[Int32] = []
+    leader: Int32 = -1
+    leader_recovery_state: Annotated[Int8, V(tag=0)] = 0
+    leader_epoch: Int32 = -1
+    partition_epoch: Int32 = -1
+    directories: Annotated[list[UUID], V("1+")] = []
+    eligible_leader_replicas: Annotated[list[Int32] | None, V("2+", nullable="2+", tag=1)] = None
+    last_known_elr: Annotated[list[Int32] | None, V("2+", nullable="2+", tag=2)] = None
+
+
+class PartitionChangeRecord(FramedRecord):
+    """A partition has changed: a field at its default says that it has not. `leader` -2 is unchanged, -1 is none."""
+
+    record_type: ClassVar = 5
+    versions: ClassVar = "0-2"
+    flexible: ClassVar = "0+"
+
+    partition_id: Int32 = -1
+    topic_id: UUID = NIL
+    isr: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = None
+    leader: Annotated[Int32, V(tag=1)] = -2
+    replicas: Annotated[list[Int32] | None, V(nullable="0+", tag=2)] = None
+    removing_replicas: Annotated[list[Int32] | None, V(nullable="0+", tag=3)] = None
+    adding_replicas: Annotated[list[Int32] | None, V(nullable="0+", tag=4)] = None
+    leader_recovery_state: Annotated[Int8, V(tag=5)] = -1
+    directories: Annotated[list[UUID] | None, V("1+", nullable="1+", tag=8)] = None
+    eligible_leader_replicas: Annotated[list[Int32] | None, V("2+", nullable="2+", tag=6)] = None
+    last_known_elr: Annotated[list[Int32] | None, V("2+", nullable="2+", tag=7)] = None
+
+
+class RemoveTopicRecord(FramedRecord):
+    """A topic and its partitions have been deleted."""
+
+    record_type: ClassVar = 9
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topic_id: UUID = NIL
+
+
+class ClearElrRecord(FramedRecord):
+    """The eligible leader replicas of a topic, or of all for an empty name, have been forgotten (KIP-966)."""
+
+    record_type: ClassVar = 28
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topic_name: str = ""

@@ -1,0 +1,30 @@
+"""The file `quorum-state`, which holds this as JSON.
+
+QuorumStateData, versions 0-1, flexible:
+v1   + voted_directory_id; - cluster_id, applied_offset, current_voters
+"""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import NIL, UUID, Int32, Int64, Stored, StoredPart, V
+
+
+class Voter(StoredPart):
+    """Each of `QuorumStateData.current_voters`."""
+
+    voter_id: Annotated[Int32, V("0")] = 0
+
+
+class QuorumStateData(Stored):
+    """The election state of a controller."""
+
+    versions: ClassVar = "0-1"
+    flexible: ClassVar = "0+"
+
+    cluster_id: Annotated[str, V("0")] = ""
+    leader_id: Int32 = -1
+    leader_epoch: Int32 = -1
+    voted_id: Int32 = -1
+    voted_directory_id: Annotated[UUID, V("1+")] = NIL
+    applied_offset: Annotated[Int64, V("0")] = 0
+    current_voters: Annotated[list[Voter] | None, V("0", nullable="0")] = []

@@ -1,0 +1,168 @@
+"""Records of `__consumer_offsets` about share groups (KIP-932)."""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import NIL, UUID, Int32, Int64, Int8, StoredPart, V
+from wire.stored.framing import CoordinatorKey, CoordinatorValue
+
+
+class ShareGroupMemberMetadataKey(CoordinatorKey):
+    """A member of a share group."""
+
+    record_type: ClassVar = 10
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class ShareGroupMemberMetadataValue(CoordinatorValue):
+    """What the member has said about itself."""
+
+    record_type: ClassVar = 10
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    rack_id: Annotated[str | None, V(nullable="0+")] = ""
+    client_id: str = ""
+    client_host: str = ""
+    subscribed_topic_names: list[str] = []
+
+
+class ShareGroupMetadataKey(CoordinatorKey):
+    """A share group (KIP-932)."""
+
+    record_type: ClassVar = 11
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class ShareGroupMetadataValue(CoordinatorValue):
+    """Its epoch, raised when members, subscriptions or topics change."""
+
+    record_type: ClassVar = 11
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    epoch: Int32 = 0
+    metadata_hash: Int64 = 0
+
+
+class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
+    """The target assignment of a share group."""
+
+    record_type: ClassVar = 12
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
+    """The group epoch for which it was computed."""
+
+    record_type: ClassVar = 12
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
+
+
+class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
+    """The target assignment of one member."""
+
+    record_type: ClassVar = 13
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class TopicPartition(StoredPart):
+    """Each of `ShareGroupTargetAssignmentMemberValue.topic_partitions`."""
+
+    topic_id: UUID = NIL
+    partitions: list[Int32] = []
+
+
+class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
+    """The partitions that the member is to have."""
+
+    record_type: ClassVar = 13
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    topic_partitions: list[TopicPartition] = []
+
+
+class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
+    """The current assignment of one member."""
+
+    record_type: ClassVar = 14
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class TopicPartitions(StoredPart):
+    """Each of `ShareGroupCurrentMemberAssignmentValue.assigned_partitions`."""
+
+    topic_id: UUID = NIL
+    partitions: list[Int32] = []
+
+
+class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
+    """The partitions that the member has."""
+
+    record_type: ClassVar = 14
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    assigned_partitions: list[TopicPartitions] = []
+
+
+class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
+    """The share-partitions of a share group."""
+
+    record_type: ClassVar = 15
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class TopicPartitionsInfo(StoredPart):
+    """Each of `ShareGroupStatePartitionMetadataValue.initializing_topics`."""
+
+    topic_id: UUID = NIL
+    topic_name: str = ""
+    partitions: list[Int32] = []
+
+
+class TopicInfo(StoredPart):
+    """Each of `ShareGroupStatePartitionMetadataValue.deleting_topics`."""
+
+    topic_id: UUID = NIL
+    topic_name: str = ""
+
+
+class ShareGroupStatePartitionMetadataValue(CoordinatorValue):
+    """Which of them have their state initialized, or deleted."""
+
+    record_type: ClassVar = 15
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    initializing_topics: list[TopicPartitionsInfo] = []
+    initialized_topics: list[TopicPartitionsInfo] = []
+    deleting_topics: list[TopicInfo] = []

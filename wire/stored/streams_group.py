@@ -1,0 +1,224 @@
+"""Records of `__consumer_offsets` about streams groups (KIP-1071)."""
+
+from typing import Annotated, ClassVar
+
+from wire.declare import Int16, Int32, Int64, Int8, StoredPart, UInt16, V
+from wire.stored.framing import CoordinatorKey, CoordinatorValue
+
+
+class StreamsGroupMetadataKey(CoordinatorKey):
+    """A streams group (KIP-1071)."""
+
+    record_type: ClassVar = 17
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class LastAssignmentConfig(StoredPart):
+    """Each of `StreamsGroupMetadataValue.last_assignment_configs`."""
+
+    key: str = ""
+    value: str = ""
+
+
+class StreamsGroupMetadataValue(CoordinatorValue):
+    """Its epoch, raised when members, topology or topics change."""
+
+    record_type: ClassVar = 17
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    epoch: Int32 = 0
+    metadata_hash: Int64 = 0
+    validated_topology_epoch: Annotated[Int32, V(tag=0)] = -1
+    last_assignment_configs: Annotated[list[LastAssignmentConfig] | None, V(nullable="0+", tag=1)] = None
+
+
+class StreamsGroupMemberMetadataKey(CoordinatorKey):
+    """A member of a streams group."""
+
+    record_type: ClassVar = 19
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class Endpoint(StoredPart):
+    """The value of `StreamsGroupMemberMetadataValue.user_endpoint`."""
+
+    host: str = ""
+    port: UInt16 = 0
+
+
+class KeyValue(StoredPart):
+    """Each of `StreamsGroupMemberMetadataValue.client_tags`."""
+
+    key: str = ""
+    value: str = ""
+
+
+class StreamsGroupMemberMetadataValue(CoordinatorValue):
+    """What the member has said about itself."""
+
+    record_type: ClassVar = 19
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    instance_id: Annotated[str | None, V(nullable="0+")] = ""
+    rack_id: Annotated[str | None, V(nullable="0+")] = ""
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: Int32 = -1
+    topology_epoch: Int32 = 0
+    process_id: str = ""
+    user_endpoint: Annotated[Endpoint | None, V(nullable="0+")] = None
+    client_tags: list[KeyValue] = []
+
+
+class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
+    """The target assignment of a streams group."""
+
+    record_type: ClassVar = 20
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
+    """The group epoch for which it was computed."""
+
+    record_type: ClassVar = 20
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, V(tag=0, ignorable=True)] = 0
+
+
+class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
+    """The target assignment of one member."""
+
+    record_type: ClassVar = 21
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class StreamsGroupTargetAssignmentMemberTaskIds(StoredPart):
+    """Each of `StreamsGroupTargetAssignmentMemberValue.active_tasks`."""
+
+    subtopology_id: str = ""
+    partitions: list[Int32] = []
+
+
+class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
+    """The tasks that the member is to have."""
+
+    record_type: ClassVar = 21
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    active_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = []
+    standby_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = []
+    warmup_tasks: list[StreamsGroupTargetAssignmentMemberTaskIds] = []
+
+
+class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
+    """The current assignment of one member."""
+
+    record_type: ClassVar = 22
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+    member_id: Annotated[str, V("0")] = ""
+
+
+class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
+    """Each of `StreamsGroupCurrentMemberAssignmentValue.active_tasks`."""
+
+    subtopology_id: str = ""
+    partitions: list[Int32] = []
+    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = None
+
+
+class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
+    """The tasks that the member has, and those it is to give back."""
+
+    record_type: ClassVar = 22
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    active_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+    standby_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+    warmup_tasks: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+    active_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+    standby_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+    warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentTaskIds] = []
+
+
+class StreamsGroupTopologyKey(CoordinatorKey):
+    """The topology of a streams group."""
+
+    record_type: ClassVar = 23
+    versions: ClassVar = "0"
+    flexible: ClassVar = "none"
+
+    group_id: Annotated[str, V("0")] = ""
+
+
+class TopicConfig(StoredPart):
+    """Each of `TopicInfo.topic_configs`."""
+
+    key: str = ""
+    value: str = ""
+
+
+class TopicInfo(StoredPart):
+    """Each of `Subtopology.state_changelog_topics`."""
+
+    name: str = ""
+    partitions: Int32 = 0
+    replication_factor: Int16 = 0
+    topic_configs: list[TopicConfig] = []
+
+
+class CopartitionGroup(StoredPart):
+    """Each of `Subtopology.copartition_groups`."""
+
+    source_topics: list[Int16] = []
+    source_topic_regex: list[Int16] = []
+    repartition_source_topics: list[Int16] = []
+
+
+class Subtopology(StoredPart):
+    """Each of `StreamsGroupTopologyValue.subtopologies`."""
+
+    subtopology_id: str = ""
+    source_topics: list[str] = []
+    source_topic_regex: list[str] = []
+    state_changelog_topics: list[TopicInfo] = []
+    repartition_sink_topics: list[str] = []
+    repartition_source_topics: list[TopicInfo] = []
+    copartition_groups: list[CopartitionGroup] = []
+
+
+class StreamsGroupTopologyValue(CoordinatorValue):
+    """Its subtopologies with their source and internal topics."""
+
+    record_type: ClassVar = 23
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    epoch: Int32 = 0
+    subtopologies: list[Subtopology] = []
