@@ -10,9 +10,10 @@ from struct import Struct, error
 
 import msgspec
 
+from wire.declare import Buffer
 from wire.errors import DecodeError
 from wire.records.compression import Codec
-from wire.records.crc import Buffer, crc32c
+from wire.records.crc import crc32c
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size

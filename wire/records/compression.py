@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final
 
+from wire.declare import Buffer
 from wire.errors import DecodeError, EncodeError
-from wire.records.crc import Buffer
 
 _GZIP_FORMAT = 31  # zlib's name for a gzip header and trailer around the largest window
 _INPUT_BYTES = 16 * 1024  # zlib copies what it leaves over of a piece

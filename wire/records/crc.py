@@ -2,9 +2,9 @@
 
 from fastcrc.crc32 import iscsi
 
-Buffer = bytes | bytearray | memoryview
+from wire.declare import Buffer
 
 
-def crc32c(buffer: Buffer, start: int = 0) -> int:
-    """Checksum of the bytes from `start` to the end, without a copy."""
-    return iscsi(memoryview(buffer)[start:] if start else buffer)
+def crc32c(buffer: Buffer, start: int = 0, *, initial: int = 0) -> int:
+    """Checksum of the bytes from `start` to the end, without a copy; `initial` is that of the bytes before them."""
+    return iscsi(memoryview(buffer)[start:] if start else buffer, initial)

@@ -8,8 +8,8 @@ Source: the LZ4 frame format 1.6.4, RFC 8878.
 
 from struct import Struct, error
 
+from wire.declare import Buffer
 from wire.errors import DecodeError
-from wire.records.crc import Buffer
 
 _U32 = Struct("<I")
 

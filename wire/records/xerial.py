@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from cramjam import DecompressionError, snappy
 
+from wire.declare import Buffer
 from wire.errors import DecodeError
-from wire.records.crc import Buffer
 
 HEADER = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 _MAGIC = HEADER[:8]

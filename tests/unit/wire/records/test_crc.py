@@ -2,7 +2,8 @@
 
 import pytest
 
-from wire.records.crc import Buffer, crc32c
+from wire.declare import Buffer
+from wire.records.crc import crc32c
 
 
 @pytest.mark.parametrize(("data", "checksum"), [

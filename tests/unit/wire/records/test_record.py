@@ -1,0 +1,233 @@
+"""Records of a batch: iteration, the validating walk, and claims that do not hold."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.errors import DecodeError
+from wire.records.batch import HEADER, HEADER_BYTES, LOG_APPEND_TIME, Batch
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec, TooLarge, compress
+from wire.records.record import Record, records, validate_records
+
+KIB = 1024
+RECORDS = [
+    Record(70, 1000, b"key", b"value", ()),
+    Record(71, 990, None, None, ()),
+    Record(72, 2000, b"", b"", (("a", b"1"), ("a", None), ("", b""), ("héad", b"\xff" * 70))),
+    Record(73, 1000, b"k" * 200, b"v" * 20_000, ()),
+]
+
+
+def batch(payload: bytes, count: int, attributes: int = 0, last_delta: int | None = None) -> Batch:
+    """A batch with any payload, base offset 70, timestamps 1000 and 5000."""
+    last_delta = count - 1 if last_delta is None else last_delta
+    header = HEADER.pack(70, 49 + len(payload), 0, 2, 0, attributes, last_delta, 1000, 5000, -1, -1, -1, count)
+    return Batch.read(header + payload)
+
+
+def built(codec: Codec = Codec.NONE) -> Batch:
+    builder = BatchBuilder(codec, base_offset=70)
+    for record in RECORDS:
+        builder.append(record.key, record.value, record.headers, record.timestamp)
+    return Batch.read(builder.build())
+
+
+def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
+    """Whether iteration and walk end well. Only DecodeError may leave them."""
+    for reader in (lambda: list(records(damaged, bytes_max)), lambda: validate_records(damaged, bytes_max)):
+        try:
+            reader()
+            yield True
+        except DecodeError:
+            yield False
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_of_every_codec(codec: Codec) -> None:
+    assert list(records(built(codec), 30 * KIB)) == RECORDS
+    assert validate_records(built(codec), 30 * KIB) == (990, 2000)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_records_are_bounded(codec: Codec) -> None:
+    with pytest.raises(TooLarge):
+        list(records(built(codec), 20_000))
+    with pytest.raises(TooLarge):
+        validate_records(built(codec), 20_000)
+
+
+def test_log_append_time_is_the_timestamp_of_all() -> None:
+    stamped = batch(bytes(built().payload), 4, LOG_APPEND_TIME)
+    assert [record.timestamp for record in records(stamped, 0)] == [5000] * 4
+
+
+def test_an_emptied_batch_has_no_records() -> None:
+    for codec in Codec:
+        assert list(records(batch(b"", 0, codec, last_delta=9), 0)) == []
+
+
+def test_gaps_that_compaction_leaves() -> None:
+    kept = bytes.fromhex("0c 00 00 04 01 01 000c 00 00 0c 01 01 00")
+    assert [record.offset for record in records(batch(kept, 2, last_delta=9), 0)] == [72, 76]
+    with pytest.raises(DecodeError):
+        validate_records(batch(kept, 2, last_delta=9), 0)
+    with pytest.raises(DecodeError):
+        validate_records(batch(kept, 2), 0)
+
+
+@pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 behind the last, -8, -1
+def test_offsets_outside_of_the_batch(offset_delta: str) -> None:
+    with pytest.raises(DecodeError, match="offset delta"):
+        list(records(batch(bytes.fromhex(f"0c 00 00 {offset_delta} 01 01 00"), 1, last_delta=8), 0))
+
+
+def test_header_names_that_are_not_utf8_are_read_as_java_reads_them() -> None:
+    payload = bytes.fromhex("14 00 00 00 01 01 02 04 61 ff 01")
+    assert [record.headers for record in records(batch(payload, 1), 0)] == [(("a\N{REPLACEMENT CHARACTER}", None),)]
+
+
+FINE = "0c 00 00 00 01 01 00"
+
+
+@pytest.mark.parametrize(("payload", "count"), [
+    ("", 1),
+    (FINE, 2),
+    (FINE, -1),
+    (FINE, 0),
+    (FINE, 2**31 - 1),
+    (FINE + "00", 1),
+    (FINE + FINE, 1),
+    (FINE + FINE, 2),  # the same offset twice
+    ("0e 00 00 00 01 01 00", 1),  # longer than it is
+    ("0a 00 00 00 01 01 00", 1),  # shorter than it is
+    ("00", 1),
+    ("01 00 00 00 01 01 00", 1),  # of -1 bytes
+    ("ffffffff0f 00 00 00 01 01 00", 1),
+    ("feffffff0f 00 00 00 01 01 00", 1),
+    ("80808080808080 00 00 00 01 01 00", 1),
+    ("0c 00 00 00 03 01 00", 1),  # a key of -2 bytes
+    ("0c 00 00 00 01 03 00", 1),
+    ("0c 00 00 00 04 01 00", 1),  # a key that reaches beyond the record
+    ("0c 00 00 00 01 7e 00", 1),
+    ("14 00 00 00 feffffff0f 01 00", 1),
+    ("14 00 00 00 01 feffffff0f 00", 1),
+    ("0c 00 00 00 01 01 01", 1),  # -1 headers
+    ("0c 00 00 00 01 01 02", 1),  # a header that is not there
+    ("14 00 00 00 01 01 feffffff0f", 1),
+    ("10 00 00 00 01 01 02 01 01", 1),  # a header without a key
+    ("10 00 00 00 01 01 02 00 03", 1),  # with a value of -2 bytes
+    ("10 00 00 00 01 01 02 04 61", 1),
+    (FINE.replace("00 00 00", "00 ffffffffffffffffffff01 00"), 1),  # a timestamp of 11 bytes
+])
+def test_claims_that_do_not_hold(payload: str, count: int) -> None:
+    damaged = batch(bytes.fromhex(payload), count)
+    with pytest.raises(DecodeError):
+        validate_records(damaged, KIB)
+    if payload != FINE + FINE or count != 2:
+        with pytest.raises(DecodeError):
+            list(records(damaged, KIB))
+
+
+def test_attributes_nobody_has_defined_are_refused_by_the_walk_alone() -> None:
+    odd = batch(bytes.fromhex("0c 01 00 00 01 01 00"), 1)
+    assert len(list(records(odd, 0))) == 1
+    with pytest.raises(DecodeError, match="attributes 1"):
+        validate_records(odd, 0)
+
+
+def test_keys_where_they_are_required() -> None:
+    keyed = BatchBuilder()
+    for key in (b"a", b""):
+        keyed.append(key, b"value")
+    validate_records(Batch.read(keyed.build()), 0, key_required=True)
+    keyed.append(None, b"value")
+    validate_records(Batch.read(keyed.build()), 0)
+    with pytest.raises(DecodeError, match="record 2 has no key"):
+        validate_records(Batch.read(keyed.build()), 0, key_required=True)
+
+
+@pytest.mark.parametrize("deltas", [[0], [5, 1], [-5, -9], [0, 3, -7, 2]])
+def test_the_walk_tells_smallest_and_largest_timestamp(deltas: list[int]) -> None:
+    builder = BatchBuilder(base_timestamp=1000)
+    for delta in deltas:
+        builder.append(b"", b"", (), 1000 + delta)
+    assert validate_records(Batch.read(builder.build()), 0) == (1000 + min(deltas), 1000 + max(deltas))
+
+
+def test_the_number_of_headers_is_bounded() -> None:
+    def with_headers(count: int) -> Batch:
+        builder = BatchBuilder()
+        builder.append(None, None, (("", None),) * count)
+        return Batch.read(builder.build())
+
+    assert [len(record.headers) for record in records(with_headers(250_000), 0)] == [250_000]
+    assert list(outcomes(with_headers(250_001), 0)) == [False, False]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_claimed_count_reserves_nothing(codec: Codec) -> None:
+    payload = compress(codec, bytes.fromhex(FINE))
+    with pytest.raises(DecodeError, match="2000000000 records"):
+        list(records(batch(payload, 2_000_000_000, codec), KIB))
+
+
+def test_an_unknown_codec_is_a_decode_error() -> None:
+    for number in (5, 6, 7):
+        assert list(outcomes(batch(bytes(7), 1, number), KIB)) == [False, False]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_truncation_of_the_records_is_a_decode_error(codec: Codec) -> None:
+    whole = bytes(built(codec).payload)
+    for size in range(len(whole)) if len(whole) < KIB else (*range(KIB), *range(len(whole) - KIB, len(whole))):
+        assert list(outcomes(batch(whole[:size], 4, codec), 64 * KIB)) == [False, False], size
+
+
+def test_every_truncation_within_the_compressed_records_is_a_decode_error() -> None:
+    whole = bytes(built().payload)
+    for size in (*range(500), *range(len(whole) - 500, len(whole))):
+        assert list(outcomes(batch(compress(Codec.LZ4, whole[:size]), 4, Codec.LZ4), 64 * KIB)) == [False, False], size
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_changed_byte_lets_only_decode_errors_out(codec: Codec) -> None:
+    whole = built(codec).buffer.tobytes()
+    for at in (*range(16), *range(21, min(len(whole), 700))):  # all but magic and checksum
+        for value in (0, 1, 0x7F, 0x80, 0xFF, whole[at] ^ 2):
+            try:
+                damaged = Batch.read(whole[:at] + bytes([value]) + whole[at + 1:])
+            except DecodeError:
+                continue
+            assert len(list(outcomes(damaged, 64 * KIB))) == 2
+
+
+@given(seed=st.integers(0, 2**32), edits=st.integers(1, 6))
+def test_mutations_let_only_decode_errors_out(seed: int, edits: int) -> None:
+    rng, payload = random.Random(seed), bytearray(built().payload[:300])
+    for _ in range(edits):
+        at = rng.randrange(len(payload))
+        if rng.random() < 0.5:
+            payload[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
+        else:
+            payload[at:at + rng.randrange(4)] = rng.randbytes(rng.randrange(4))
+    for count in (1, 3, 4, len(payload) // 7):
+        assert len(list(outcomes(batch(bytes(payload), count), 64 * KIB))) == 2
+
+
+def test_records_come_one_by_one() -> None:
+    damaged = batch(bytes.fromhex(FINE + "0e 00 00 02 01 01 00"), 2)
+    run = records(damaged, 0)
+    assert next(run).offset == 70
+    with pytest.raises(DecodeError):
+        next(run)
+
+
+def test_nothing_is_read_beyond_the_batch() -> None:
+    one = built().buffer.tobytes()
+    middle = Batch.read(one + one + one, len(one))
+    assert middle.size == len(one) > HEADER_BYTES
+    assert list(records(middle, 0)) == RECORDS

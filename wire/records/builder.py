@@ -1,0 +1,136 @@
+"""Batches made here: by our own producer, the metadata log, control records, tests and benchmarks.
+
+1. A batch is sealed once: its header packed and its checksum taken over payload and header in one pass.
+2. What a broker must rewrite (compression.type, LogAppendTime) is sealed anew; offsets and epochs are patched in place.
+"""
+
+from collections.abc import Sequence
+from struct import Struct, error
+
+import msgspec
+from msgspec.structs import replace
+
+from wire.declare import Buffer
+from wire.errors import EncodeError
+from wire.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    Batch,
+)
+from wire.records.compression import Codec, compress, decompress
+from wire.records.crc import crc32c
+from wire.records.record import Headers, Record
+from wire.records.zigzag import varint
+
+_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the header, as the checksum divides it
+_NO_ATTRIBUTES, _NULL, _NONE = b"\0", varint(-1), varint(0)
+
+
+class BatchBuilder(msgspec.Struct):
+    """Collects records, then builds one batch. All but the records may still change before it is built.
+
+    The defaults are a producer's that is not idempotent; a broker assigns offset and leader epoch.
+    """
+
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    base_offset: int = 0
+    leader_epoch: int = -1
+    base_timestamp: int | None = None  # the first record's, unless given
+    append_time: int | None = None  # LogAppendTime, which every record then bears
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    control: bool = False
+    max_timestamp: int = -1
+    count: int = 0
+    payload: bytearray = msgspec.field(default_factory=bytearray)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, before compression."""
+        return HEADER_BYTES + len(self.payload)
+
+    def append(self, key: Buffer | None, value: Buffer | None, headers: Headers = (), timestamp: int = -1) -> None:
+        """Add a record at the next offset."""
+        if self.base_timestamp is None:
+            self.base_timestamp = timestamp
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+        record = b"".join((
+            _NO_ATTRIBUTES,
+            varint(timestamp - self.base_timestamp),
+            varint(self.count),
+            _NULL if key is None else varint(len(key)),
+            key or b"",
+            _NULL if value is None else varint(len(value)),
+            value or b"",
+            _headers(headers) if headers else _NONE,
+        ))
+        self.count += 1
+        self.payload += varint(len(record))
+        self.payload += record
+
+    def build(self) -> bytes:
+        """The batch. EncodeError: it is empty, or a field is out of its range."""
+        if not self.count or self.base_timestamp is None:
+            raise EncodeError("a batch of no records")
+        attributes = (self.codec | LOG_APPEND_TIME * (self.append_time is not None)
+                      | TRANSACTIONAL * self.transactional | CONTROL * self.control)
+        max_timestamp = self.max_timestamp if self.append_time is None else self.append_time
+        header = Batch(memoryview(b""), self.base_offset, 0, self.leader_epoch, MAGIC, 0,
+                       attributes, self.count - 1, self.base_timestamp, max_timestamp,
+                       self.producer_id, self.producer_epoch, self.base_sequence, self.count)
+        return sealed(header, compress(self.codec, self.payload, self.level))
+
+
+def batch_of(records: Sequence[Record], codec: Codec = Codec.NONE) -> bytes:
+    """Records as one batch, their offsets from the first one's on."""
+    builder = BatchBuilder(codec, base_offset=records[0].offset if records else 0)
+    for record in records:
+        builder.append(record.key, record.value, record.headers, record.timestamp)
+    return builder.build()
+
+
+def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:
+    """The batch with its records in another codec; as it is, if that is its codec already.
+
+    DecodeError: damaged; TooLarge: decompressed it has more than `bytes_max` bytes.
+    """
+    if batch.codec is codec:
+        return batch.buffer
+    payload = compress(codec, decompress(batch.codec, batch.payload, bytes_max), level)
+    return sealed(replace(batch, attributes=batch.attributes & ~CODEC_MASK | codec), payload)
+
+
+def stamped(batch: Batch, append_time: int) -> bytes:
+    """The batch with LogAppendTime: `append_time` in ms is the timestamp of all its records."""
+    header = replace(batch, attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
+    return sealed(header, batch.payload)
+
+
+def sealed(header: Batch, payload: Buffer) -> bytes:
+    """A whole batch of that payload. Of the header all counts but its length, magic, checksum and bytes."""
+    try:
+        checked = _CHECKED.pack(header.attributes, header.last_offset_delta, header.base_timestamp,
+                                header.max_timestamp, header.producer_id, header.producer_epoch,
+                                header.base_sequence, header.count)
+        unchecked = _UNCHECKED.pack(header.base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
+                                    header.leader_epoch, MAGIC, crc32c(payload, initial=crc32c(checked)))
+        return b"".join((unchecked, checked, payload))
+    except error as cause:
+        raise EncodeError(f"batch header: {cause}") from None
+
+
+def _headers(headers: Headers) -> bytes:
+    parts = [varint(len(headers))]
+    for name, value in headers:
+        key = name.encode()
+        parts += (varint(len(key)), key, _NULL if value is None else varint(len(value)), value or b"")
+    return b"".join(parts)

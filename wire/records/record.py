@@ -1,0 +1,142 @@
+"""The records of a batch, decompressed: iteration for those who read them, a walk for those who check them.
+
+Shape of a record: length varint of what follows, attributes i8 = 0, timestamp delta varlong, offset delta varint,
+key and value (length varint, -1 is null, bytes), header count varint, then a key and a value for each. A header's key
+is UTF-8 and never null. Source: KIP-98, KIP-82.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wire.declare import REQUEST_ELEMENTS_MAX
+from wire.errors import DecodeError
+from wire.records.batch import HEADER_BYTES, Batch
+from wire.records.compression import decompress
+from wire.records.zigzag import read_varint, read_varlong
+
+_RECORD_BYTES_MIN = 7  # six fields of one byte, and the length
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(msgspec.Struct, gc=False, frozen=True):
+    """One record. The offset is absolute, the timestamp ms since 1970; a null value is a tombstone."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
+    """The records of a batch, which decompressed has at most `bytes_max` bytes. DecodeError: damaged; TooLarge.
+
+    Offsets may have gaps: compaction leaves them. The CRC is not looked at.
+    """
+    data = _content(batch, bytes_max)
+    base_offset, base_timestamp, last_delta = batch.base_offset, batch.base_timestamp, batch.last_offset_delta
+    append_time = batch.max_timestamp if batch.is_log_append_time else None
+    pos = 0
+    try:
+        for _ in range(batch.count):
+            pos, end = _bounds(data, pos)
+            timestamp_delta, pos = read_varlong(data, pos + 1)
+            offset_delta, pos = read_varint(data, pos)
+            key, pos = _bytes(data, pos)
+            value, pos = _bytes(data, pos)
+            headers, pos = _headers(data, pos) if data[pos] else ((), pos + 1)
+            if pos != end or not 0 <= offset_delta <= last_delta:
+                raise DecodeError(f"record of offset delta {offset_delta} ends at byte {pos}, not {end}")
+            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+            yield Record(base_offset + offset_delta, timestamp, key, value, headers)
+    except IndexError:
+        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+    if pos != len(data):
+        raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
+
+
+def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False) -> tuple[int, int]:
+    """Walk every record of a producer's batch; the smallest and the largest timestamp.
+
+    DecodeError: damaged, offsets not 0 to n - 1 in order, unknown attributes, or no key where `key_required`.
+    """
+    if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
+        raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
+    data = _content(batch, bytes_max)
+    pos = smallest = largest = 0
+    try:
+        for index in range(batch.count):
+            delta, pos = _validate_record(data, pos, index, key_required)
+            if delta > largest or not index:
+                largest = delta
+            if delta < smallest or not index:
+                smallest = delta
+    except IndexError:
+        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+    if pos != len(data):
+        raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
+    return batch.base_timestamp + smallest, batch.base_timestamp + largest
+
+
+def _content(batch: Batch, bytes_max: int) -> bytes:
+    """The decompressed payload, long enough for as many records as the header claims."""
+    if not batch.count and batch.size == HEADER_BYTES:
+        return b""  # compaction keeps the header of an emptied batch
+    data = bytes(decompress(batch.codec, batch.payload, bytes_max))
+    if batch.count < 0 or batch.count * _RECORD_BYTES_MIN > len(data):
+        raise DecodeError(f"{batch.count} records in {len(data)} bytes")
+    return data
+
+
+def _bounds(data: bytes, pos: int) -> tuple[int, int]:
+    """Where the record at `pos` begins after its length, and where it ends."""
+    size, pos = read_varint(data, pos)
+    end = pos + size
+    if end > len(data) or size < 0:
+        raise DecodeError(f"record of {size} bytes, {len(data) - pos} left")
+    return pos, end
+
+
+def _validate_record(data: bytes, pos: int, index: int, key_required: bool) -> tuple[int, int]:
+    """The timestamp delta of the record at `pos`, and where it ends."""
+    pos, end = _bounds(data, pos)
+    attributes = data[pos]
+    timestamp_delta, pos = read_varlong(data, pos + 1)
+    offset_delta, pos = read_varint(data, pos)
+    key_bytes, pos = read_varint(data, pos)
+    value_bytes, pos = read_varint(data, pos + max(key_bytes, 0))
+    pos += max(value_bytes, 0)
+    pos = _headers(data, pos)[1] if data[pos] else pos + 1
+    if pos != end or key_bytes < -1 or value_bytes < -1:
+        raise DecodeError(f"record {index} ends at byte {pos}, not {end}")
+    if attributes or offset_delta != index:
+        raise DecodeError(f"record {index} has offset delta {offset_delta} and attributes {attributes}")
+    if key_required and key_bytes < 0:
+        raise DecodeError(f"record {index} has no key")
+    return timestamp_delta, pos
+
+
+def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
+    """A nullable field. Its length is held against the end of the record, by the caller."""
+    size, pos = read_varint(data, pos)
+    if size < 0:
+        if size < -1:
+            raise DecodeError(f"field of {size} bytes")
+        return None, pos
+    return data[pos : pos + size], pos + size
+
+
+def _headers(data: bytes, pos: int) -> tuple[Headers, int]:
+    count, pos = read_varint(data, pos)
+    if not 0 <= count <= REQUEST_ELEMENTS_MAX:
+        raise DecodeError(f"{count} headers")
+    headers = []
+    for _ in range(count):
+        key, pos = _bytes(data, pos)
+        value, pos = _bytes(data, pos)
+        if key is None:
+            raise DecodeError("header without a key")
+        headers.append((str(key, "utf-8", "replace"), value))
+    return tuple(headers), pos

@@ -1,0 +1,60 @@
+"""Zig-zag varints: the integers inside records. Small magnitudes, of either sign, take one byte.
+
+Shape: 7 bits a byte, least significant first, the top bit says that more follow; a varint has at most 5 bytes and 32
+bits, a varlong 10 and 64. IndexError: cut off; callers turn that into DecodeError once per batch, not per integer.
+"""
+
+from wire.errors import DecodeError
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """An int32, and where it ends."""
+    byte = data[pos]
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), pos + 1
+    return _read(data, pos, 32)
+
+
+def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
+    """An int64, and where it ends."""
+    byte = data[pos]
+    if byte < 0x80:
+        return byte >> 1 ^ -(byte & 1), pos + 1
+    return _read(data, pos, 64)
+
+
+def varint(value: int) -> bytes:
+    """The encoding of an int64, and so of an int32."""
+    if -1 <= value < _SMALL_MAX:
+        return _SMALL[value]
+    return _encode(value)
+
+
+def _read(data: bytes, pos: int, bits: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < bits:
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    if shift >= bits or value >> bits:
+        raise DecodeError(f"varint of more than {bits} bits")
+    return value >> 1 ^ -(value & 1), pos
+
+
+def _encode(value: int) -> bytes:
+    left = value << 1 if value >= 0 else ~(value << 1)
+    if left < 1 << 14:
+        return bytes((left & 0x7F | 0x80, left >> 7)) if left > 0x7F else bytes((left,))
+    out = bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+_SMALL_MAX = 1024
+_SMALL = [_encode(value) for value in (*range(_SMALL_MAX), -1)]  # -1, the length of null, is the last
