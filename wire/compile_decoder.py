@@ -78,7 +78,6 @@ class _Decoder(Source):
 
     def _field(self, field: Field, local: str) -> None:
         nullable = self.version in field.nullable
-        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
         if field.type.struct and nullable:
             self._flush()
             with self.block("if buf[pos] > 127:"):
@@ -87,26 +86,26 @@ class _Decoder(Source):
                 self.add("pos += 1")
                 self._struct(field.type.struct, local)
         else:
-            self._value(field.type, local, field.name, nullable, flexible)
+            self._value(field.type, local, field.name, nullable)
 
-    def _value(self, of: Type, local: str, name: str, nullable: bool, flexible: bool) -> None:
+    def _value(self, of: Type, local: str, name: str, nullable: bool) -> None:
         if of.fixed:
             self._run.append((of.fixed.code, of.fixed.size, local))
         elif of.struct:
             self._struct(of.struct, local)
         elif nullable:
-            self._length(of, flexible)
-            with self.block("if n == 0:" if flexible else "if n < 0:"):
+            self._length(of)
+            with self.block("if n == 0:" if self.flexible else "if n < 0:"):
                 self.add(f"{local} = None")
             with self.block("else:"):
-                self._sized(of, local, name, flexible)
+                self._sized(of, local, name)
         else:
-            self._length(of, flexible)
-            self._sized(of, local, name, flexible)
+            self._length(of)
+            self._sized(of, local, name)
 
-    def _length(self, of: Type, flexible: bool) -> None:
+    def _length(self, of: Type) -> None:
         """Leaves in `n` the length; in the compact form it is one more, and 0 is null."""
-        if flexible:
+        if self.flexible:
             self._flush()
             self.add("n = buf[pos]", "pos += 1")
             with self.block("if n > 127:"):
@@ -115,12 +114,12 @@ class _Decoder(Source):
             self._run.append(("h", 2, "n") if of.is_string else ("i", 4, "n"))
             self._flush()
 
-    def _sized(self, of: Type, local: str, name: str, flexible: bool) -> None:
+    def _sized(self, of: Type, local: str, name: str) -> None:
         if of.item:
-            self._array(of.item, local, name, flexible)
+            self._array(of.item, local, name)
             return
-        self.add("stop = pos + n - 1" if flexible else "stop = pos + n")
-        too_long = f" or n > {STRING_BYTES_MAX + 1}" if of.is_string and flexible else ""
+        self.add("stop = pos + n - 1" if self.flexible else "stop = pos + n")
+        too_long = f" or n > {STRING_BYTES_MAX + 1}" if of.is_string and self.flexible else ""
         self._refuse(f"not pos <= stop <= end{too_long}", f"length of {name}")
         if of.is_string:
             self.add(f"{local} = str(buf[pos:stop], 'utf-8')")
@@ -131,8 +130,8 @@ class _Decoder(Source):
                      "else memoryview(buf)[pos:stop]")
         self.add("pos = stop")
 
-    def _array(self, item: Type, local: str, name: str, flexible: bool) -> None:
-        if flexible:
+    def _array(self, item: Type, local: str, name: str) -> None:
+        if self.flexible:
             self.add("n -= 1")
         self.add("budget -= n")
         size = item.fixed.size if item.fixed else 1
@@ -144,7 +143,7 @@ class _Decoder(Source):
         element, append = self.local(name), self.local("append")
         self.add(f"{local} = []", f"{append} = {local}.append")
         with self.block("for _ in range(n):"):
-            self._value(item, element, name, False, flexible)
+            self._value(item, element, name, False)
             self._flush()
             self.add(f"{append}({element})")
 

@@ -87,7 +87,6 @@ class _Encoder(Source):
         local = self.local(field.name)
         self.add(f"{local} = {value}")
         nullable = self.version in field.nullable
-        flexible = self.flexible and (field.flexible is None or self.version in field.flexible)
         if field.type.struct and nullable:
             self._flush()
             self.add(f"if {local} is None: put({bytes([255])!r})")
@@ -96,38 +95,38 @@ class _Encoder(Source):
                 self._struct(field.type.struct, local)
                 self._flush()
         else:
-            self._value(field.type, local, nullable, flexible)
+            self._value(field.type, local, nullable)
 
     def _fixed(self, fixed: Fixed, value: str) -> None:
         if fixed.code == "16s":
             self.add(f"if len({value}) != 16: raise EncodeError('a UUID has 16 bytes')")
         self._gather(fixed.code, value)
 
-    def _value(self, of: Type, local: str, nullable: bool, flexible: bool) -> None:
+    def _value(self, of: Type, local: str, nullable: bool) -> None:
         if of.fixed:
             self._fixed(of.fixed, local)
         elif of.struct:
             self._struct(of.struct, local)
         else:
-            self._sized(of, local, nullable, flexible)
+            self._sized(of, local, nullable)
 
-    def _sized(self, of: Type, local: str, nullable: bool, flexible: bool) -> None:
+    def _sized(self, of: Type, local: str, nullable: bool) -> None:
         length = self.local("n")
         if of.is_string:
             self.add(f"{local} = {local}.encode()" if not nullable else
                      f"{local} = None if {local} is None else {local}.encode()")
         self.add(f"{length} = len({local})" if not nullable else f"{length} = -1 if {local} is None else len({local})")
-        self._length(length, of, flexible)
+        self._length(length, of)
         if of.item:
-            self._array(of.item, local, nullable, flexible)
+            self._array(of.item, local, nullable)
         elif nullable or of.is_records:
             self.add(f"if {length} > 0: put({local})")
         else:
             self.add(f"put({local})")
 
-    def _length(self, length: str, of: Type, flexible: bool) -> None:
+    def _length(self, length: str, of: Type) -> None:
         """Writes a length or -1; in the compact form it is one more."""
-        if not flexible:
+        if not self.flexible:
             self._gather("h" if of.is_string else "i", length)
             self._flush()
             return
@@ -136,7 +135,7 @@ class _Encoder(Source):
             self.add(f"if {length} > {STRING_BYTES_MAX}: raise EncodeError('a string of more than 32767 bytes')")
         self.add(f"put(UVARINTS[{length} + 1] if {length} < 1023 else uvarint({length} + 1))")
 
-    def _array(self, item: Type, local: str, nullable: bool, flexible: bool) -> None:
+    def _array(self, item: Type, local: str, nullable: bool) -> None:
         if item.fixed and item.fixed.code == "16s":
             self.add(f"if {local}: put(joined_uuids({local}))")
         elif item.fixed:
@@ -144,7 +143,7 @@ class _Encoder(Source):
         else:
             element = self.local("x")
             with self.block(f"for {element} in {local} or ():" if nullable else f"for {element} in {local}:"):
-                self._value(item, element, False, flexible)
+                self._value(item, element, False)
                 self._flush()
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[Field], name: str) -> None:

@@ -25,15 +25,13 @@ class V:
     """In which versions a field exists and may be null, and whether it travels as a tagged field.
 
     `ignorable`: where a version lacks the field, its value is dropped silently; otherwise only the default encodes.
-    `flexible`: the versions that write it in the compact form, where they are not those of the whole message.
     """
 
-    __slots__ = ("flexible", "ignorable", "nullable", "tag", "versions")
+    __slots__ = ("ignorable", "nullable", "tag", "versions")
 
     def __init__(self, versions: str = "0+", *, nullable: str = "none", tag: int | None = None,
-                 ignorable: bool = False, flexible: str | None = None) -> None:
-        self.versions, self.nullable, self.tag = versions, nullable, tag
-        self.ignorable, self.flexible = ignorable, flexible
+                 ignorable: bool = False) -> None:
+        self.versions, self.nullable, self.tag, self.ignorable = versions, nullable, tag, ignorable
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ class Field:
     nullable: Versions
     tag: int | None
     ignorable: bool
-    flexible: Versions | None
 
 
 @cache
@@ -53,9 +52,8 @@ def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
 def _field(name: str, hint: Any, default: Any) -> Field:
     bare, marks, optional = _peel(hint)
     v = next((mark for mark in marks if isinstance(mark, V)), None) or V()
-    flexible = None if v.flexible is None else parse_versions(v.flexible)
     return Field(name, _type(bare, marks), optional, default, parse_versions(v.versions), parse_versions(v.nullable),
-                 v.tag, v.ignorable, flexible)
+                 v.tag, v.ignorable)
 
 
 def _peel(hint: Any) -> tuple[Any, list[Any], bool]:

@@ -1,0 +1,181 @@
+"""Proves the declarations of `wire` equal to Kafka's own schemas, of which tests/data/protocol holds a copy.
+
+Both sides become the same rows, one for each field of each message: its path, type, versions, nullable versions, tag,
+whether it is ignorable, and its default. `python -m tools.compare_schemas` prints what differs and exits 1 if anything.
+Facts that say nothing of the bytes (entityType, mapKey, zeroCopy) are left out, and so are the two headers, which
+`wire.header` writes by hand, and messages of which no version is left.
+"""
+
+import json
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from wire import stored
+from wire.api import APIS
+from wire.declare import Message, Request, Response, Stored
+from wire.schema import Field, Type, fields_of
+from wire.stored.framing import CoordinatorKey, CoordinatorValue, FramedRecord
+from wire.versions import Versions, parse_versions
+
+PROTOCOL = Path(__file__).parents[1] / "tests/data/protocol"
+HEADERS = {"RequestHeader", "ResponseHeader"}
+OWN_NAMES = {"key", "versions", "flexible"}  # of a class; a field of that name gets an underscore
+CODES = {"?": "bool", "b": "int8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32", "q": "int64",
+         "d": "float64", "16s": "uuid"}
+INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
+ZEROS = {"float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
+NEW = "a new one"  # the default of a struct
+
+Schema = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """What one field of a message is."""
+
+    path: str
+    type: str
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    ignorable: bool
+    default: Any
+
+
+def schemas() -> Iterator[Schema]:
+    """Kafka's schema of each message that has a version."""
+    for line in (PROTOCOL / "messages.jsonl").read_text().splitlines():
+        schema = json.loads(line)
+        if schema["validVersions"] != "none" and schema["name"] not in HEADERS:
+            yield schema
+
+
+def declarations() -> dict[str, type[Message]]:
+    """Every declared message by the name of its class."""
+    found: dict[str, type[Message]] = {}
+    for api in APIS.values():
+        found |= {cls.__name__: cls for cls in (api.request, api.response)}
+    for module in pkgutil.iter_modules(stored.__path__, "wire.stored."):
+        for name, cls in vars(import_module(module.name)).items():
+            if isinstance(cls, type) and issubclass(cls, Stored) and "versions" in vars(cls):
+                found[name] = cls
+    return found
+
+
+def compare(schema: Schema, cls: type[Message]) -> Iterator[str]:
+    """What the declaration has otherwise than the schema, a line for each."""
+    name = schema["name"]
+    for fact, value in (("validVersions", cls.versions), ("flexibleVersions", cls.flexible), ("apiKey", _key(cls))):
+        if schema.get(fact) != value:
+            yield f"{name}: {fact} is {schema.get(fact)}, declared {value}"
+    rows = list(_schema_rows(schema["fields"], name, _common(schema)))
+    declared = list(_declared_rows(cls, name))
+    for row, ours in zip(rows, declared, strict=False):
+        if row != (ours._replace(type=row.type) if _is_named(ours.type, row.type, name) else ours):
+            yield f"{row}\n    declared {ours}"
+    for extra in rows[len(declared):]:
+        yield f"{extra.path} is not declared"
+    for extra in declared[len(rows):]:
+        yield f"{extra.path} is not in the schema"
+
+
+def differences() -> Iterator[str]:
+    """All that differs, between the sets of messages as well."""
+    declared, known = declarations(), {schema["name"]: schema for schema in schemas()}
+    yield from (f"{name} is not declared" for name in sorted(known.keys() - declared.keys()))
+    yield from (f"{name} is not in the schemas" for name in sorted(declared.keys() - known.keys()))
+    for name in sorted(known.keys() & declared.keys()):
+        yield from compare(known[name], declared[name])
+
+
+def _key(cls: type[Message]) -> int | None:
+    if issubclass(cls, Request | Response):
+        return int(cls.key)
+    return cls.record_type if issubclass(cls, FramedRecord | CoordinatorKey | CoordinatorValue) else None
+
+
+def snake(name: str) -> str:
+    """SomeName or someName as an attribute: some_name."""
+    name = name.replace("KRaft", "Kraft")
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name[0].lower() + name[1:]).lower()
+
+
+# ---- the schemas' side
+
+def _common(schema: Schema) -> dict[str, list[Schema]]:
+    return {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
+
+
+def _schema_rows(fields: list[Schema], path: str, common: dict[str, list[Schema]]) -> Iterator[Row]:
+    for field in fields:
+        here = f"{path}.{snake(field['name'])}"
+        yield Row(here, field["type"], parse_versions(field.get("versions") or field["taggedVersions"]),
+                  parse_versions(field.get("nullableVersions", "none")), field.get("tag"),
+                  field.get("ignorable", False), _schema_default(field))
+        bare = field["type"].removeprefix("[]")
+        yield from _schema_rows(field.get("fields", common.get(bare, [])), here, common)
+
+
+def _schema_default(field: Schema) -> Any:
+    kind, text = field["type"], field.get("default")
+    if text == "null" or ("default" in field and text is None):
+        return None
+    if kind.startswith("[]"):
+        return []
+    if kind == "bool":
+        return str(text).lower() == "true"
+    if kind in INTEGERS:
+        return int(str(text or 0), 0)
+    if kind == "string":
+        return text or ""
+    return ZEROS.get(kind, NEW)
+
+
+# ---- the declarations' side
+
+def _declared_rows(cls: type[msgspec.Struct], path: str) -> Iterator[Row]:
+    for field in fields_of(cls):
+        bare = field.name[:-1] if field.name[:-1] in OWN_NAMES else field.name
+        here = f"{path}.{bare}"
+        default = NEW if isinstance(field.default, msgspec.Struct) and field.default == type(field.default)() \
+            else field.default
+        yield Row(here, _type_name(field.type), field.versions, _nullable(field), field.tag, field.ignorable, default)
+        inner = field.type.struct or (field.type.item and field.type.item.struct)
+        if inner:
+            yield from _declared_rows(inner, here)
+
+
+def _nullable(field: Field) -> Versions:
+    """As declared; no version if the annotation says otherwise, which then shows as a difference."""
+    says_none = field.optional or field.type.is_records
+    consistent = says_none if field.nullable.last >= 0 or field.default is None else not field.optional
+    return field.nullable if consistent else Versions(-1, -1)
+
+
+def _type_name(of: Type) -> str:
+    if of.item:
+        return "[]" + _type_name(of.item)
+    if of.fixed:
+        return CODES[of.fixed.code]
+    if of.struct:
+        return of.struct.__name__
+    return "string" if of.is_string else "bytes" if of.is_bytes else "records"
+
+
+def _is_named(ours: str, kafkas: str, message: str) -> bool:
+    """A part bears the name of its message before its own where parts of two messages have one name."""
+    array, bare = ours.startswith("[]"), kafkas.removeprefix("[]")
+    names = {bare, message + bare, re.sub("(Key|Value)$", "", message) + bare}
+    return array == kafkas.startswith("[]") and ours.removeprefix("[]") in names
+
+
+if __name__ == "__main__":
+    lines = list(differences())
+    print("\n".join(lines) or f"{len(declarations())} declarations equal their schemas")
+    sys.exit(bool(lines))
