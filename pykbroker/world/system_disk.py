@@ -1,0 +1,176 @@
+"""A log directory on this machine's file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+from contextlib import suppress
+
+from pykbroker.world.disk import Buffer, Locked, NotCached
+from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.system_file import NO_WAIT, lock_whole, pread, pwrite, sync_descriptor
+
+OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+locked_here: set[str] = set()
+"""POSIX locks do not keep a process from itself."""
+
+
+class SystemFile:
+    """A descriptor and the size it has grown to. Written by one task at a time."""
+
+    __slots__ = ("_durable", "_fd", "_no_wait", "_off_loop", "path", "size")
+
+    def __init__(self, path: str, fd: int, off_loop: OffLoop, durable: bool) -> None:
+        self.path, self._fd, self._off_loop, self._durable = path, fd, off_loop, durable
+        self._no_wait = NO_WAIT
+        self.size = os.fstat(fd).st_size
+
+    def fileno(self) -> int:
+        """For sendfile. OSError (EBADF) once closed, so that nobody sends from a reused descriptor."""
+        if self._fd < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
+        return self._fd
+
+    def append(self, data: Buffer) -> int:
+        written = pwrite(self._fd, data, self.size)
+        if written != len(data):
+            self._append_rest(data, written)
+        self.size += len(data)
+        return self.size
+
+    def _append_rest(self, data: Buffer, written: int) -> None:
+        """After a short write (a full disk, a signal): go on, or take back what was written."""
+        rest = memoryview(data)
+        try:
+            while written < len(data):
+                written += pwrite(self._fd, rest[written:], self.size + written)
+        except OSError:
+            os.ftruncate(self._fd, self.size)
+            raise
+
+    def read_nowait(self, offset: int, size: int) -> Buffer:
+        size = min(size, self.size - offset)
+        if not self._no_wait:
+            return pread(self.fileno(), size, offset)
+        buffer = bytearray(size)
+        try:
+            got = os.preadv(self.fileno(), [buffer], offset, self._no_wait)
+        except BlockingIOError:
+            raise NotCached(self, offset, size) from None
+        except OSError as error:
+            if error.errno not in NO_WAIT_REFUSED:
+                raise
+            self._no_wait = 0
+            return self.read_nowait(offset, size)
+        if got < size:
+            raise NotCached(self, offset, size)
+        return buffer
+
+    async def read(self, offset: int, size: int) -> Buffer:
+        return await self._off_loop(self._read_all, offset, min(size, self.size - offset))
+
+    def _read_all(self, offset: int, size: int) -> bytes:
+        parts = [pread(self.fileno(), size, offset)]
+        while parts[-1] and (got := sum(map(len, parts))) < size:
+            parts.append(pread(self.fileno(), size - got, offset + got))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self.fileno(), size)
+        self.size = size
+
+    async def sync(self) -> None:
+        if self._durable:
+            await self._off_loop(sync_descriptor, self.fileno())
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class SystemDisk:
+    """The tree below `root`. With `durable` False (``--memory``) `sync` and `sync_directory` do nothing."""
+
+    def __init__(self, root: str, off_loop: OffLoop, *, durable: bool = True) -> None:
+        self.path = root
+        self._root = os.path.abspath(root)
+        self._off_loop, self._durable = off_loop, durable
+        self._locks: dict[str, int] = {}
+        os.makedirs(self._root, exist_ok=True)
+
+    def _at(self, path: str) -> str:
+        return os.path.join(self._root, path) if path else self._root
+
+    def open(self, path: str, *, create: bool = False) -> SystemFile:
+        fd = os.open(self._at(path), OPEN_FLAGS | (os.O_CREAT if create else 0), 0o644)
+        return SystemFile(self._at(path), fd, self._off_loop, self._durable)
+
+    def lock(self, path: str) -> None:
+        whole = os.path.realpath(self._at(path))
+        if whole in locked_here:
+            raise Locked(f"{whole}: this process holds it already")
+        fd = os.open(whole, OPEN_FLAGS | os.O_CREAT, 0o644)
+        try:
+            lock_whole(fd)
+        except OSError as error:
+            os.close(fd)
+            raise Locked(f"{whole}: {error.strerror}") from error
+        locked_here.add(whole)
+        self._locks[path] = fd
+
+    def unlock(self, path: str) -> None:
+        whole = os.path.realpath(self._at(path))
+        with suppress(FileNotFoundError, PermissionError):
+            os.remove(whole)
+        os.close(self._locks.pop(path))
+        locked_here.discard(whole)
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(self._at(path))
+
+    def size(self, path: str) -> int:
+        return os.stat(self._at(path)).st_size
+
+    def names(self, path: str) -> list[str]:
+        return sorted(os.listdir(self._at(path)))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._at(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(self._at(path))
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self._at(old), self._at(new))
+
+    def remove(self, path: str) -> None:
+        whole = self._at(path)
+        if os.path.isdir(whole):
+            os.rmdir(whole)
+        else:
+            os.remove(whole)
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self._root).free
+
+    def total_bytes(self) -> int:
+        return shutil.disk_usage(self._root).total
+
+    async def sync_directory(self, path: str) -> None:
+        if self._durable and sys.platform != "win32":
+            await self._off_loop(_sync_directory, self._at(path))
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
