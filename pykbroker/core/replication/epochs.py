@@ -1,0 +1,73 @@
+"""Which leader epoch wrote which offsets of one log (KIP-101, KIP-279).
+
+Shape: entries (epoch, start offset), both strictly ascending. An epoch reaches to the start of the next one, the last
+to the log end offset. There is one entry for each epoch in which somebody led, also where nothing was appended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from operator import itemgetter
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+EPOCH, START = itemgetter(0), itemgetter(1)
+
+
+class LeaderEpochs:
+    """The epochs of one log. Mutators answer whether anything changed, so that the owner knows what to store."""
+
+    __slots__ = ("_entries", "latest")
+
+    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
+        self._entries: list[tuple[int, int]] = []
+        self.latest = UNDEFINED_EPOCH
+        """The newest epoch."""
+        for epoch, start_offset in entries:
+            self.assign(epoch, start_offset)
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        """(epoch, start offset), ascending."""
+        return tuple(self._entries)
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """`epoch` begins at `start_offset`. Entries that contradict it are older leaders' and give way."""
+        if self._entries and self._entries[-1][0] == epoch and self._entries[-1][1] <= start_offset:
+            return False
+        while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start_offset):
+            self._entries.pop()
+        self._entries.append((epoch, start_offset))
+        self.latest = epoch
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(The largest epoch not above `epoch`, the offset where it ends); (-1, -1) when `epoch` is not known yet."""
+        if epoch == self.latest != UNDEFINED_EPOCH:
+            return epoch, log_end_offset
+        above = bisect_right(self._entries, epoch, key=EPOCH)
+        if epoch == UNDEFINED_EPOCH or above == len(self._entries):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        return self._entries[above - 1][0] if above else epoch, self._entries[above][1]
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that wrote `offset`, -1 when it is below the first entry."""
+        above = bisect_right(self._entries, offset, key=START)
+        return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
+
+    def truncate_end(self, log_end_offset: int) -> bool:
+        """Forget the epochs that begin at `log_end_offset` or above."""
+        before = len(self._entries)
+        while self._entries and self._entries[-1][1] >= log_end_offset:
+            self._entries.pop()
+        self.latest = self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
+        return len(self._entries) != before
+
+    def truncate_start(self, log_start_offset: int) -> bool:
+        """Forget the epochs that end at `log_start_offset` or below; the one that holds it begins there."""
+        above = bisect_right(self._entries, log_start_offset, key=START)
+        if not above or (above == 1 and self._entries[0][1] == log_start_offset):
+            return False
+        self._entries[:above] = [(self._entries[above - 1][0], log_start_offset)]
+        return True

@@ -1,0 +1,56 @@
+"""Open and decided transactions of one log, and the last stable offset that follows from them (KIP-98).
+
+1. A transaction is open from its first data batch to its marker. Nothing above the first open one is stable.
+2. A decided transaction counts as open until its marker is below the high watermark: the marker itself may yet be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class AbortedTransaction(NamedTuple):
+    """Data of `producer_id` in first..last offset is void. `last_offset` is the abort marker's.
+
+    `last_stable_offset` is the log's own just after the marker.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class Transactions:
+    """Offsets of what is open, in the order in which it began."""
+
+    __slots__ = ("_decided", "_open")
+
+    def __init__(self, open_first_offsets: Iterable[tuple[int, int]] = ()) -> None:
+        """`open_first_offsets`: (producer id, first offset), in any order."""
+        self._open: dict[int, int] = dict(sorted(open_first_offsets, key=lambda one: one[1]))
+        self._decided: list[tuple[int, int]] = []  # (first offset, marker's offset)
+
+    def begin(self, producer_id: int, first_offset: int) -> None:
+        """The first data batch of a transaction was written."""
+        self._open[producer_id] = first_offset
+
+    def decide(self, producer_id: int, marker_offset: int, aborted: bool) -> AbortedTransaction | None:
+        """A marker was written. Answers what readers must skip, if anything."""
+        first_offset = self._open.pop(producer_id, None)
+        if first_offset is None:
+            return None
+        self._decided.append((first_offset, marker_offset))
+        if not aborted:
+            return None
+        stable = next(iter(self._open.values()), marker_offset + 1)
+        return AbortedTransaction(producer_id, first_offset, marker_offset, stable)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Up to here every transaction is decided, for good. Never above `high_watermark`."""
+        if self._decided:
+            self._decided = [one for one in self._decided if one[1] >= high_watermark]
+        if not self._open and not self._decided:
+            return high_watermark
+        return min(high_watermark, *self._open.values(), *(first for first, _ in self._decided))
