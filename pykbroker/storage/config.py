@@ -1,0 +1,60 @@
+"""What a topic's configs mean to its log. Names, units and defaults are Kafka 4.3.1's."""
+
+from __future__ import annotations
+
+import msgspec
+
+LONG_MAX = 2**63 - 1
+NO_LIMIT = -1
+
+
+class LogConfig(msgspec.Struct, frozen=True, gc=False):
+    """One value for each topic config that a log acts on; `replace` (msgspec.structs) derives another."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = NO_LIMIT
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    """`internal.segment.bytes`, which has no minimum, where that is set."""
+    segment_index_bytes: int = 10_485_760
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    producer_id_expiration_ms: int = 86_400_000
+    """The broker's `producer.id.expiration.ms`."""
+    validate_records: bool = False
+    """`pykbroker.validate.records`: look at every record, not only at the batch."""
+
+    @property
+    def compacted(self) -> bool:
+        """Whether only the newest value of a key has to stay, so that every record needs a key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether records bear the broker's time instead of the producer's."""
+        return self.message_timestamp_type == "LogAppendTime"
+
+    @property
+    def decompressed_bytes_max(self) -> int:
+        """What a batch may grow to when it is opened."""
+        return min(16 * self.max_message_bytes, 64 << 20)

@@ -1,0 +1,44 @@
+"""Files that are replaced as a whole: written beside their name, then renamed over it."""
+
+from __future__ import annotations
+
+from pykbroker.storage.walk import read_file
+from pykbroker.world.disk import Disk, File
+
+SIZE_MAX = 64 << 20
+
+
+async def read_whole(disk: Disk, path: str) -> bytes:
+    """The content, at most SIZE_MAX of it; FileNotFoundError."""
+    file = disk.open(path)
+    try:
+        return bytes(await read_file(file, 0, min(file.size, SIZE_MAX)))
+    finally:
+        file.close()
+
+
+def _written(disk: Disk, path: str, data: bytes) -> File:
+    """`path` with exactly this content, open."""
+    file = disk.open(path, create=True)
+    if file.size:
+        file.truncate(0)
+    file.append(data)
+    return file
+
+
+def replace(disk: Disk, path: str, data: bytes) -> None:
+    """Replace the file atomically, but not durably: for what can be rebuilt."""
+    file = _written(disk, path + ".tmp", data)
+    file.close()
+    disk.rename(path + ".tmp", path)
+
+
+async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
+    """Replace the file so that after a crash there is either the old or the new content."""
+    file = _written(disk, path + ".tmp", data)
+    try:
+        await file.sync()
+    finally:
+        file.close()
+    disk.rename(path + ".tmp", path)
+    await disk.sync_directory(path.rpartition("/")[0])
