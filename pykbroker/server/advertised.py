@@ -1,0 +1,31 @@
+"""Which address clients are told for this broker."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+
+from pykbroker.world.net import Peer
+
+logger = logging.getLogger(__name__)
+
+
+class Advertised:
+    """A configured (host, port), or none: then each client is told the address it has reached."""
+
+    def __init__(self, address: tuple[str, int] | None) -> None:
+        self._address = address
+        self._warned = False
+
+    def address(self, peer: Peer) -> tuple[str, int]:
+        """(host, port) for this client. The first one from another machine is told of in the log."""
+        if self._address is not None:
+            return self._address
+        if not self._warned and not ipaddress.ip_address(peer.host.partition("%")[0]).is_loopback:
+            self._warned = True
+            logger.warning(
+                "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"
+                " (port forwarding, NAT, a container), start with --advertise HOST:PORT.",
+                peer, peer.local_host, peer.local_port,
+            )  # fmt: skip
+        return peer.local_host, peer.local_port

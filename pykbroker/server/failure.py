@@ -1,0 +1,33 @@
+"""The one place that turns a request that failed as a whole into its API's error response."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pykbroker.core.errors import ApiError
+from pykbroker.server.handler import CloseConnection
+from pykbroker.server.table import Route
+from wire.api import APIS
+from wire.declare import Response
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+def failure(route: Route, request: Any, error: Exception) -> Response:
+    """`ApiError` answers its code; anything else is a bug here: UNKNOWN_SERVER_ERROR and a traceback.
+
+    A handler whose response has no error code of its own has `refuse(request, code)`.
+    """
+    code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    if not isinstance(error, ApiError):
+        logger.error("%s version %s failed", route.key.name, route.version, exc_info=error)
+    refuse = getattr(route.handler, "refuse", None)
+    if refuse is not None:
+        response: Response = refuse(request, code)
+        return response
+    response_class = APIS[route.key].response
+    if "error_code" not in response_class.__struct_fields__:
+        raise CloseConnection(f"{route.key.name} has no answer for {code.name}")
+    return response_class(error_code=code)

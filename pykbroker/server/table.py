@@ -1,0 +1,107 @@
+"""(API, version) -> codec, handler and counters. What stands here is what ApiVersions advertises."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pykbroker.server.handler import Handler
+from wire.api import APIS, ApiKey, request_header_version, response_header_version
+from wire.compile import decoder, encoder
+from wire.declare import Buffer, Response
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from wire.versions import parse_versions
+
+HEAD = struct.Struct(">ii")
+HEAD_TAGGED = struct.Struct(">iix")
+HISTOGRAM_BUCKETS = 40
+
+
+class Route:
+    """One version of one API: how it is read, handled, written, and how often and how long (ns) it was."""
+
+    __slots__ = (
+        "count", "decode", "encode", "handler", "head", "histogram", "key", "nanos", "tagged_header", "version",
+    )  # fmt: skip
+
+    def __init__(self, key: ApiKey, version: int, handler: Callable[..., Any]) -> None:
+        api = APIS[key]
+        self.key, self.version, self.handler = key, version, handler
+        self.tagged_header = request_header_version(key, version) >= 2
+        self.decode: Callable[[Buffer, int, int], Any] = decoder(api.request, version)
+        self.encode: Callable[[Any, list[Any]], None] = encoder(api.response, version)
+        self.head = HEAD_TAGGED if response_header_version(key, version) >= 1 else HEAD
+        self.count = self.nanos = 0
+        self.histogram = [0] * HISTOGRAM_BUCKETS
+
+    def took(self, nanos: int) -> None:
+        """Count a handled request; buckets are powers of two of about a microsecond (1,024 ns)."""
+        self.count += 1
+        self.nanos += nanos
+        self.histogram[(nanos >> 10).bit_length()] += 1
+
+    def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
+        """Append the reply, size first, to `out`."""
+        first = len(out)
+        out.append(b"")
+        self.encode(response, out)
+        size = self.head.size - 4
+        for part in out[first:]:
+            size += len(part)
+        out[first] = self.head.pack(size, correlation_id)
+
+
+def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
+    """What ApiVersions answers for these handlers: their versions, as Kafka advertises them."""
+    answer = []
+    for handler in sorted(handlers, key=lambda handler: handler.key):
+        api, versions = APIS[handler.key], parse_versions(handler.versions)
+        assert api.advertised is not None, f"{handler.key.name} does not belong on a broker's listener"
+        whole = versions.first <= api.accepted.first
+        answer.append(ApiVersion(
+            api_key=handler.key,
+            min_version=api.advertised.first if whole else versions.first,
+            max_version=min(versions.last, api.advertised.last),
+        ))  # fmt: skip
+    return tuple(answer)
+
+
+class Table(dict[int, Route]):
+    """api key << 16 | version -> Route, compiled on first use. An unknown one is the peer's DecodeError."""
+
+    def __init__(self, handlers: Iterable[Handler]) -> None:
+        super().__init__()
+        self.handlers: dict[ApiKey, Handler] = {}
+        for handler in handlers:
+            if handler.key in self.handlers:
+                raise ValueError(f"two handlers for {handler.key.name}")
+            self.handlers[handler.key] = handler
+
+    def __missing__(self, key_version: int) -> Route:
+        key, version = key_version >> 16, key_version & 0xFFFF
+        handler = self.handlers.get(key)  # type: ignore[call-overload]
+        if handler is None:
+            raise DecodeError(f"API key {key} is not served here")
+        if version in parse_versions(handler.versions):
+            route = Route(handler.key, version, handler)
+        elif key == ApiKey.API_VERSIONS:
+            route = refused_api_versions(handler.versions)
+        else:
+            raise DecodeError(f"{handler.key.name} version {version} is not supported, only {handler.versions}")
+        self[key_version] = route
+        return route
+
+
+def refused_api_versions(versions: str) -> Route:
+    """ApiVersions in a version of the future: error 35 and its range in the version 0 body (KIP-511)."""
+    served = parse_versions(versions)
+    refusal = ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=served.first, max_version=served.last)],
+    )
+    route = Route(ApiKey.API_VERSIONS, 0, lambda context, request: refusal)
+    route.decode = lambda buffer, pos, end: ApiVersionsRequest()
+    return route

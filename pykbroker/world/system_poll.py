@@ -1,0 +1,105 @@
+"""One kernel poller for many sockets: epoll on Linux, kqueue on macOS and the BSDs.
+
+Both are files that become readable when one of their sockets is ready, so trio waits for the poller alone.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+from typing import Protocol
+
+EVENTS_MAX = 256
+"""Ready sockets taken from the kernel in one pass."""
+
+
+class Poll(Protocol):
+    """Descriptors in, ready descriptors out. Never blocks."""
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when a watched one is ready."""
+
+    def watch(self, fd: int, reads: bool, writes: bool) -> None:
+        """Set what is watched for; with neither, only errors and hang-ups are seen."""
+
+    def forget(self, fd: int) -> None:
+        """Watch no longer. Before the descriptor is closed."""
+
+    def ready(self) -> list[tuple[int, int]]:
+        """(descriptor, events) of at most EVENTS_MAX; events are the kernel's, for the log."""
+
+    def close(self) -> None:
+        """Give the poller back."""
+
+
+if sys.platform == "linux":
+
+    class EpollPoll:
+        """epoll, level-triggered."""
+
+        def __init__(self) -> None:
+            self._epoll = select.epoll()
+            self._watched: set[int] = set()
+
+        def fileno(self) -> int:
+            return self._epoll.fileno()
+
+        def watch(self, fd: int, reads: bool, writes: bool) -> None:
+            events = select.EPOLLIN * reads | select.EPOLLOUT * writes
+            if fd in self._watched:
+                self._epoll.modify(fd, events)
+            else:
+                self._epoll.register(fd, events)
+                self._watched.add(fd)
+
+        def forget(self, fd: int) -> None:
+            self._watched.discard(fd)
+            self._epoll.unregister(fd)
+
+        def ready(self) -> list[tuple[int, int]]:
+            return self._epoll.poll(0, EVENTS_MAX)
+
+        def close(self) -> None:
+            self._epoll.close()
+
+    def open_poll() -> Poll:
+        """The poller of this platform."""
+        return EpollPoll()
+
+elif sys.platform != "win32":
+
+    class KqueuePoll:
+        """kqueue; a socket has two filters, of which the watched ones are registered."""
+
+        def __init__(self) -> None:
+            self._kqueue = select.kqueue()
+            self._watched: dict[int, tuple[bool, bool]] = {}
+
+        def fileno(self) -> int:
+            return self._kqueue.fileno()
+
+        def watch(self, fd: int, reads: bool, writes: bool) -> None:
+            before = self._watched.get(fd, (False, False))
+            self._watched[fd] = (reads, writes)
+            filters = (select.KQ_FILTER_READ, select.KQ_FILTER_WRITE)
+            changes = [
+                select.kevent(fd, which, select.KQ_EV_ADD if now else select.KQ_EV_DELETE)
+                for which, was, now in zip(filters, before, (reads, writes), strict=True)
+                if was != now
+            ]
+            if changes:
+                self._kqueue.control(changes, 0)
+
+        def forget(self, fd: int) -> None:
+            self.watch(fd, False, False)
+            del self._watched[fd]
+
+        def ready(self) -> list[tuple[int, int]]:
+            return [(event.ident, event.flags) for event in self._kqueue.control(None, EVENTS_MAX, 0)]
+
+        def close(self) -> None:
+            self._kqueue.close()
+
+    def open_poll() -> Poll:
+        """The poller of this platform."""
+        return KqueuePoll()

@@ -1,0 +1,392 @@
+"""The connection as a function of bytes: frames in any cut, order of replies, what a peer may not do."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pytest
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.server.connection import LARGE_FRAME_BYTES, SLOTS_MAX, Connection
+from pykbroker.server.frame_pool import FramePool
+from pykbroker.server.handler import CloseConnection, Context, Held
+from pykbroker.server.table import Table
+from pykbroker.world.net import Peer
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.frame import decode_response, encode_request
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
+REQUEST_BYTES_MAX = 200_000
+
+
+class Api:
+    """A handler made of a function."""
+
+    def __init__(self, key: ApiKey, versions: str, call: Callable[[Context, Any], Any]) -> None:
+        self.key, self.versions, self._call = key, versions, call
+
+    def __call__(self, context: Context, request: Any) -> Any:
+        return self._call(context, request)
+
+
+class Rig:
+    """A connection with a pump that only notes what it is told."""
+
+    def __init__(self, tasks: Any, *handlers: Api) -> None:
+        self.flushes = self.closes = 0
+        self.seen: list[Connection] = []
+        now = iter(range(0, 1 << 60, 1000))
+        self.table = Table(handlers)
+        self.connection = Connection(PEER, self, self.table, tasks, FramePool(), lambda: next(now),
+                                     REQUEST_BYTES_MAX, self.seen.append)
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    def close(self) -> None:
+        self.closes += 1
+
+    def feed(self, data: bytes) -> None:
+        """As a pump would: into the room of a large frame while there is one."""
+        while data and not self.connection.ended:
+            room = self.connection.room
+            if room is None:
+                self.connection.received(data[:65536])
+                data = data[65536:]
+            else:
+                size = min(len(room), len(data))
+                room[:size] = data[:size]
+                self.connection.filled(size)
+                data = data[size:]
+
+    def replies(self) -> list[bytes]:
+        """Whole frames without their size, in the order they would leave."""
+        data = b"".join(self.connection.out)  # type: ignore[arg-type]
+        frames = []
+        while data:
+            size = struct.unpack_from(">i", data)[0]
+            frames.append(data[4:4 + size])
+            data = data[4 + size:]
+        return frames
+
+
+class NoTasks:
+    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+        raise AssertionError("nothing was to wait")
+
+
+def echo(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    """The generation comes back as throttle time."""
+    return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+
+ECHO = Api(ApiKey.HEARTBEAT, "0-4", echo)
+
+
+def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
+    return encode_request(HeartbeatRequest(group_id=group, generation_id=number), version, number, "me")
+
+
+def correlation_ids(frames: list[bytes]) -> list[int]:
+    return [struct.unpack_from(">i", frame)[0] for frame in frames]
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_a_request_is_answered_in_its_version(version: int) -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.feed(heartbeat(7, version))
+    (frame,) = rig.replies()
+    correlation_id, response = decode_response(HeartbeatResponse, version, frame)
+    assert (correlation_id, response.throttle_time_ms) == (7, 7 if version else 0)
+
+
+def test_frames_may_be_cut_anywhere() -> None:
+    stream = b"".join(heartbeat(number) for number in range(5))
+    for cut in range(len(stream)):
+        rig = Rig(NoTasks(), ECHO)
+        rig.feed(stream[:cut])
+        rig.feed(stream[cut:])
+        assert correlation_ids(rig.replies()) == [0, 1, 2, 3, 4]
+    rig = Rig(NoTasks(), ECHO)
+    for byte in stream:
+        rig.feed(bytes((byte,)))
+    assert correlation_ids(rig.replies()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("size", [LARGE_FRAME_BYTES - 100, LARGE_FRAME_BYTES + 100, REQUEST_BYTES_MAX - 100])
+def test_large_frames_arrive_whole(size: int) -> None:
+    groups: list[str] = []
+
+    def note(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+        groups.append(request.group_id)
+        return echo(context, request)
+
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", note))
+    names = ["a" * 100, *("xyz"[i] * min(size, 32_000) for i in range(3)), "b"]
+    bodies = [encode_request(HeartbeatRequest(group_id=name), 4, i, "me" * (size // 8 if len(name) > 200 else 1))
+              for i, name in enumerate(names)] if size <= LARGE_FRAME_BYTES else large(names, size)
+    rig.feed(b"".join(bodies))
+    assert correlation_ids(rig.replies()) == list(range(len(names)))
+    assert groups == names
+
+
+def large(names: list[str], size: int) -> list[bytes]:
+    """Requests padded to about `size` by an unknown tagged field, which is passed over."""
+    frames = []
+    for i, name in enumerate(names):
+        frame = encode_request(HeartbeatRequest(group_id=name), 4, i, "me")
+        padding = bytes(size - len(frame))
+        tagged = b"\x01\x63" + uvarint(len(padding)) + padding
+        body = frame[4:-1] + tagged
+        frames.append(struct.pack(">i", len(body)) + body)
+    return frames
+
+
+def uvarint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes((number & 127 | 128,))
+        number >>= 7
+    return out + bytes((number,))
+
+
+@pytest.mark.parametrize("size", [-1, 0, 9, REQUEST_BYTES_MAX + 1, 2**31 - 1, -(2**31)])
+def test_a_size_out_of_range_ends_the_connection_at_once(size: int, caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.feed(heartbeat(1) + struct.pack(">i", size))
+    assert rig.connection.ended
+    assert rig.connection.room is None
+    assert correlation_ids(rig.replies()) == [1]
+    (line,) = caplog.messages
+    assert "10.0.0.7:50000" in line
+    assert f"{size} bytes" in line
+
+
+def test_the_largest_request_is_allowed() -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.feed(struct.pack(">i", REQUEST_BYTES_MAX))
+    rig.feed(bytes(100))
+    assert not rig.connection.ended
+
+
+def test_memory_follows_what_came_and_not_the_claim() -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.connection.request_bytes_max = 100 << 20
+    rig.feed(struct.pack(">i", 100 << 20) + bytes(50_000))
+    assert rig.connection.room is not None
+    assert len(rig.connection.room) < 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("frame", "reason"),
+    [
+        (struct.pack(">hhih", 4711, 0, 1, 0), "4711"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 5, 1, 0), "version 5 is not supported"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, -1, 1, 0), "is not supported"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 500), "client id"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, -2), "client id"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 2) + b"\xff\xff", "UTF-8"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0), "header"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0) + b"\0\x7f", ""),
+    ],
+)
+def test_what_is_no_request_ends_the_connection_with_one_line(
+    frame: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.feed(struct.pack(">i", len(frame)) + frame + heartbeat(2))
+    assert rig.connection.ended
+    assert rig.replies() == []
+    (line,) = caplog.messages
+    assert line.startswith("closing the connection of 10.0.0.7:50000: ")
+    assert reason in line
+
+
+def test_a_future_version_of_api_versions_is_told_our_range_in_version_0() -> None:
+    rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse()))
+    body = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 5, 2) + b"me" + b"\0garbage of the future"
+    rig.feed(struct.pack(">i", len(body)) + body)
+    (frame,) = rig.replies()
+    correlation_id, response = decode_response(ApiVersionsResponse, 0, frame)
+    assert (correlation_id, response.error_code) == (5, ErrorCode.UNSUPPORTED_VERSION)
+    assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]
+
+
+def test_the_api_versions_response_header_has_no_tags() -> None:
+    rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42)))
+    rig.feed(encode_request(ApiVersionsRequest(), 3, 1, None))
+    assert rig.replies()[0][:6] == struct.pack(">ih", 1, 42)
+
+
+def test_a_client_id_is_told_to_the_handler() -> None:
+    seen: list[str | None] = []
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: seen.append(context.client_id)))
+    for name in ("one", "one", None, "two", ""):
+        rig.feed(encode_request(HeartbeatRequest(), 4, 1, name))
+    assert seen == ["one", "one", None, "two", ""]
+    assert rig.replies() == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (ApiError(ErrorCode.GROUP_ID_NOT_FOUND), ErrorCode.GROUP_ID_NOT_FOUND),
+        (KeyError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_a_failing_request_is_answered_with_its_error(raised: Exception, code: ErrorCode) -> None:
+    def fail(context: Context, request: HeartbeatRequest) -> Any:
+        if request.generation_id:
+            return fail_later()
+        raise raised
+
+    async def fail_later() -> Any:
+        await trio.lowlevel.checkpoint()
+        raise raised
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, Api(ApiKey.HEARTBEAT, "0-4", fail))
+        rig.feed(heartbeat(0) + heartbeat(1))
+    codes = [decode_response(HeartbeatResponse, 4, frame)[1].error_code for frame in rig.replies()]
+    assert codes == [code, code]
+
+
+def test_a_handler_may_close_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    def close(context: Context, request: Any) -> Any:
+        raise CloseConnection("acks=0 failed")
+
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", close))
+    rig.feed(heartbeat(1) + heartbeat(2))
+    assert rig.connection.ended
+    assert caplog.messages == ["closing the connection of 10.0.0.7:50000: acks=0 failed"]
+
+
+class Gates:
+    """Heartbeats that wait: generation n until gate n opens; even ones answer at once."""
+
+    def __init__(self) -> None:
+        self.gates = [trio.Event() for _ in range(8)]
+        self.started: list[int] = []
+        self.api = Api(ApiKey.HEARTBEAT, "0-4", self.call)
+
+    def call(self, context: Context, request: HeartbeatRequest) -> Any:
+        self.started.append(request.generation_id)
+        return self.wait(context, request) if request.generation_id % 2 else echo(context, request)
+
+    async def wait(self, context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+        await self.gates[request.generation_id].wait()
+        return echo(context, request)
+
+
+async def test_replies_leave_in_request_order() -> None:
+    gates = Gates()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api)
+        rig.feed(b"".join(heartbeat(number) for number in range(6)))
+        assert gates.started == [0, 1, 2, 3, 4, 5]
+        assert correlation_ids(rig.replies()) == [0]
+        gates.gates[3].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert correlation_ids(rig.replies()) == [0]
+        gates.gates[1].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert correlation_ids(rig.replies()) == [0, 1, 2, 3, 4]
+        gates.gates[5].set()
+    assert correlation_ids(rig.replies()) == [0, 1, 2, 3, 4, 5]
+    assert rig.flushes == 3
+
+
+async def test_a_held_request_lets_no_later_one_start() -> None:
+    gates = Gates()
+    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(hold()))
+
+    async def hold() -> ListOffsetsResponse:
+        await gates.gates[0].wait()
+        return ListOffsetsResponse()
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api, held)
+        rig.feed(heartbeat(0) + encode_request(ListOffsetsRequest(), 11, 50, "me") + heartbeat(2) + heartbeat(4)[:6])
+        assert not rig.connection.wants_input
+        assert gates.started == [0]
+        gates.gates[0].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.connection.wants_input
+        assert rig.connection.resume()
+        assert not rig.connection.resume()
+        rig.feed(heartbeat(4)[6:])
+    assert gates.started == [0, 2, 4]
+    assert correlation_ids(rig.replies()) == [0, 50, 2, 4]
+
+
+async def test_waiting_requests_of_one_connection_are_bounded() -> None:
+    gates = Gates()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api)
+        rig.feed(b"".join(heartbeat(1) for _ in range(SLOTS_MAX - 1)))
+        assert rig.connection.wants_input
+        rig.feed(heartbeat(1) + heartbeat(1) + heartbeat(1))
+        assert not rig.connection.wants_input
+        assert len(gates.started) == SLOTS_MAX
+        gates.gates[1].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(rig.replies()) == SLOTS_MAX
+        rig.connection.out.clear()
+        assert rig.connection.resume()
+    assert len(rig.replies()) == 2
+
+
+class Parking:
+    """A Fetch that waits until it is hurried."""
+
+    key: ClassVar = ApiKey.FETCH
+    versions: ClassVar[str] = "4-18"
+
+    def __call__(self, context: Context, request: FetchRequest) -> Any:
+        hurried = trio.Event()
+        context.hurry = hurried.set
+        return self.wait(hurried)
+
+    async def wait(self, hurried: trio.Event) -> FetchResponse:
+        await hurried.wait()
+        return FetchResponse()
+
+
+def fetch(number: int) -> bytes:
+    return encode_request(FetchRequest(), 12, number, "me")
+
+
+async def test_a_parked_fetch_yields_to_another_kind_of_request_but_not_to_a_fetch() -> None:
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, Parking(), ECHO)  # type: ignore[arg-type]
+        rig.feed(fetch(1) + fetch(2))
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.replies() == []
+        rig.feed(heartbeat(3))
+    assert correlation_ids(rig.replies()) == [1, 2, 3]
+
+
+async def test_a_parked_fetch_ends_with_its_connection() -> None:
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, Parking())  # type: ignore[arg-type]
+        rig.feed(fetch(1))
+        await trio.testing.wait_all_tasks_blocked()
+        rig.connection.closed()
+    assert rig.seen == [rig.connection]
+    assert rig.closes == 1
+
+
+def test_requests_are_counted_and_timed() -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.feed(heartbeat(1) + heartbeat(2) + heartbeat(3, version=1))
+    route = rig.table[ApiKey.HEARTBEAT << 16 | 4]
+    assert (route.count, route.nanos, route.histogram[0]) == (2, 2000, 2)
+    assert rig.table[ApiKey.HEARTBEAT << 16 | 1].count == 1
