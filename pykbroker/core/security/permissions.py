@@ -1,0 +1,27 @@
+"""What each API needs: an operation on a resource type, one row an API. No row: the API cannot be served.
+
+Source: the table "Operations and Resources on Protocols" of Kafka's security documentation.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.security.operation import Operation, ResourceType
+from wire.api import ApiKey
+
+Needs = tuple[tuple[Operation, ResourceType], ...]
+"""Any one of them is enough where an API has several; an empty one needs nothing."""
+
+PERMISSIONS: dict[ApiKey, Needs] = {
+    ApiKey.PRODUCE: ((Operation.WRITE, ResourceType.TOPIC),),
+    ApiKey.FETCH: ((Operation.READ, ResourceType.TOPIC),),
+    ApiKey.LIST_OFFSETS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.METADATA: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.API_VERSIONS: (),
+    ApiKey.CREATE_TOPICS: ((Operation.CREATE, ResourceType.CLUSTER), (Operation.CREATE, ResourceType.TOPIC)),
+    ApiKey.DELETE_TOPICS: ((Operation.DELETE, ResourceType.TOPIC),),
+    ApiKey.INIT_PRODUCER_ID: (
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),
+    ),
+    ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+}  # fmt: skip
