@@ -1,0 +1,55 @@
+"""ApiVersions (18), v0-4: which APIs and versions this broker serves, and the features of the cluster.
+
+v0 error code and ranges   v1 throttle time   v3 flexible, client software, features (KIP-511, KIP-584)
+v4 a feature's minimum version may be 0 (KIP-1022)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.metadata.features import SUPPORTED
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.api_versions import (
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+)  # fmt: skip
+
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+SOFTWARE_VERSION_FIRST = 3
+FEATURE_FROM_ZERO_VERSION_FIRST = 4
+
+
+@dataclass(frozen=True)
+class ApiVersions:
+    """`served` lists what the table holds; an invalid software name is refused with an empty list."""
+
+    key: ClassVar = ApiKey.API_VERSIONS
+    versions: ClassVar[str] = "0-4"
+    served: tuple[ApiVersion, ...]
+    image: Callable[[], MetadataImage]
+
+    def __call__(self, context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        if context.version >= SOFTWARE_VERSION_FIRST and not (
+            SOFTWARE.fullmatch(request.client_software_name) and SOFTWARE.fullmatch(request.client_software_version)
+        ):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        image = self.image()
+        return ApiVersionsResponse(
+            api_keys=list(self.served),
+            supported_features=[
+                SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+                for name, (lowest, highest) in SUPPORTED.items()
+                if lowest > 0 or context.version >= FEATURE_FROM_ZERO_VERSION_FIRST
+            ],
+            finalized_features_epoch=image.offset,
+            finalized_features=[
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in image.features.levels.items()
+            ],
+        )

@@ -1,0 +1,49 @@
+"""CreateTopics (19), v2-7: new topics, each with partitions, replicas and configs, or what would come of it.
+
+v4 -1 partitions or replicas: the broker's default (KIP-464)   v5 flexible, answers the configs (KIP-525)   v7 topic ids
+The answer waits until this broker serves what was created.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+
+
+@dataclass(frozen=True)
+class CreateTopics:
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.CREATE_TOPICS
+    versions: ClassVar[str] = "2-7"
+    controller: Controller
+    authorizer: Authorizer
+
+    async def __call__(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        refused = [topic.name for topic in request.topics if not self._allowed(context, topic.name)]
+        request.topics = [topic for topic in request.topics if topic.name not in refused]
+        response = await self.controller.create_topics(request)
+        response.topics += [
+            CreatableTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused
+        ]
+        return response
+
+    def refuse(self, request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+        """The same error for each topic."""
+        return CreateTopicsResponse(
+            topics=[CreatableTopicResult(name=topic.name, error_code=code) for topic in request.topics]
+        )
+
+    def _allowed(self, context: Context, name: str) -> bool:
+        allows = self.authorizer.allows
+        return allows(context.principal, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
+            context.principal, Operation.CREATE, ResourceType.TOPIC, name
+        )

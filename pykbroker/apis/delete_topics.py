@@ -1,0 +1,67 @@
+"""DeleteTopics (20), v1-6: topics by name, or by id.
+
+v3 TOPIC_DELETION_DISABLED where delete.topic.enable is off   v4 flexible   v5 error messages (KIP-599)
+v6 by id (KIP-516)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import (
+    DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState,
+)  # fmt: skip
+
+BY_ID_VERSION_FIRST = 6
+DISABLED_VERSION_FIRST = 3
+
+
+@dataclass(frozen=True)
+class DeleteTopics:
+    """Authorises and turns names of old versions into the new form; all else is the controller's."""
+
+    key: ClassVar = ApiKey.DELETE_TOPICS
+    versions: ClassVar[str] = "1-6"
+    controller: Controller
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+    enabled: bool
+
+    async def __call__(self, context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        if not self.enabled:
+            known = context.version >= DISABLED_VERSION_FIRST
+            return self.refuse(request, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)
+        if context.version < BY_ID_VERSION_FIRST:
+            request.topics = [DeleteTopicState(name=name) for name in request.topic_names]
+            request.topic_names = []
+        refused = [topic for topic in request.topics if not self._allowed(context, topic)]
+        request.topics = [topic for topic in request.topics if topic not in refused]
+        response = await self.controller.delete_topics(request)
+        response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]
+        return response
+
+    def refuse(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
+        """The same error for each topic."""
+        topics = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+        return DeleteTopicsResponse(responses=[result(topic, code) for topic in topics])
+
+    def _allowed(self, context: Context, topic: DeleteTopicState) -> bool:
+        name = topic.name
+        if name is None:
+            known = self.image().topics.by_id.get(topic.topic_id)
+            name = known.name if known is not None else ""
+        return self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.TOPIC, name)
+
+
+def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:
+    """A topic that was not deleted, and why."""
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)

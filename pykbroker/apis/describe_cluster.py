@@ -1,0 +1,58 @@
+"""DescribeCluster (60), v0-2: the brokers of the cluster and who its controller is.
+
+v0 brokers   v1 endpoint type: a broker lists brokers only (KIP-919)   v2 fenced brokers where asked (KIP-1073)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+BROKERS, CONTROLLERS = 1, 2
+
+
+@dataclass(frozen=True)
+class DescribeCluster:
+    """This broker's own entry is the address its client has reached, unless one is advertised."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLUSTER
+    versions: ClassVar[str] = "0-2"
+    node_id: int
+    cluster_id: str
+    image: Callable[[], MetadataImage]
+    advertised: Advertised
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+        if request.endpoint_type != BROKERS:
+            mismatched = request.endpoint_type == CONTROLLERS
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if mismatched else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        response = DescribeClusterResponse(
+            cluster_id=self.cluster_id, controller_id=self.node_id, brokers=self._brokers(context, request)
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = authorized_operations(
+                self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+        return response
+
+    def _brokers(self, context: Context, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
+        host, port = self.advertised.address(context.peer)
+        return [
+            DescribeClusterBroker(broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=broker.fenced)
+            for broker in self.image().cluster.brokers.values()
+            if broker.id == self.node_id and (request.include_fenced_brokers or not broker.fenced)
+        ]

@@ -1,0 +1,114 @@
+"""DescribeTopicPartitions (75), v0: topics in pages of partitions, with their eligible leader replicas (KIP-966).
+
+Topics come sorted by name; a cursor says with which partition the next page starts.
+Lists are empty, never null: Java clients of 3.9 fail on null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage, TopicImage
+from pykbroker.core.names import check_topic_name, is_internal
+from pykbroker.core.security.authorizer import Authorizer, authorized_operations
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    Cursor,
+)
+
+
+@dataclass(frozen=True)
+class DescribeTopicPartitions:
+    """`partitions_max` is max.request.partition.size.limit; a request may ask for less."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    versions: ClassVar[str] = "0"
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+    partitions_max: int
+
+    def __call__(self, context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+        image, cursor = self.image(), request.cursor
+        asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
+        if cursor is not None:
+            if cursor.partition_index < 0:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor's partition index is negative.")
+            asked = [name for name in asked if name >= cursor.topic_name]
+        left = max(1, min(request.response_partition_limit, self.partitions_max))
+        response = DescribeTopicPartitionsResponse()
+        for name in asked:
+            if not self._allowed(context, name):
+                if request.topics:
+                    response.topics.append(failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                continue
+            topic = image.topics.by_name.get(name)
+            if topic is None:
+                response.topics.append(failed(name, missing(name)))
+                continue
+            first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+            if left <= 0:
+                response.next_cursor = Cursor(topic_name=name, partition_index=first)
+                return response
+            response.topics.append(self._describe(context, topic, first, first + left))
+            left -= max(0, len(topic.partitions) - first)
+            if left < 0:
+                response.next_cursor = Cursor(topic_name=name, partition_index=len(topic.partitions) + left)
+                return response
+        return response
+
+    def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
+        """The same error for each topic that was asked for."""
+        return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
+
+    def _allowed(self, context: Context, name: str) -> bool:
+        return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    def _describe(
+        self, context: Context, topic: TopicImage, first: int, end: int
+    ) -> DescribeTopicPartitionsResponseTopic:
+        return DescribeTopicPartitionsResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=is_internal(topic.name),
+            partitions=[
+                DescribeTopicPartitionsResponsePartition(
+                    error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                    partition_index=index,
+                    leader_id=partition.leader,
+                    leader_epoch=partition.leader_epoch,
+                    replica_nodes=list(partition.replicas),
+                    isr_nodes=list(partition.isr),
+                    eligible_leader_replicas=list(partition.elr),
+                    last_known_elr=list(partition.last_known_elr),
+                )
+                for index, partition in sorted(topic.partitions.items())
+                if first <= index < end
+            ],
+            topic_authorized_operations=authorized_operations(
+                self.authorizer, context.principal, ResourceType.TOPIC, topic.name
+            ),
+        )
+
+
+def missing(name: str) -> ErrorCode:
+    """Why a topic that nobody created cannot be described."""
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def failed(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    """A topic without partitions, and why."""
+    return DescribeTopicPartitionsResponseTopic(name=name, error_code=code, is_internal=is_internal(name))

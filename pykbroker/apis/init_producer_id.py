@@ -1,0 +1,43 @@
+"""InitProducerId (22), v0-5: a producer id for an idempotent producer.
+
+v2 flexible   v3 producer id and epoch of before (KIP-360)   v4 PRODUCER_FENCED   v5 KIP-890
+A transactional id is answered COORDINATOR_NOT_AVAILABLE: this broker has no transaction coordinator.
+v6 (KIP-939) is not advertised, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.quorum.producer_ids import ProducerIds
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
+
+
+@dataclass(frozen=True)
+class InitProducerId:
+    """Plain while the block of ids in hand lasts."""
+
+    key: ClassVar = ApiKey.INIT_PRODUCER_ID
+    versions: ClassVar[str] = "0-5"
+    producer_ids: ProducerIds
+
+    def __call__(self, context: Context, request: InitProducerIdRequest) -> Answer:
+        if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+        if request.transactional_id is not None:
+            empty = not request.transactional_id
+            code = ErrorCode.INVALID_REQUEST if empty else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return InitProducerIdResponse(error_code=code)
+        producer_id = self.producer_ids.next_nowait()
+        if producer_id is None:
+            return self._wait()
+        return InitProducerIdResponse(producer_id=producer_id)
+
+    async def _wait(self) -> InitProducerIdResponse:
+        return InitProducerIdResponse(producer_id=await self.producer_ids.next())

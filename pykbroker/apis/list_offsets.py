@@ -1,0 +1,123 @@
+"""ListOffsets (2), v1-11: the earliest, latest, or first-at-or-after-a-time offset of each partition.
+
+v2 isolation level: latest is the last stable offset (KIP-98)   v4 leader epoch checked and answered (KIP-320)
+v6 flexible   v7 -3 largest timestamp (KIP-734)   v8 -4 earliest local (KIP-405)   v9 -5 latest tiered: nothing is, -1
+v10 timeout: ignored, nothing here waits long   v11 -6 earliest pending upload: nothing is, -1
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import Answer, Context
+from pykbroker.storage.log import TimestampOffset
+from pykbroker.world.disk import NotCached
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.list_offsets import (
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)  # fmt: skip
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+FIRST_VERSION = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+READ_COMMITTED = 1
+
+
+@dataclass(frozen=True)
+class ListOffsets:
+    """Plain for sentinels and warm reads; a look-up by time that needs the disk goes on as a coroutine."""
+
+    key: ClassVar = ApiKey.LIST_OFFSETS
+    versions: ClassVar[str] = "1-11"
+    replicas: Replicas
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: ListOffsetsRequest) -> Answer:
+        response, cold = ListOffsetsResponse(), []
+        asked_for = Counter(
+            (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
+        )
+        for topic in request.topics:
+            answers = []
+            for asked in topic.partitions:
+                look_up = _LookUp(self, context, request.isolation_level, topic.name, asked)
+                if asked_for[topic.name, asked.partition_index] > 1:
+                    look_up.answer.error_code = ErrorCode.INVALID_REQUEST
+                elif not look_up.done():
+                    cold.append(look_up)
+                answers.append(look_up.answer)
+            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        return self._finish(response, cold) if cold else response
+
+    def partition(self, context: Context, topic: str, asked: ListOffsetsPartition) -> Partition:
+        """The partition that was asked for, if this client may see it and is right about its leader."""
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = self.replicas.partition(topic, asked.partition_index)
+        partition.require_leader(asked.current_leader_epoch)
+        return partition
+
+    async def _finish(self, response: ListOffsetsResponse, cold: list[_LookUp]) -> ListOffsetsResponse:
+        for look_up in cold:
+            await look_up.do_slowly()
+        return response
+
+
+class _LookUp:
+    """One partition's question and answer. Offsets are absolute, timestamps ms since 1970; -1: nothing qualifies."""
+
+    def __init__(
+        self, api: ListOffsets, context: Context, isolation_level: int, topic: str, asked: ListOffsetsPartition
+    ) -> None:
+        self._api, self._context, self._topic, self._asked = api, context, topic, asked
+        self._committed_only = isolation_level == READ_COMMITTED
+        self.answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+
+    def done(self) -> bool:
+        """Answer now; False: the disk is needed, `do_slowly` does it."""
+        try:
+            partition = self._api.partition(self._context, self._topic, self._asked)
+            self._answer(partition)
+        except NotCached:
+            return False
+        except ApiError as error:
+            self.answer.error_code = error.code
+        return True
+
+    async def do_slowly(self) -> None:
+        """As `done`, waiting for the disk."""
+        try:
+            partition = self._api.partition(self._context, self._topic, self._asked)
+            log, upper = partition.require_leader(), partition.upper_offset(committed_only=self._committed_only)
+            self._found(await log.offset_for_timestamp_slowly(self._asked.timestamp, upper))
+        except ApiError as error:
+            self.answer.error_code = error.code
+
+    def _answer(self, partition: Partition) -> None:
+        timestamp, log = self._asked.timestamp, partition.require_leader()
+        upper = partition.upper_offset(committed_only=self._committed_only)
+        if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+        if timestamp == LATEST:
+            self.answer.offset, self.answer.leader_epoch = upper, partition.leader_epoch
+        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+            self.answer.offset = log.log_start_offset
+            self.answer.leader_epoch = log.epochs.epoch_of(log.log_start_offset)
+        elif timestamp == MAX_TIMESTAMP:
+            self._found(log.max_timestamp())
+        elif timestamp >= 0:
+            self._found(log.offset_for_timestamp(timestamp, upper))
+
+    def _found(self, found: TimestampOffset | None) -> None:
+        if found is not None:
+            self.answer.timestamp, self.answer.offset, self.answer.leader_epoch = found

@@ -1,0 +1,166 @@
+"""Metadata (3), v0-13: the brokers, the controller, and topics with their leaders; creates topics where asked.
+
+v0 an empty list means all topics   v1 null means all, controller id, rack, internal   v2 cluster id   v3 throttle time
+v4 auto-creation may be refused (KIP-204)   v5 offline replicas (KIP-112)   v7 leader epoch
+v8 authorized operations (KIP-430)   v9 flexible   v10 topic ids (KIP-516)   v11 no cluster operations
+v12 ask by topic id   v13 top-level error
+A topic that is created by asking for it is served when the answer leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage, TopicImage
+from pykbroker.core.names import check_topic_name, is_internal
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.metadata import (
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
+)  # fmt: skip
+
+ASK_BY_ID_VERSION_FIRST = 12
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Plain, unless a topic is to be created first."""
+
+    key: ClassVar = ApiKey.METADATA
+    versions: ClassVar[str] = "0-13"
+    node_id: int
+    cluster_id: str
+    image: Callable[[], MetadataImage]
+    controller: Controller
+    advertised: Advertised
+    authorizer: Authorizer
+    auto_create: bool
+
+    def __call__(self, context: Context, request: MetadataRequest) -> Answer:
+        if request.topics and self.auto_create and request.allow_auto_topic_creation:
+            absent = self._creatable(context, request.topics)
+            if absent:
+                return self._create(context, request, absent)
+        return self._describe(context, request)
+
+    def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
+        """The same error for each topic that was asked for."""
+        return MetadataResponse(
+            topics=[failed(code, topic.name, topic.topic_id) for topic in request.topics or ()], error_code=code
+        )
+
+    def _creatable(self, context: Context, topics: list[MetadataRequestTopic]) -> list[str]:
+        known = self.image().topics.by_name
+        return [
+            topic.name
+            for topic in topics
+            if topic.name and topic.name not in known and legal(topic.name) and not is_internal(topic.name)
+            and self._allows(context, Operation.CREATE, topic.name)
+        ]  # fmt: skip
+
+    async def _create(self, context: Context, request: MetadataRequest, names: list[str]) -> MetadataResponse:
+        """What cannot be created is answered as unknown, and its error stands in the controller's log line."""
+        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in dict.fromkeys(names)]
+        await self.controller.create_topics(CreateTopicsRequest(topics=topics))
+        return self._describe(context, request)
+
+    def _describe(self, context: Context, request: MetadataRequest) -> MetadataResponse:
+        host, port = self.advertised.address(context.peer)
+        response = MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=self.node_id, host=host, port=port)],
+            cluster_id=self.cluster_id,
+            controller_id=self.node_id,
+            topics=self._topics(context, request),
+        )
+        if request.include_cluster_authorized_operations:
+            response.cluster_authorized_operations = authorized_operations(
+                self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
+            )
+        if request.include_topic_authorized_operations:
+            for topic in response.topics:
+                if topic.name and not topic.error_code:
+                    topic.topic_authorized_operations = authorized_operations(
+                        self.authorizer, context.principal, ResourceType.TOPIC, topic.name
+                    )
+        return response
+
+    def _topics(self, context: Context, request: MetadataRequest) -> list[MetadataResponseTopic]:
+        topics = self.image().topics
+        if request.topics is None or (context.version == 0 and not request.topics):
+            return [
+                described(topic)
+                for topic in topics.by_name.values()
+                if self._allows(context, Operation.DESCRIBE, topic.name)
+            ]
+        asked = {(topic.name, topic.topic_id): topic for topic in request.topics}  # a topic named twice is told once
+        return [self._topic(context, topic, topics.by_name, topics.by_id) for topic in asked.values()]
+
+    def _topic(
+        self,
+        context: Context,
+        asked: MetadataRequestTopic,
+        by_name: Mapping[str, TopicImage],
+        by_id: Mapping[bytes, TopicImage],
+    ) -> MetadataResponseTopic:
+        if asked.name is None or (asked.topic_id != NIL and context.version >= ASK_BY_ID_VERSION_FIRST):
+            topic = by_id.get(asked.topic_id)
+            if topic is None or not self._allows(context, Operation.DESCRIBE, topic.name):
+                return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+            return described(topic)
+        if not self._allows(context, Operation.DESCRIBE, asked.name):
+            return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
+        topic = by_name.get(asked.name)
+        if topic is not None:
+            return described(topic)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return failed(unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+
+    def _allows(self, context: Context, operation: Operation, topic: str) -> bool:
+        return self.authorizer.allows(context.principal, operation, ResourceType.TOPIC, topic)
+
+
+def legal(name: str) -> bool:
+    """Could a topic have this name?"""
+    try:
+        check_topic_name(name)
+    except ApiError:
+        return False
+    return True
+
+
+def described(topic: TopicImage) -> MetadataResponseTopic:
+    """A topic and all its partitions."""
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=is_internal(topic.name),
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+            )
+            for index, partition in topic.partitions.items()
+        ],
+    )
+
+
+def failed(code: ErrorCode, name: str | None, topic_id: bytes = NIL) -> MetadataResponseTopic:
+    """A topic without partitions, and why."""
+    return MetadataResponseTopic(
+        error_code=code, name=name, topic_id=topic_id, is_internal=name is not None and is_internal(name)
+    )

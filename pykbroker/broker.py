@@ -1,0 +1,225 @@
+"""The composition root: builds every part from the seams of a world, joins them, and owns the one nursery.
+
+Start, from the ground up: identity, log directories, metadata log, controller; then the partitions as the committed
+metadata says; then the listener, registration, and only then clients. Stop goes the other way round.
+"""
+
+from __future__ import annotations
+
+import errno
+from functools import partial
+
+import trio
+
+from pykbroker.apis.api_versions import ApiVersions
+from pykbroker.apis.create_topics import CreateTopics
+from pykbroker.apis.delete_topics import DeleteTopics
+from pykbroker.apis.describe_cluster import DescribeCluster
+from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.fetch import Fetch
+from pykbroker.apis.init_producer_id import InitProducerId
+from pykbroker.apis.list_offsets import ListOffsets
+from pykbroker.apis.metadata import Metadata
+from pykbroker.apis.produce import Produce
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.context import ControllerSettings
+from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.security.authorizer import AllowAll
+from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.identity import Identity, prepare
+from pykbroker.quorum.lifecycle import Lifecycle
+from pykbroker.quorum.producer_ids import ProducerIds
+from pykbroker.quorum.start import METADATA_DIRECTORY, METADATA_LOG_CONFIG, start_controller
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Handler
+from pykbroker.server.listener import Listener
+from pykbroker.server.table import Table, served
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.net import Bound
+from pykbroker.world.system import system_world
+from pykbroker.world.world import World
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+LISTENER_NAME = "PLAINTEXT"
+CLOSING_S_MAX = 30
+"""How long an orderly stop may take."""
+PLAINTEXT = 0
+
+
+async def serve(
+    settings: Settings, ready: Ready, *, world: World | None = None, stop: trio.Event | None = None
+) -> None:
+    """Run a broker until `stop` is set; `ready` is called once, when clients are served.
+
+    StartError says what keeps it from starting. Without a `world`, it is this machine's.
+    """
+    world = world or system_world(settings.data_dirs, durable=not settings.memory)
+    bound = listen(world, settings)
+    try:
+        broker = await Broker.open(settings, world, bound)
+    except BaseException:
+        bound.close()
+        raise
+    await broker.run(ready, trio.Event() if stop is None else stop)
+
+
+def listen(world: World, settings: Settings) -> Bound:
+    """Bind before anything on disk is touched, so that a taken port changes nothing."""
+    host, port = settings.listen_host, settings.listen_port
+    try:
+        return world.net.listen(host, port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartError(
+                f"port {port} on {host} is in use, perhaps by another broker. Stop it, or choose a port with"
+                f" --listen {host}:PORT (0 takes any free one)."
+            ) from None
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}. Choose an address of this"
+                         " machine with --listen HOST:PORT.") from None
+
+
+class Broker:
+    """All parts of one broker, built but idle until `run`."""
+
+    def __init__(
+        self, settings: Settings, world: World, bound: Bound, identity: Identity,
+        directories: tuple[LogDirectory, ...], controller: Controller, configs: TopicConfigs,
+    ) -> None:  # fmt: skip
+        self._settings, self._world, self._bound, self._identity = settings, world, bound, identity
+        self._directories, self._controller = directories, controller
+        self._replicas = Replicas(identity.node_id, directories, configs)
+        self._lifecycle = Lifecycle(controller, identity, world.rng)
+
+    @classmethod
+    async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
+        """Open what is on disk, or format it where there is nothing."""
+        config, node_id = settings.config, settings.config.node_id
+        identity = await prepare(world.disks, node_id, world.rng, world.wall_ms())
+        directories = [
+            await LogDirectory.open(
+                disk, cluster_id=identity.cluster_id, node_id=node_id, wall_ms=world.wall_ms, jitter=world.rng.random
+            )
+            for disk in world.disks
+        ]  # fmt: skip
+        configs = TopicConfigs(config)
+        journal = await open_metadata_log(world)
+        controller = await start_controller(
+            journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms
+        )
+        return cls(settings, world, bound, identity, tuple(directories), controller, configs)
+
+    async def run(self, ready: Ready, stop: trio.Event) -> None:
+        """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
+        async with trio.open_nursery() as house:
+            house.start_soon(self._controller.run)
+            house.start_soon(self._follow_metadata)
+            for directory in self._directories:
+                house.start_soon(directory.run)
+            await self._join()
+            async with trio.open_nursery() as clients:
+                clients.start_soon(self._world.net.run, self._listener(clients))
+                bound = self._bound
+                ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
+                await stop.wait()
+                bound.close()
+                clients.cancel_scope.cancel()
+            with trio.move_on_after(CLOSING_S_MAX, shield=True):
+                await self._leave()
+            house.cancel_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._controller.close()
+
+    async def _follow_metadata(self) -> None:
+        """The one task that hands committed metadata downwards, in a fixed order."""
+        async for delta in self._controller.images.updates():
+            await self._replicas.apply(delta)
+
+    async def _join(self) -> None:
+        """Register, take leadership, and make the topics that were asked for at start."""
+        settings, bound = self._settings, self._bound
+        host, port = settings.advertise_host or bound.host, settings.advertise_port or bound.port
+        endpoint = Endpoint(name=LISTENER_NAME, host=host, port=port, security_protocol=PLAINTEXT)
+        await self._lifecycle.register_controller([endpoint])
+        clean = all(directory.clean for directory in self._directories)
+        await self._lifecycle.register([endpoint], settings.config.broker_rack, clean=clean)
+        await self._lifecycle.unfence()
+        known = self._controller.images.current.topics.by_name
+        topics = [
+            CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+            for name, partitions in settings.topics
+            if name not in known
+        ]
+        if topics:
+            response = await self._controller.create_topics(CreateTopicsRequest(topics=topics))
+            for result in response.topics:
+                if result.error_code:
+                    reason = result.error_message or ErrorCode(result.error_code).name
+                    raise StartError(f"cannot create the topic {result.name}: {reason}")
+
+    async def _leave(self) -> None:
+        """Give up leadership, close the logs, and mark the stop as clean."""
+        await self._lifecycle.shut_down()
+        for directory in self._directories:
+            await directory.close(
+                broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks()
+            )
+
+    # ---- the table of APIs
+
+    def _listener(self, clients: trio.Nursery) -> Listener:
+        handlers = self._handlers()
+        image = partial(getattr, self._controller.images, "current")
+        handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
+        request_bytes_max = self._settings.config.socket_request_max_bytes
+        return Listener(Table(handlers), clients, self._world.ticks_ns, request_bytes_max)
+
+    def _handlers(self) -> list[Handler]:
+        config, identity, authorizer = self._settings.config, self._identity, AllowAll()
+        controller, replicas = self._controller, self._replicas
+        node_id, cluster_id = identity.node_id, identity.cluster_id
+        image = partial(getattr, controller.images, "current")
+        advertised = Advertised(self._advertised())
+        producer_ids = ProducerIds(controller, node_id, lambda: self._lifecycle.broker_epoch)
+        return [
+            Produce(replicas, authorizer, self._world.wall_ms),
+            Fetch(replicas, authorizer, config.fetch_max_bytes),
+            ListOffsets(replicas, authorizer),
+            Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable),
+            CreateTopics(controller, authorizer),
+            DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
+            InitProducerId(producer_ids),
+            DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
+            DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
+        ]
+
+    def _advertised(self) -> tuple[str, int] | None:
+        settings = self._settings
+        if settings.advertise_host is None:
+            return None
+        return settings.advertise_host, settings.advertise_port or self._bound.port
+
+
+async def open_metadata_log(world: World) -> Log:
+    """The log of `__cluster_metadata-0`, which lies in the first directory and is recovered whole at each start."""
+    disk = world.disks[0]
+    if not disk.exists(METADATA_DIRECTORY):
+        disk.make_directory(METADATA_DIRECTORY)
+        await disk.sync_directory("")
+    return await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=world.off_loop)
+
+
+def controller_settings(config: BrokerConfig, identity: Identity) -> ControllerSettings:
+    """What the controller obeys of the broker's configs."""
+    return ControllerSettings(
+        node_id=identity.node_id,
+        cluster_id=identity.cluster_id,
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        min_insync_replicas=config.min_insync_replicas,
+    )

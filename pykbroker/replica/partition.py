@@ -1,0 +1,100 @@
+"""One partition on this broker: its log, who leads it, and how far it is committed.
+
+With one replica the high watermark is the log end offset. Source: KIP-101, KIP-320 for the epochs.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.replica.watch import Watch
+from pykbroker.storage.log import Appended, Log
+from pykbroker.world.disk import Buffer, FileSlice
+from wire.error_codes import ErrorCode
+
+NO_EPOCH = -1
+
+
+class Partition:
+    """`log` is None while its directory is offline. Offsets are the log's."""
+
+    __slots__ = ("high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches")
+
+    def __init__(self, topic: str, index: int, log: Log | None) -> None:
+        self.topic, self.index, self.log = topic, index, log
+        self.is_leader = False
+        self.leader_epoch = NO_EPOCH
+        self.high_watermark = 0
+        self.watches: set[Watch] = set()
+
+    def lead(self, leader_epoch: int) -> None:
+        """Become, or stay, the leader in this epoch; alone in the ISR, all that is in the log is committed."""
+        if self.log is None or (self.is_leader and leader_epoch == self.leader_epoch):
+            return
+        self.log.become_leader(leader_epoch)
+        self.is_leader, self.leader_epoch = True, leader_epoch
+        self._advance(self.log.log_end_offset)
+
+    def resign(self, leader_epoch: int) -> None:
+        """Lead no longer: whoever waits here is woken to find out."""
+        self.is_leader, self.leader_epoch = False, leader_epoch
+        self._wake()
+
+    def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
+        """The log, for a client that believes in `current_leader_epoch` (-1: in none)."""
+        if self.log is None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+            older = current_leader_epoch < self.leader_epoch
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        if not self.is_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.log
+
+    def append(self, data: Buffer, now_ms: int) -> Appended:
+        """Append a client's batch. ApiError says what is wrong with it."""
+        log = self.require_leader()
+        appended = log.append(data, self.leader_epoch, now_ms)
+        self._advance(log.log_end_offset)
+        return appended
+
+    async def append_off_loop(self, data: Buffer, now_ms: int) -> Appended:
+        """As `append`, for a batch that must be opened and is too large to open on the loop."""
+        log = self.require_leader()
+        appended = await log.append_off_loop(data, self.leader_epoch, now_ms)
+        self._advance(log.log_end_offset)
+        return appended
+
+    async def flush(self) -> None:
+        """Make all that was appended durable; OSError is final for its directory."""
+        await self.require_leader().flush()
+
+    def upper_offset(self, *, committed_only: bool) -> int:
+        """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
+        if committed_only and self.log is not None:
+            return self.log.last_stable_offset(self.high_watermark)
+        return self.high_watermark
+
+    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
+        """Whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `Log.read_slowly`."""
+        assert self.log is not None
+        return self.log.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+
+    async def wait_committed(self, offset: int) -> None:
+        """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""
+        watch = Watch((self,))
+        try:
+            while self.high_watermark < offset:
+                await watch.wait()
+                self.require_leader()
+        finally:
+            watch.close()
+
+    def _advance(self, high_watermark: int) -> None:
+        if high_watermark > self.high_watermark:
+            self.high_watermark = high_watermark
+            if self.watches:
+                self._wake()
+
+    def _wake(self) -> None:
+        for watch in self.watches:
+            watch.wake()

@@ -1,0 +1,123 @@
+"""All partitions of this broker, by topic name and by topic id, as the committed metadata says."""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import Delta, MetadataImage, TopicImage
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class Topic:
+    """A topic's partitions on this broker, by index."""
+
+    __slots__ = ("id", "name", "partitions")
+
+    def __init__(self, name: str, topic_id: bytes) -> None:
+        self.name, self.id = name, topic_id
+        self.partitions: dict[int, Partition] = {}
+
+
+class Replicas:
+    """The partitions of broker `node_id`; `apply` is the only thing that changes which there are."""
+
+    def __init__(self, node_id: int, directories: tuple[LogDirectory, ...], configs: TopicConfigs) -> None:
+        self._node_id, self._directories, self._configs = node_id, directories, configs
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._found = {(found.topic, found.partition) for directory in directories for found in directory.partitions()}
+
+    # ---- look-ups
+
+    def topic(self, name: str, topic_id: bytes) -> Topic:
+        """By name where it is not empty, else by id."""
+        topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID)
+        return topic
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """A partition of a topic known by name."""
+        known = self._by_name.get(topic)
+        partition = known.partitions.get(index) if known is not None else None
+        if partition is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return partition
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """For the checkpoint, of all partitions whose log is online."""
+        return {
+            (topic.name, index): partition.high_watermark
+            for topic in self._by_name.values()
+            for index, partition in topic.partitions.items()
+            if partition.log is not None
+        }
+
+    # ---- metadata
+
+    async def apply(self, delta: Delta) -> None:
+        """Bring the partitions in line with a committed image: deleted, created, led, configured."""
+        for deleted in delta.topics_deleted:
+            await self._drop(deleted)
+        for topic_id in sorted(delta.topics_changed):
+            await self._take(delta.image.topics.by_id[topic_id], delta.image)
+        if delta.configs_changed:
+            self._configure(delta.image)
+
+    async def _drop(self, image: TopicImage) -> None:
+        topic = self._by_id.pop(image.id, None)
+        if topic is None:
+            return
+        if self._by_name.get(image.name) is topic:
+            del self._by_name[image.name]
+        for index, partition in topic.partitions.items():
+            partition.resign(partition.leader_epoch)
+            await self._directories[0].delete_log(image.name, index)
+
+    async def _take(self, image: TopicImage, metadata: MetadataImage) -> None:
+        """Open or create what is ours of a topic, then lead what we lead."""
+        topic = self._by_id.get(image.id) or Topic(image.name, image.id)
+        for index, placed in image.partitions.items():
+            if self._node_id not in placed.replicas:
+                continue
+            partition = topic.partitions.get(index)
+            if partition is None:
+                log = await self._log(image, index, metadata)
+                partition = topic.partitions[index] = Partition(image.name, index, log)
+            if placed.leader == self._node_id:
+                partition.lead(placed.leader_epoch)
+            else:
+                partition.resign(placed.leader_epoch)
+        self._by_id[image.id] = self._by_name[image.name] = topic
+
+    async def _log(self, image: TopicImage, index: int, metadata: MetadataImage) -> Log | None:
+        """The log on disk, or a new one; None, and a line that says why, where what is there cannot be served."""
+        directory, config = self._directories[0], self._log_config(image.name, metadata)
+        try:
+            if (image.name, index) in self._found:
+                return await directory.open_log(image.name, index, image.id, config)
+            if directory.high_watermark(image.name, index) > 0:
+                raise CorruptLog("its directory is missing, though there were records in it")
+            return await directory.create_log(image.name, index, image.id, config)
+        except (CorruptLog, OSError) as error:
+            logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)
+            return None
+
+    def _configure(self, metadata: MetadataImage) -> None:
+        for topic in self._by_name.values():
+            config = self._log_config(topic.name, metadata)
+            for partition in topic.partitions.values():
+                if partition.log is not None:
+                    partition.log.configure(config)
+
+    def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
+        return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.cluster_default)

@@ -1,0 +1,30 @@
+"""The machine as it is: its files, sockets, clocks, threads and dice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_net import SystemNet
+from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.world import World
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970 by the wall clock."""
+    return time.time_ns() // 1_000_000
+
+
+def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:
+    """A broker's seams to this machine; without `durable` nothing is flushed to the device."""
+    off_loop = SystemOffLoop()
+    return World(
+        disks=tuple(SystemDisk(path, off_loop, durable=durable) for path in data_dirs),
+        net=SystemNet(),
+        wall_ms=wall_ms,
+        ticks_ns=time.perf_counter_ns,
+        off_loop=off_loop,
+        rng=random.SystemRandom(),
+    )
