@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TypeVar
 
@@ -105,6 +107,17 @@ class Connection:
             if not data:
                 raise Disconnected("the broker closed the connection")
             self._buffer += data
+
+
+@asynccontextmanager
+async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[Connection]:
+    """A connection that knows what its broker takes; closed when the block ends."""
+    connection = Connection(stream, client_id)
+    try:
+        await connection.negotiate()
+        yield connection
+    finally:
+        await connection.aclose()
 
 
 def correlation_id_of(frame: bytes) -> int:

@@ -1,0 +1,29 @@
+"""The command `pykbroker`: first looks whether this Python will do, in words that an old one understands, too."""
+
+import sys
+
+PYTHON_MIN = (3, 11)
+
+
+def refusal() -> str:
+    """Why this Python cannot run the broker, or an empty string."""
+    if sys.version_info < PYTHON_MIN:
+        needed, found = (".".join(map(str, version[:2])) for version in (PYTHON_MIN, sys.version_info))
+        return "pykbroker needs Python {} or newer, and {} is {}".format(needed, sys.executable, found)  # noqa: UP032
+    if not __debug__:
+        return "pykbroker checks itself with assert and does not run without: leave out python -O and PYTHONOPTIMIZE"
+    return ""
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    reason = refusal()
+    if reason:
+        sys.exit(reason)
+    from pykbroker.cli.main import pykbroker
+
+    pykbroker(prog_name="pykbroker")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""One conversation with a running broker, for commands that ask it something."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.parameters import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+
+ANSWER_S_MAX = 30
+CLIENT_ID = "pykbroker-cli"
+
+
+def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Do `work` with an admin client of this broker. click.ClickException for what the broker refuses, or has none."""
+    import trio
+
+    from pykbroker.client.connection import Disconnected, UnsupportedVersion
+    from pykbroker.core.errors import ApiError
+
+    try:
+        trio.run(converse, bootstrap, work)
+    except OSError as error:
+        raise click.ClickException(f"no broker answers on {bootstrap} ({error}): start one, or name another with "
+                                   "--bootstrap") from None
+    except trio.TooSlowError:
+        raise click.ClickException(f"the broker on {bootstrap} has not answered in {ANSWER_S_MAX} s") from None
+    except (ApiError, Disconnected, UnsupportedVersion) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def converse(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Connect, work, hang up, within `ANSWER_S_MAX`."""
+    import trio
+
+    from pykbroker.client.admin import Admin
+    from pykbroker.client.connection import connected
+
+    with trio.fail_after(ANSWER_S_MAX):
+        async with connected(await trio.open_tcp_stream(*bootstrap), CLIENT_ID) as connection:
+            await work(Admin(connection))

@@ -1,0 +1,21 @@
+"""The group of all commands."""
+
+from __future__ import annotations
+
+import click
+
+from pykbroker.cli.start import start
+from pykbroker.cli.topics import topics
+
+
+@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pykbroker", message="%(prog)s %(version)s")
+@click.pass_context
+def pykbroker(context: click.Context) -> None:
+    """A Kafka broker in Python, for unmodified Kafka clients."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+pykbroker.add_command(start)
+pykbroker.add_command(topics)

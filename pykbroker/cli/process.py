@@ -1,0 +1,48 @@
+"""What belongs to the whole process, so that only the command line may set it: log, open files, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+
+LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
+LOG_TIME = "%Y-%m-%d %H:%M:%S"
+OPEN_FILES_ENOUGH = 1_048_576
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+
+
+class OneLine(logging.Formatter):
+    """Keeps an event on one line, whatever a client put into it; only a traceback has more."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return "".join(each if each.isprintable() else repr(each)[1:-1] for each in super().formatMessage(record))
+
+
+def write_log(level: str) -> None:
+    """Events of this level and above go to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine(LOG_FORMAT, LOG_TIME))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def raise_open_files_limit() -> None:
+    """A segment needs a few descriptors, a client one; 1,024, a common soft limit, are soon spent."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_ENOUGH if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_ENOUGH)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (ValueError, OSError) as error:  # macOS has a lower bound of its own
+            logging.getLogger(__name__).debug("The limit of open files stays at %d: %s", soft, error)
+
+
+def settle_garbage_collector() -> None:
+    """What start-up made stays, and requests make no cycles: looking less often saves 10 to 25 % of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)

@@ -1,0 +1,101 @@
+"""A broker in this process, from its options to its exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from importlib import metadata
+
+import click
+import trio
+
+from pykbroker.cli.data_dirs import make_data_dirs
+from pykbroker.cli.failures import explain
+from pykbroker.cli.options import Options
+from pykbroker.cli.parameters import Address
+from pykbroker.cli.process import raise_open_files_limit, settle_garbage_collector, write_log
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Ready, Serving, Settings
+
+EXIT_CODE_IMPATIENT = 130
+
+logger = logging.getLogger(__name__)
+
+
+def run(options: Options, log_level: str) -> None:
+    """Serve until a signal. click.ClickException, a sentence for the operator, when the broker cannot start."""
+    write_log(log_level)
+    with temporary_directory() if options.memory else nullcontext() as temporary_dir:
+        try:
+            settings = options.settings(temporary_dir)
+        except StartError as error:
+            raise click.ClickException(str(error)) from None
+        for name in settings.config.unknown:
+            logger.warning("The config %s is unknown and has no effect.", name)
+        serve(settings)
+
+
+def temporary_directory() -> tempfile.TemporaryDirectory[str]:
+    """Removed at exit."""
+    return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal; what hinders the start is explained, what happens later is not."""
+    started = False
+
+    def ready(serving: Serving) -> None:
+        nonlocal started
+        started = True
+        click.echo(sentence(settings, serving))
+        settle_garbage_collector()
+
+    try:
+        make_data_dirs(settings.data_dirs)
+        raise_open_files_limit()
+        trio.run(serve_until_signal, settings, ready)
+    except Exception as error:
+        reason = None if started else explain(error, settings)
+        if reason is None:
+            raise
+        raise click.ClickException(reason) from None
+
+
+async def serve_until_signal(settings: Settings, ready: Ready) -> None:
+    """The first SIGINT or SIGTERM stops the broker in order, the second one at once."""
+    from pykbroker import broker  # after the options were found to be right, which is quick
+
+    stop = trio.Event()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_at_signal, signals, stop)
+            await broker.serve(settings, ready, stop=stop)
+            nursery.cancel_scope.cancel()
+
+
+async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
+    """Runs until it is cancelled."""
+    async for number in signals:
+        if stop.is_set():
+            os._exit(EXIT_CODE_IMPATIENT)
+        logger.info("%s: stopping.", signal.Signals(number).name)
+        stop.set()
+
+
+def sentence(settings: Settings, serving: Serving) -> str:
+    """What stdout says once clients can connect."""
+    where = "nothing is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
+    address = Address(serving.host, serving.port)
+    return f"pykbroker {version()} is listening on {address} (cluster {serving.cluster_id}, {where})"
+
+
+def version() -> str:
+    """Of the installed package."""
+    try:
+        return metadata.version("pykbroker")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"

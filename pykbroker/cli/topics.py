@@ -1,0 +1,104 @@
+"""`pykbroker topics`: list, create, describe and delete the topics of any Kafka broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.ask import ask
+from pykbroker.cli.parameters import Address, address, config
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin, Topic
+
+BROKERS_CHOICE = -1
+
+bootstrap_option = click.option(
+    "--bootstrap", type=address, metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
+    help="The broker to ask.")
+names_argument = click.argument("names", nargs=-1, required=True)
+
+
+@click.group()
+def topics() -> None:
+    """Topics of a running broker."""
+
+
+@topics.command("list")
+@bootstrap_option
+def list_topics(bootstrap: Address) -> None:
+    """All topics, one a line."""
+
+    async def work(admin: Admin) -> None:
+        rows = [(topic.name, len(topic.partitions), topic.replication_factor) for topic in await admin.topics()]
+        print_columns([("TOPIC", "PARTITIONS", "REPLICAS"), *rows])
+
+    ask(bootstrap, work)
+
+
+@topics.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), help="[default: the broker's num.partitions]")
+@click.option("--replicas", type=click.IntRange(min=1), help="[default: the broker's default.replication.factor]")
+@click.option("--set", "configs", type=config, metavar="KEY=VALUE", multiple=True,
+              help="A topic config by its Kafka name. Repeatable.")
+@bootstrap_option
+def create(name: str, partitions: int | None, replicas: int | None, configs: Sequence[tuple[str, str]],
+           bootstrap: Address) -> None:
+    """Create a topic."""
+
+    async def work(admin: Admin) -> None:
+        await admin.create_topic(name, partitions or BROKERS_CHOICE, replicas or BROKERS_CHOICE, dict(configs))
+
+    ask(bootstrap, work)
+
+
+@topics.command()
+@names_argument
+@bootstrap_option
+def describe(names: Sequence[str], bootstrap: Address) -> None:
+    """Partitions of topics, and configs of their own."""
+
+    async def work(admin: Admin) -> None:
+        for topic in await admin.topics(names):
+            print_topic(topic, await admin.topic_configs(topic.name))
+
+    ask(bootstrap, work)
+
+
+@topics.command()
+@names_argument
+@bootstrap_option
+def delete(names: Sequence[str], bootstrap: Address) -> None:
+    """Delete topics and all their records."""
+
+    async def work(admin: Admin) -> None:
+        for name in names:
+            await admin.delete_topic(name)
+
+    ask(bootstrap, work)
+
+
+def print_topic(topic: Topic, configs: dict[str, str | None]) -> None:
+    """Its name and configs, then a line for each partition."""
+    click.echo(" ".join([topic.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
+    rows = [
+        (part.partition_index, part.leader_id, part.leader_epoch, joined(part.replica_nodes), joined(part.isr_nodes))
+        for part in topic.partitions
+    ]
+    print_columns([("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"), *rows])
+
+
+def joined(numbers: Iterable[int]) -> str:
+    """Node ids in one word."""
+    return ",".join(map(str, numbers))
+
+
+def print_columns(rows: Sequence[Sequence[object]]) -> None:
+    """Columns as wide as their widest word."""
+    texts = [[str(word) for word in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())

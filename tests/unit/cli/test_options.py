@@ -1,0 +1,137 @@
+"""From the command line and a config file to settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import pytest
+
+from pykbroker.cli.data_dirs import default_data_dir, make_data_dirs
+from pykbroker.cli.options import Options
+from pykbroker.cli.parameters import Address
+from pykbroker.core.errors import StartError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "server.properties"
+
+
+def test_without_options_it_listens_on_this_machine_alone() -> None:
+    settings = Options().settings()
+    assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 9092)
+    assert settings.advertise_host is None
+    assert settings.data_dirs == (default_data_dir(),)
+    assert settings.config.listeners == ("PLAINTEXT://127.0.0.1:9092",)
+    assert settings.config.log_dirs == settings.data_dirs
+    assert settings.config.offsets_topic_replication_factor == 1
+
+
+def test_the_default_place_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert default_data_dir() == "/home/me/.local/share/pykbroker"
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert default_data_dir() == "/data/pykbroker"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert default_data_dir() == "/home/me/Library/Application Support/pykbroker"
+
+
+def test_in_memory_the_data_is_in_the_temporary_directory() -> None:
+    settings = Options(memory=True, topics=(("a", 1),)).settings("/tmp/x")
+    assert settings.memory
+    assert settings.data_dirs == ("/tmp/x",)
+    assert settings.topics == (("a", 1),)
+    with pytest.raises(click.UsageError, match="choose one of them"):
+        Options(memory=True, data_dir="d").settings("/tmp/x")
+
+
+def test_a_file_of_kafka_is_honoured(file: Path) -> None:
+    file.write_text(
+        "# Kafka\nnode.id = 4\nprocess.roles=broker,controller\n"
+        "listeners=CONTROLLER://:9093,LOCAL://:19092\nlistener.security.protocol.map=LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+        "advertised.listeners=LOCAL://broker.example:29092\nlog.dirs=/var/a,/var/b\nnum.partitions=\\u0037\nzookeeper.x=1\n"
+    )
+    settings = Options(file=str(file)).settings()
+    assert (settings.listen_host, settings.listen_port) == ("0.0.0.0", 19092)
+    assert (settings.advertise_host, settings.advertise_port) == ("broker.example", 29092)
+    assert settings.data_dirs == ("/var/a", "/var/b")
+    assert (settings.config.node_id, settings.config.num_partitions) == (4, 7)
+    assert settings.config.unknown == ("zookeeper.x",)
+    assert settings.config.offsets_topic_replication_factor == 3
+
+
+def test_the_command_line_wins_over_the_file(file: Path) -> None:
+    file.write_text("listeners=PLAINTEXT://:1\nadvertised.listeners=PLAINTEXT://a:1\nlog.dirs=/a\nnum.partitions=2\n")
+    options = Options(listen=Address("localhost", 0), data_dir="/b", configs={"num.partitions": "3"}, file=str(file))
+    settings = options.settings()
+    assert (settings.listen_host, settings.listen_port) == ("localhost", 0)
+    assert settings.advertise_host is None
+    assert settings.data_dirs == ("/b",)
+    assert settings.config.num_partitions == 3
+
+
+def test_advertise_is_told_to_clients_and_shown() -> None:
+    settings = Options(advertise=Address("broker.example", 1)).settings()
+    assert (settings.advertise_host, settings.advertise_port) == ("broker.example", 1)
+    assert settings.config.advertised_listeners == ("PLAINTEXT://broker.example:1",)
+
+
+@pytest.mark.parametrize(("listeners", "reason"), [
+    ("SASL_SSL://:9094", "speaks SASL_SSL"),
+    ("PLAINTEXT://:1,OTHER://:2", "speaks OTHER"),
+    ("PLAINTEXT://:1,plaintext2://:2", "speaks PLAINTEXT2"),
+    ("CONTROLLER://:9093", "none for clients"),
+    (":9092", "is not NAME://HOST:PORT"),
+    ("PLAINTEXT://x", "is not HOST:PORT"),
+])
+def test_listeners_that_cannot_be_served_are_refused(file: Path, listeners: str, reason: str) -> None:
+    file.write_text(f"listeners={listeners}\n")
+    with pytest.raises(StartError, match=reason):
+        Options(file=str(file)).settings()
+
+
+def test_two_listeners_are_refused_and_an_option_replaces_them(file: Path) -> None:
+    file.write_text("listeners=A://:1,B://:2\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n")
+    with pytest.raises(StartError, match="names A, B"):
+        Options(file=str(file)).settings()
+    assert Options(file=str(file), listen=Address("localhost", 3)).settings().listen_port == 3
+
+
+def test_a_file_that_does_not_parse_is_refused(file: Path) -> None:
+    file.write_text("a=\\u00zz\n")
+    with pytest.raises(StartError, match="cannot read"):
+        Options(file=str(file)).settings()
+
+
+@pytest.mark.parametrize(("name", "hint"), [
+    ("num.partition", "did you mean num.partitions?"),
+    ("retention.ms", "for all topics of this broker it is called log.retention.ms"),
+    ("xyzzy", "there is no broker config xyzzy"),
+])
+def test_an_unknown_config_is_refused_with_the_nearest_name(name: str, hint: str) -> None:
+    with pytest.raises(click.BadParameter) as caught:
+        Options(configs={name: "1"}).settings()
+    assert caught.value.message.endswith(hint)
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="Invalid value x for configuration num.partitions"):
+        Options(configs={"num.partitions": "x"}).settings()
+
+
+def test_data_directories_are_made(tmp_path: Path) -> None:
+    make_data_dirs([str(tmp_path / "a/b"), str(tmp_path / "a/b")])
+    assert (tmp_path / "a/b").is_dir()
+
+
+def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StartError, match=r"cannot make .*file/d.* --data-dir"):
+        make_data_dirs([str(tmp_path / "file/d")])
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(StartError, match="this user cannot write"):
+        make_data_dirs([str(tmp_path)])

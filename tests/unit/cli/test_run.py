@@ -1,0 +1,143 @@
+"""`pykbroker start` around a broker that is played: what it prints, how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+import pykbroker
+from pykbroker.cli.failures import explain
+from pykbroker.cli.main import pykbroker as command
+from pykbroker.cli.options import Options
+from pykbroker.cli.process import OneLine
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.world.disk import Locked
+
+Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[..., Result]:
+    """`start(serve, *options)` runs the command with this function in the place of the broker's."""
+    monkeypatch.setattr("pykbroker.cli.run.settle_garbage_collector", lambda: None)
+    caplog.set_level(logging.INFO)
+
+    def run(serve: Serve, *options: str) -> Result:
+        async def played(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+            await serve(settings, ready, stop)
+
+        broker = ModuleType("pykbroker.broker")
+        broker.serve = played  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "pykbroker.broker", broker)
+        monkeypatch.setattr(pykbroker, "broker", broker, raising=False)
+        return CliRunner().invoke(command, ["start", *options])
+
+    return run
+
+
+async def until_sigterm(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+    ready(Serving(settings.listen_host, 41234, "c" * 22, 1))
+    os.kill(os.getpid(), signal.SIGTERM)
+    await stop.wait()
+
+
+def test_the_first_line_is_the_address_and_sigterm_ends_with_0(
+    start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("pykbroker ")
+    assert result.stdout.endswith(
+        f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
+    assert "SIGTERM: stopping." in caplog.messages
+
+
+def test_in_memory_the_directory_is_gone_afterwards(start: Callable[..., Result]) -> None:
+    seen = {}
+
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        seen.update({path: await trio.Path(path).is_dir() for path in settings.data_dirs})
+        await until_sigterm(settings, ready, stop)
+
+    result = start(serve, "--memory", "--topic", "a:2")
+    assert "nothing is kept" in result.stdout
+    assert list(seen.values()) == [True]
+    assert not any(Path(path).exists() for path in seen)
+
+
+def test_what_hinders_the_start_is_one_sentence_and_exit_code_1(start: Callable[..., Result]) -> None:
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        raise StartError("the cluster is another one")
+
+    result = start(serve, "--memory")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: the cluster is another one\n"
+
+
+def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Result]) -> None:
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        ready(Serving("127.0.0.1", 1, "c", 1))
+        raise FileNotFoundError(2, "No such file", "/x")
+
+    result = start(serve, "--memory")
+    assert isinstance(result.exception, BaseExceptionGroup)
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("options", [
+    ["--topic", "a"], ["--listen", "9092"], ["--set", "num.partition=1"], ["--memory", "--data-dir", "d"],
+    ["--set", "num.partitions=0"], ["--config", "absent"]])
+def test_a_wrong_command_line_is_exit_code_2(start: Callable[..., Result], options: list[str]) -> None:
+    result = start(until_sigterm, *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+def test_a_file_that_cannot_be_honoured_is_exit_code_1(start: Callable[..., Result], tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("listeners=SSL://:9093\n")
+    result = start(until_sigterm, "--config", str(file))
+    assert result.exit_code == 1
+    assert "speaks SSL" in result.stderr
+
+
+def test_unknown_configs_of_a_file_are_told(
+    start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("zookeeper.connect=x\n")
+    result = start(until_sigterm, "--memory", "--config", str(file))
+    assert result.exit_code == 0
+    assert "The config zookeeper.connect is unknown and has no effect." in caplog.messages
+
+
+def test_failures_are_told_by_who_can_mend_them() -> None:
+    settings = Options(data_dir="/d").settings()
+    nested = ExceptionGroup("", [ExceptionGroup("", [Locked("/d/.lock")])])
+    assert explain(nested, settings) == (
+        "another broker uses the data in /d: stop it, or name another directory with --data-dir")
+    assert explain(OSError(28, "No space left on device", "/d/x"), settings) == "/d/x: No space left on device"
+    assert explain(ExceptionGroup("", [StartError("a"), KeyError("b")]), settings) is None
+
+
+def test_a_log_line_stays_one_line() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "client %s", ("a\nFAKE\x1b[0m é",), None)
+    assert OneLine("%(levelname)s %(message)s").format(record) == "INFO client a\\nFAKE\\x1b[0m é"
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = CliRunner().invoke(command, [])
+    assert result.exit_code == 0
+    assert "start" in result.stdout
+    assert isinstance(command, click.Group)

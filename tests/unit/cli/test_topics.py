@@ -1,0 +1,86 @@
+"""`pykbroker topics` around an admin client that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from pykbroker.cli.main import pykbroker as command
+from pykbroker.cli.parameters import Address
+from pykbroker.client.admin import Topic
+from wire.messages.metadata import MetadataResponsePartition
+
+
+class PlayedAdmin:
+    """Remembers what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def topics(self, names: list[str] | None = None) -> list[Topic]:
+        part = MetadataResponsePartition(leader_id=1, leader_epoch=4, replica_nodes=[1, 2], isr_nodes=[1])
+        return [Topic("orders", False, [part]), Topic("a", False, [part, part])]
+
+    async def topic_configs(self, name: str) -> dict[str, str]:
+        return {"retention.ms": "5", "cleanup.policy": "compact"} if name == "a" else {}
+
+    async def create_topic(self, *args: Any) -> None:
+        self.asked.append(args)
+
+    async def delete_topic(self, name: str) -> None:
+        self.asked.append((name,))
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> PlayedAdmin:
+    played = PlayedAdmin()
+
+    def ask(bootstrap: Address, work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
+        assert bootstrap == Address("127.0.0.1", 9092)
+        trio.run(work, played)
+
+    monkeypatch.setattr("pykbroker.cli.topics.ask", ask)
+    return played
+
+
+def run(*words: str) -> Result:
+    result = CliRunner().invoke(command, ["topics", *words])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_topics_are_listed_in_columns(admin: PlayedAdmin) -> None:
+    assert run("list").stdout == (
+        "TOPIC   PARTITIONS  REPLICAS\n"
+        "orders  1           2\n"
+        "a       2           2\n"
+    )  # fmt: skip
+
+
+def test_partitions_and_own_configs_are_described(admin: PlayedAdmin) -> None:
+    assert run("describe", "orders", "a").stdout == (
+        "orders\n"
+        "PARTITION  LEADER  EPOCH  REPLICAS  ISR\n"
+        "0          1       4      1,2       1\n"
+        "a cleanup.policy=compact retention.ms=5\n"
+        "PARTITION  LEADER  EPOCH  REPLICAS  ISR\n"
+        "0          1       4      1,2       1\n"
+        "0          1       4      1,2       1\n"
+    )
+
+
+def test_topics_are_created_and_deleted(admin: PlayedAdmin) -> None:
+    run("create", "a", "--partitions", "3", "--set", "retention.ms=5")
+    run("create", "b")
+    run("delete", "a", "b")
+    assert admin.asked == [("a", 3, -1, {"retention.ms": "5"}), ("b", -1, -1, {}), ("a",), ("b",)]
+
+
+def test_without_a_broker_the_command_says_what_to_do() -> None:
+    result = CliRunner().invoke(command, ["topics", "list", "--bootstrap", "127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "no broker answers on 127.0.0.1:1" in result.stderr
