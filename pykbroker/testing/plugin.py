@@ -1,0 +1,16 @@
+"""pytest's way to a broker; pytest finds this module by its entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykbroker.testing.running import RunningBroker, running_broker
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[RunningBroker]:
+    """A Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` the name of a fresh topic."""
+    with running_broker() as broker:
+        yield broker

@@ -1,0 +1,62 @@
+"""A broker in a thread, around a broker that is played: start, stop, and failing to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import trio
+
+import pykbroker
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.testing import running_broker
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
+    """Puts a function in the place of `broker.serve`."""
+
+    def put(serve: Any) -> None:
+        broker = ModuleType("pykbroker.broker")
+        broker.serve = serve  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "pykbroker.broker", broker)
+        monkeypatch.setattr(pykbroker, "broker", broker, raising=False)
+
+    return put
+
+
+def test_it_serves_until_the_block_ends(play: Callable[[Any], None]) -> None:
+    seen: list[Settings] = []
+    stopped = []
+
+    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+        seen.append(settings)
+        ready(Serving("127.0.0.1", 12345, "c", 1))
+        await stop.wait()
+        stopped.append(True)
+
+    play(serve)
+    with running_broker(topics={"a": 2}, configs={"num.partitions": "5"}) as broker:
+        assert broker.bootstrap == "127.0.0.1:12345"
+        assert not stopped
+    assert stopped
+    (settings,) = seen
+    assert (settings.listen_port, settings.memory, settings.topics) == (0, True, (("a", 2),))
+    assert (settings.config.num_partitions, settings.config.offsets_topic_replication_factor) == (5, 1)
+    assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
+    broker.stop()
+
+
+def test_what_hinders_the_start_reaches_the_caller(play: Callable[[Any], None]) -> None:
+    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+        raise StartError("no")
+
+    play(serve)
+    with pytest.raises(StartError, match="no"), running_broker():
+        pass
+    assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
