@@ -1,6 +1,7 @@
 """Records of a batch: iteration, the validating walk, and claims that do not hold."""
 
 import random
+import tracemalloc
 from collections.abc import Iterator
 
 import pytest
@@ -166,6 +167,20 @@ def test_the_number_of_headers_is_bounded() -> None:
 
     assert [len(record.headers) for record in records(with_headers(250_000), 0)] == [250_000]
     assert list(outcomes(with_headers(250_001), 0)) == [False, False]
+
+
+def test_the_smallest_headers_take_bounded_memory() -> None:
+    builder = BatchBuilder()
+    builder.append(None, None, (("", None),) * 250_000)
+    whole = Batch.read(builder.build())
+    tracemalloc.start()
+    try:
+        run = list(records(whole, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(run) == 1
+    assert peak < 64 * whole.size + (1 << 20)
 
 
 @pytest.mark.parametrize("codec", Codec)
