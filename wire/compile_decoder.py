@@ -32,21 +32,22 @@ class _Decoder(Source):
         super().__init__(cls, version)
         self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
         self.globals.update(DecodeError=DecodeError, read_uvarint=read_uvarint, skip_tags=skip_tags,
-                            unpack_from=struct.unpack_from, errors=(IndexError, struct.error, UnicodeDecodeError))
+                            unpack_from=struct.unpack_from,
+                            errors=(DecodeError, IndexError, struct.error, UnicodeDecodeError))
 
     def function(self, cls: type[Message]) -> Callable[..., Any]:
         self.add(f"budget = {cls.elements_max}")
         with self.block("try:"):
             self._struct(cls, "message")
+            exact = issubclass(cls, Stored) and cls.exact
+            self._refuse("pos != end" if exact else "pos > end", "ends elsewhere than its frame")
+            self.add("return message")
         with self.block("except errors as error:"):
             self.add(f"raise DecodeError(f'{self.title}: {{error}}') from None")
-        wrong = "pos != end" if issubclass(cls, Stored) and cls.exact else "pos > end"
-        self._refuse(wrong, "ends elsewhere than its frame")
-        self.add("return message")
         return self.build("def decode(buf, pos, end):")
 
     def _refuse(self, condition: str, reason: str) -> None:
-        self.add(f"if {condition}: raise DecodeError({f'{self.title}: {reason}'!r})")
+        self.add(f"if {condition}: raise DecodeError({reason!r})")
 
     def _flush(self) -> None:
         if self._run:

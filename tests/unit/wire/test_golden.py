@@ -1,0 +1,120 @@
+"""Frames recorded between real clients and Apache Kafka 4.3.1: the same bytes in both directions, the same values."""
+
+import base64
+import json
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tools.compare_schemas import snake
+from wire.api import APIS
+from wire.compile import decoder, encoder
+from wire.declare import Message
+from wire.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+    encode_response_header,
+)
+from wire.schema import Type, fields_of
+
+GOLDEN = Path(__file__).parents[2] / "data/golden"
+
+
+def lines(name: str) -> Iterator[Any]:
+    with lzma.open(GOLDEN / name, "rt") as file:
+        yield from map(json.loads, file)
+
+
+def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
+    """The frames of an exchange in a version that is accepted; Kafka closed the connection for the others."""
+    api = APIS[pair["api_key"]]
+    if pair["version"] in api.accepted:
+        yield "request", bytes.fromhex(pair["request_hex"]), api.request
+        if pair["response_hex"]:
+            yield "response", bytes.fromhex(pair["response_hex"]), api.response
+
+
+def plain(message: msgspec.Struct, version: int) -> dict[str, Any]:
+    """The message as Kafka's JsonConverters write it, but with names in snake case."""
+    return {field.name.rstrip("_"): plain_value(getattr(message, field.name), field.type, version)
+            for field in fields_of(type(message)) if version in field.versions
+            and (field.tag is None or getattr(message, field.name) != field.default)}
+
+
+def plain_value(value: Any, of: Type, version: int) -> Any:
+    if value is None:
+        return None
+    if of.item:
+        return [plain_value(item, of.item, version) for item in value]
+    if of.fixed and of.fixed.code == "16s":
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    if of.is_bytes:
+        return base64.b64encode(value).decode()
+    if of.is_records:
+        return ""
+    return plain(value, version) if isinstance(value, msgspec.Struct) else value
+
+
+def snaked(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {snake(name[0].upper() + name[1:]): snaked(value) for name, value in node.items()}
+    return [snaked(item) for item in node] if isinstance(node, list) else node
+
+
+def decode(side: str, frame: bytes, key: int, version: int) -> tuple[dict[str, Any], bytes, int]:
+    """The header as values, the header encoded again, and where the body begins."""
+    if side == "request":
+        header, pos = decode_request_header(frame, 0, len(frame))
+        names = ("request_api_key", "request_api_version", "correlation_id", "client_id")
+        return dict(zip(names, header, strict=True)), encode_request_header(header), pos
+    correlation_id, pos = decode_response_header(frame, 0, len(frame), key, version)
+    return {"correlation_id": correlation_id}, encode_response_header(key, version, correlation_id), pos
+
+
+def test_recorded_frames_come_back_byte_for_byte() -> None:
+    versions = set()
+    for pair in lines("wire.jsonl.xz"):
+        key, version = pair["api_key"], pair["version"]
+        for side, frame, cls in sides(pair):
+            _, header, pos = decode(side, frame, key, version)
+            out: list[Any] = [header]
+            encoder(cls, version)(decoder(cls, version)(frame, pos, len(frame)), out)
+            assert b"".join(out) == frame, (pair["i"], side)
+            versions.add((side, key, version))
+    assert len(versions) == 2 * 282
+
+
+def test_views_of_a_larger_buffer_decode_to_the_same_messages() -> None:
+    for pair in lines("wire.jsonl.xz"):
+        key, version = pair["api_key"], pair["version"]
+        for side, frame, cls in sides(pair):
+            _, _, pos = decode(side, frame, key, version)
+            message = decoder(cls, version)(frame, pos, len(frame))
+            for buf in bytearray(b"ahead" + frame + b"behind"), memoryview(b"ahead" + frame + b"behind"):
+                assert decoder(cls, version)(buf, pos + 5, len(frame) + 5) == message, (pair["i"], side)
+
+
+def test_recorded_frames_have_the_values_that_kafka_reads_in_them() -> None:
+    frames = {pair["i"]: pair for pair in lines("wire.jsonl.xz")}
+    compared = 0
+    for told in lines("wire-decoded.jsonl.xz"):
+        pair = frames[told["i"]]
+        key, version = pair["api_key"], pair["version"]
+        for side, frame, cls in sides(pair):
+            header, _, pos = decode(side, frame, key, version)
+            body = plain(decoder(cls, version)(frame, pos, len(frame)), version)
+            assert {"header": header, "body": body} == snaked(told[side]), (told["i"], side)
+            compared += 1
+    assert compared > 1000
+
+
+def test_request_headers_without_a_client_id() -> None:
+    header = RequestHeader(18, 3, 7, None)
+    frame = encode_request_header(header)
+    assert frame == bytes.fromhex("0012 0003 00000007 ffff 00")
+    assert decode_request_header(frame, 0, len(frame)) == (header, len(frame))
