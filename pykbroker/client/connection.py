@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import trio
 
+from pykbroker.core.limits import REQUEST_BYTES_MAX
 from wire.api import APIS, ApiKey
 from wire.declare import Request, Response
 from wire.errors import DecodeError
@@ -20,7 +21,6 @@ R = TypeVar("R", bound=Response)
 
 CORRELATION_ID_BYTES = 4
 RECEIVE_BYTES = 65_536
-RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 
 
 class Disconnected(Exception):
@@ -89,7 +89,7 @@ class Connection:
         """The next answer without its length."""
         await self._fill(LENGTH_BYTES)
         size = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)
-        if not CORRELATION_ID_BYTES <= size <= RESPONSE_BYTES_MAX:
+        if not CORRELATION_ID_BYTES <= size <= REQUEST_BYTES_MAX:
             await self.aclose()
             raise Disconnected(f"an answer claims to have {size} bytes")
         await self._fill(LENGTH_BYTES + size)

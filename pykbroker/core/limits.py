@@ -1,12 +1,11 @@
-"""The bounds that no config sets, each with its unit."""
+"""The bounds that no config sets and that more than one package keeps, each with its unit."""
 
 from __future__ import annotations
 
 KIB, MIB = 1024, 1024 * 1024
 
 REQUEST_BYTES_MAX = 100 * MIB
-REQUEST_ELEMENTS_MAX = 250_000
-"""Elements of all arrays of one request together: some 25 MiB of objects."""
+"""Kafka's default of `socket.request.max.bytes`; answers are held to it, too."""
 
 REQUEST_SILENCE_MS_MAX = 30_000
 """Without a byte, in the middle of a request."""
@@ -14,9 +13,6 @@ REQUEST_BYTES_PER_S_MIN = KIB
 """Averaged over REQUEST_SILENCE_MS_MAX since the request began."""
 REQUESTS_MEMORY_SHARE = 0.25
 """Of `pykbroker.memory.budget.bytes`, for requests in flight; beyond it connections are not read."""
-
-UNAUTHENTICATED_BYTES_MAX = 64 * KIB
-UNAUTHENTICATED_MS_MAX = 10_000
 
 DECOMPRESSED_BYTES_MAX = 64 * MIB
 DECOMPRESSED_TIMES_MAX = 16
@@ -26,8 +22,6 @@ OFF_LOOP_BYTES_MIN = 64 * KIB
 
 LOOP_STEP_MS_COUNTED = 20
 LOOP_STEP_MS_MAX = 200
-APPEND_MS_MAX = 5
-"""An append that takes longer moves those of its directory off the loop, until they are fast again."""
 
 
 def decompressed_bytes_max(message_bytes_max: int) -> int:

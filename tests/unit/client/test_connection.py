@@ -8,7 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.client.connection import RESPONSE_BYTES_MAX, Connection, Disconnected, UnsupportedVersion
+from pykbroker.client.connection import Connection, Disconnected, UnsupportedVersion
+from pykbroker.core.limits import REQUEST_BYTES_MAX
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.frame import decode_request, encode_response
@@ -116,7 +117,7 @@ async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[Connection, Br
     assert ended == [True] * 3
 
 
-@pytest.mark.parametrize("size", [3, -1, RESPONSE_BYTES_MAX + 1])
+@pytest.mark.parametrize("size", [3, -1, REQUEST_BYTES_MAX + 1])
 async def test_a_claimed_length_that_cannot_be_ends_the_connection(ends: tuple[Connection, Broker], size: int) -> None:
     connection, broker = ends
     await broker.stream.send_all(size.to_bytes(4, "big", signed=True))
