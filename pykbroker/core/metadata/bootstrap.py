@@ -1,0 +1,32 @@
+"""The first records of a cluster: its feature levels and the defaults that they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pykbroker.core.metadata.context import ELR_FEATURE, Record
+from pykbroker.core.metadata.image import CLUSTER_DEFAULT
+from wire.stored.metadata_marks import BeginTransactionRecord, EndTransactionRecord
+from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord
+
+TRANSACTION = "Bootstrap records"
+
+
+def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
+    """What a formatted directory holds in `bootstrap.checkpoint`."""
+    return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
+
+
+def bootstrap_records(formatted: Iterable[Record], min_insync_replicas: int) -> list[Record]:
+    """What the first controller writes: the records it was formatted with, as one transaction.
+
+    With eligible leader replicas the value of min.insync.replicas decides who is one, so that it must be the same on
+    all brokers: from now on it stands in the log.
+    """
+    records = list(formatted)
+    if any(isinstance(record, FeatureLevelRecord) and record.name == ELR_FEATURE and record.feature_level
+           for record in records):
+        resource_type, resource_name = CLUSTER_DEFAULT
+        records.append(ConfigRecord(resource_type=resource_type, resource_name=resource_name,
+                                    name="min.insync.replicas", value=str(min_insync_replicas)))
+    return [BeginTransactionRecord(name=TRANSACTION), *records, EndTransactionRecord()]

@@ -1,0 +1,144 @@
+"""Brokers and controllers come, serve and go: registration, fencing, controlled shutdown.
+
+1. A broker registers fenced, under an epoch that is the offset of its registration; a heartbeat unfences it.
+2. Only then do its partitions get it as a leader again, each under a new leader epoch.
+3. Registering says how the last life ended: with the epoch of that life, cleanly; otherwise it leaves every ISR and
+   every set of eligible leaders first, for it may have lost what it had acknowledged.
+4. The controller's own broker is its own process: an earlier life of it is over, whatever the records say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context, Decision, Record
+from pykbroker.core.metadata.election import change_record, elect
+from pykbroker.core.metadata.image import BrokerImage
+from wire.error_codes import ErrorCode
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from wire.stored.metadata_brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
+
+FENCE, UNFENCE = 1, -1
+IN_CONTROLLED_SHUTDOWN = 1
+
+
+def register_broker(context: Context, request: BrokerRegistrationRequest) -> Decision:
+    """The broker, fenced, with what its last life left behind put in order."""
+    _check_registration(context, request)
+    old = context.draft.brokers.get(request.broker_id)
+    records: list[Record] = []
+    if old is not None and old.incarnation_id != request.incarnation_id:
+        if not old.fenced or request.previous_broker_epoch != old.epoch:
+            records += _leave(context, old.id, lost=request.previous_broker_epoch != old.epoch)
+        if not old.fenced:
+            records.append(_switch(old, fenced=FENCE))
+    records.append(_registration(context.next_offset, request))
+    return records, BrokerRegistrationResponse(broker_epoch=context.next_offset)
+
+
+def _check_registration(context: Context, request: BrokerRegistrationRequest) -> None:
+    settings = context.settings
+    if request.cluster_id != settings.cluster_id:
+        raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID,
+                       f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}")
+    old = context.draft.brokers.get(request.broker_id)
+    if (old is not None and not old.fenced and old.id != settings.node_id
+            and old.incarnation_id != request.incarnation_id):
+        raise ApiError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
+    for feature in request.features:
+        level = context.feature(feature.name)
+        if level and not feature.min_supported_version <= level <= feature.max_supported_version:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {feature.name}. "
+                f"The broker wants a version between {feature.min_supported_version} and "
+                f"{feature.max_supported_version}, inclusive.")
+
+
+def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id, incarnation_id=request.incarnation_id, broker_epoch=epoch, rack=request.rack,
+        end_points=[BrokerEndpoint(
+            name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol)
+            for listener in request.listeners],
+        features=[BrokerFeature(
+            name=feature.name, min_supported_version=feature.min_supported_version,
+            max_supported_version=feature.max_supported_version) for feature in request.features],
+        fenced=True, log_dirs=list(request.log_dirs))
+
+
+def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
+    """Fence, unfence or shut down, as the broker wants and may. It may shut down once it leads nothing."""
+    broker = context.registered(request.broker_id, request.broker_epoch)
+    records: list[Record] = []
+    fenced, should_shut_down = broker.fenced, False
+    caught_up = request.current_metadata_offset >= broker.epoch
+    if request.want_shut_down:
+        should_shut_down = not broker.active
+        records = _shut_down(context, broker)
+        fenced = should_shut_down
+    elif request.want_fence and not broker.fenced:
+        records, fenced = [*_leave(context, broker.id), _switch(broker, fenced=FENCE)], True
+    elif not request.want_fence and broker.fenced and caught_up:
+        records, fenced = [_switch(broker, fenced=UNFENCE), *_return(context, broker.id)], False
+    return records, BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
+
+
+def _shut_down(context: Context, broker: BrokerImage) -> list[Record]:
+    if broker.active:
+        return [_switch(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *_leave(context, broker.id)]
+    return [] if broker.fenced else [_switch(broker, fenced=FENCE)]
+
+
+def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 0) -> Record:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced, in_controlled_shutdown=in_controlled_shutdown)
+
+
+def _leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
+    """The broker leaves every ISR; `lost`: it may lack committed records."""
+    return _changes(context, broker_id, leaves=True, lost=broker_id if lost else None,
+                    acceptable=lambda replica: replica != broker_id and context.active(replica))
+
+
+def _return(context: Context, broker_id: int) -> Iterable[Record]:
+    """The broker may lead again."""
+    return _changes(context, broker_id, leaves=False, lost=None,
+                    acceptable=lambda replica: replica == broker_id or context.active(replica))
+
+
+def _changes(context: Context, broker_id: int, *, leaves: bool, lost: int | None,
+             acceptable: Callable[[int], bool]) -> Iterable[Record]:
+    for topic in context.draft.names.values():
+        rules = context.rules(topic.name)
+        for index, partition in topic.partitions.items():
+            if broker_id in partition.replicas:
+                isr = tuple(member for member in partition.isr if not (leaves and member == broker_id))
+                seats = elect(partition, isr, acceptable, rules, lost)
+                if (record := change_record(topic.id, index, partition, seats)) is not None:
+                    yield record
+
+
+def register_controller(context: Context, request: ControllerRegistrationRequest) -> Decision:
+    """The controller as it says it is."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id, incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[ControllerEndpoint(
+            name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol)
+            for listener in request.listeners],
+        features=[ControllerFeature(
+            name=feature.name, min_supported_version=feature.min_supported_version,
+            max_supported_version=feature.max_supported_version) for feature in request.features])
+    return [record], ControllerRegistrationResponse(error_message=None)

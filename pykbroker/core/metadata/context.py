@@ -1,0 +1,94 @@
+"""What a request to the controller is decided from, beside the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.election import Rules
+from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage
+from wire.declare import Response
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopicConfigs
+from wire.stored.framing import FramedRecord
+
+Record = FramedRecord
+"""A record of the metadata log."""
+
+Decision = tuple[list[Record], Response]
+"""What a request changes, and its answer."""
+
+RECORDS_MAX = 10_000
+"""Records that one request may write, and that stand in one batch. A batch is all or nothing."""
+
+ELR_FEATURE = "eligible.leader.replicas.version"
+METADATA_FEATURE = "metadata.version"
+
+
+class TopicConfigs(Protocol):
+    """What the controller must know about the configs of topics."""
+
+    def validate(self, configs: Mapping[str, str]) -> None:
+        """`ApiError` INVALID_CONFIG for a name or value that no topic may have."""
+
+    def describe(self, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        """Every config of a topic with these overrides; `defaults` are those set for all brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Configs of the broker that the controller obeys, under Kafka's names."""
+
+    node_id: int
+    cluster_id: str
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The state as of the last replayed record, and what the controller was built with."""
+
+    draft: Draft
+    next_offset: int
+    settings: ControllerSettings
+    configs: TopicConfigs
+    randomness: Randomness
+
+    def feature(self, name: str) -> int:
+        """The finalized level of a feature; 0 when off."""
+        return self.draft.features.get(name, 0)
+
+    def rules(self, topic: str) -> Rules:
+        """How leaders of this topic are elected."""
+        settings = self.settings
+        unclean = self._config(topic, "unclean.leader.election.enable")
+        return Rules(
+            elr_enabled=self.feature(ELR_FEATURE) > 0,
+            min_isr=int(self._config(topic, "min.insync.replicas") or settings.min_insync_replicas),
+            unclean=settings.unclean_leader_election_enable if unclean is None else unclean == "true")
+
+    def _config(self, topic: str, name: str) -> str | None:
+        of_topic = self.draft.config((TOPIC_RESOURCE, topic)).get(name)
+        return of_topic if of_topic is not None else self.draft.config(CLUSTER_DEFAULT).get(name)
+
+    def registered(self, broker_id: int, epoch: int) -> BrokerImage:
+        """The broker if it is registered with this epoch, else `ApiError` STALE_BROKER_EPOCH."""
+        broker = self.draft.brokers.get(broker_id)
+        if broker is None:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+        if broker.epoch != epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH,
+                           f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
+        return broker
+
+    def active(self, broker_id: int) -> bool:
+        """Whether a broker may lead."""
+        broker = self.draft.brokers.get(broker_id)
+        return broker is not None and broker.active

@@ -1,0 +1,61 @@
+"""CreatePartitions: a topic grows; its partitions keep their numbers, and none is ever taken away."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context, Decision, Record
+from pykbroker.core.metadata.image import TopicImage
+from pykbroker.core.metadata.placement import check_assignment, partition_records, place
+from wire.error_codes import ErrorCode
+from wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(context: Context, request: CreatePartitionsRequest) -> Decision:
+    """Every topic is answered on its own."""
+    times = Counter(topic.name for topic in request.topics)
+    records: list[Record] = []
+    results = [CreatePartitionsTopicResult(
+        name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name.")
+        for name, count in times.items() if count > 1]
+    for topic in request.topics:
+        if times[topic.name] == 1:
+            result = CreatePartitionsTopicResult(name=topic.name)
+            try:
+                records += _grow(context, topic)
+            except ApiError as error:
+                result.error_code, result.error_message = error.code, error.message
+            results.append(result)
+    return [] if request.validate_only else records, CreatePartitionsResponse(results=results)
+
+
+def _grow(context: Context, wanted: CreatePartitionsTopic) -> list[Record]:
+    topic = context.draft.names.get(wanted.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    count = len(topic.partitions)
+    if wanted.count == count:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+    if wanted.count < count:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"The topic {topic.name} currently has {count} partition(s); "
+                       f"{wanted.count} would not be an increase.")
+    return [*partition_records(context, topic.id, count, _assignment(context, topic, wanted))]
+
+
+def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTopic) -> list[list[int]]:
+    count = len(topic.partitions)
+    replicas = len(topic.partitions[0].replicas)
+    if wanted.assignments is None:
+        return place(context, wanted.count - count, replicas)
+    if len(wanted.assignments) != wanted.count - count:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Attempted to add {wanted.count - count} additional "
+                       f"partition(s), but only {len(wanted.assignments)} assignment(s) were specified.")
+    for index, assignment in enumerate(wanted.assignments, count):
+        check_assignment(context, index, assignment.broker_ids, replicas)
+    return [assignment.broker_ids for assignment in wanted.assignments]

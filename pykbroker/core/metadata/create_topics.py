@@ -1,0 +1,143 @@
+"""CreateTopics: every topic of a request is checked and answered on its own; those that pass are created together.
+
+The order of the records is Kafka's: TopicRecord, ConfigRecords, ClearElrRecord where min.insync.replicas is set,
+PartitionRecords. Error texts are Kafka's, too: tools match them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision, Record
+from pykbroker.core.metadata.ids import new_id
+from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE
+from pykbroker.core.metadata.placement import check_assignment, partition_records, place
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from wire.stored.metadata_settings import ConfigRecord
+from wire.stored.metadata_topics import ClearElrRecord, TopicRecord
+
+DEFAULT = -1
+"""As a number of partitions or replicas: what the broker is configured for."""
+
+
+def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
+    """Records for the topics that may be created; none when the request only asks for validation."""
+    times = Counter(topic.name for topic in request.topics)
+    creation = _Creation(context)
+    results = []
+    for topic in request.topics:
+        if times[topic.name] == 1:
+            try:
+                results.append(creation.create(topic))
+            except ApiError as error:
+                results.append(_refused(topic.name, error.code, error.message))
+    results += [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+                for name, count in times.items() if count > 1]
+    return [] if request.validate_only else creation.records, CreateTopicsResponse(topics=results)
+
+
+def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=code, error_message=message)
+
+
+class _Creation:
+    """The topics of one request so far."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.records: list[Record] = []
+        self._claimed: dict[str, str] = {}  # collision key -> the topic that has it
+        self._described: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by what was set
+
+    def create(self, topic: CreatableTopic) -> CreatableTopicResult:
+        """Add the records of a topic; `ApiError` says why it cannot be, and then nothing was added."""
+        context, name = self._context, topic.name
+        _check_name(context, name, self._claimed)
+        configs = _configs(context, topic)
+        assignment = _by_hand(context, topic) if topic.assignments else _placed(context, topic)
+        topic_id = new_id(context.randomness)
+        self.records.append(TopicRecord(name=name, topic_id=topic_id))
+        self.records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=config, value=value)
+                         for config, value in configs.items()]
+        if "min.insync.replicas" in configs and context.feature(ELR_FEATURE):
+            self.records.append(ClearElrRecord(topic_name=name))
+        self.records += partition_records(context, topic_id, 0, assignment)
+        if (key := collision_key(name)) is not None:
+            self._claimed[key] = name
+        return CreatableTopicResult(
+            name=name, topic_id=topic_id, error_message=None, num_partitions=len(assignment),
+            replication_factor=len(assignment[0]), configs=self._describe(configs))
+
+    def _describe(self, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+        """Once for all topics of the request that are alike: describing costs more than creating."""
+        key = tuple(configs.items())
+        if key not in self._described:
+            defaults = self._context.draft.config(CLUSTER_DEFAULT)
+            self._described[key] = self._context.configs.describe(configs, defaults)
+        return self._described[key]
+
+
+def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
+    check_topic_name(name)
+    if name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name in context.draft.names:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    key = collision_key(name) or ""
+    if other := context.draft.collisions.get(key) or claimed.get(key):
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
+    if nulls := [config.name for config in topic.configs if config.value is None]:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    if configs:
+        context.configs.validate(configs)
+    return configs
+
+
+def _by_hand(context: Context, topic: CreatableTopic) -> list[list[int]]:
+    if topic.replication_factor != DEFAULT:
+        raise ApiError(ErrorCode.INVALID_REQUEST,
+                       "A manual partition assignment was specified, but replication factor was not set to -1.")
+    if topic.num_partitions != DEFAULT:
+        raise ApiError(ErrorCode.INVALID_REQUEST,
+                       "A manual partition assignment was specified, but numPartitions was not set to -1.")
+    chosen: dict[int, list[int]] = {}
+    replicas = None
+    for partition in topic.assignments:
+        if partition.partition_index in chosen:
+            raise _bad_assignment(
+                f"Found multiple manual partition assignments for partition {partition.partition_index}")
+        check_assignment(context, partition.partition_index, partition.broker_ids, replicas)
+        replicas = len(partition.broker_ids)
+        chosen[partition.partition_index] = partition.broker_ids
+    if chosen.keys() != set(range(len(chosen))):
+        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+    return [chosen[index] for index in range(len(chosen))]
+
+
+def _bad_assignment(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _placed(context: Context, topic: CreatableTopic) -> list[list[int]]:
+    if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
+                       "Replication factor must be larger than 0, or -1 to use the default value.")
+    if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+    settings = context.settings
+    return place(
+        context, settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
+        settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor)

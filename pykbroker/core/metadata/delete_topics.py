@@ -1,0 +1,64 @@
+"""DeleteTopics, by name or by id; every topic is answered on its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pykbroker.core.metadata.context import Context, Decision, Record
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from wire.stored.metadata_topics import RemoveTopicRecord
+
+Refusal = tuple[ErrorCode, str]
+
+NEITHER: Refusal = ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+BOTH: Refusal = ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+NAME_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "Duplicate topic name."
+ID_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "Duplicate topic id."
+NAMED_TWICE: Refusal = ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+UNKNOWN_NAME: Refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+
+
+def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
+    """A topic that is asked for twice is answered once, and stays."""
+    asked = list(request.topics) + [DeleteTopicState(name=name) for name in request.topic_names]
+    times = Counter((state.name, state.topic_id) for state in asked)
+    ids = {state.topic_id for state in asked if state.name is None}
+    named = {topic.id for state in asked if (topic := context.draft.names.get(state.name or ""))}
+    records: list[Record] = []
+    results = []
+    for (name, topic_id), count in times.items():
+        if name is None and topic_id in named:
+            continue  # answered under its name
+        refusal = _refusal(context, name, topic_id, count, ids)
+        if refusal is not None:
+            results.append(DeletableTopicResult(
+                name=name, topic_id=topic_id, error_code=refusal[0], error_message=refusal[1]))
+            continue
+        topic = context.draft.topics[topic_id] if name is None else context.draft.names[name]
+        records.append(RemoveTopicRecord(topic_id=topic.id))
+        results.append(DeletableTopicResult(name=topic.name, topic_id=topic.id))
+    return records, DeleteTopicsResponse(responses=results)
+
+
+def _refusal(context: Context, name: str | None, topic_id: bytes, count: int, ids: set[bytes]) -> Refusal | None:
+    if name is None:
+        if topic_id == NIL:
+            return NEITHER
+        if count > 1:
+            return ID_TWICE
+        return None if topic_id in context.draft.topics else UNKNOWN_ID
+    if topic_id != NIL:
+        return BOTH
+    if count > 1:
+        return NAME_TWICE
+    if (topic := context.draft.names.get(name)) is None:
+        return UNKNOWN_NAME
+    return NAMED_TWICE if topic.id in ids else None

@@ -1,0 +1,134 @@
+"""The state that metadata records change: an image that is being written.
+
+Only `replay` writes here; requests read it, and so see each other's effects before they are committed. `freeze` turns
+it into an image. Freezing is free, and the first change after it copies the tables that change: all changes between
+two images cost one copy, however many topics a request creates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from pykbroker.core.metadata.image import (
+    EMPTY,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ClusterImage,
+    ConfigResource,
+    ConfigsImage,
+    ControllerImage,
+    Delta,
+    FeaturesImage,
+    MetadataImage,
+    PartitionImage,
+    ProducerIdsImage,
+    TopicImage,
+    TopicsImage,
+)
+from pykbroker.core.metadata.shared_table import SharedTable
+from pykbroker.core.names import collision_key
+
+
+class Draft:
+    """The tables of a `MetadataImage`, and what has changed in them since the last one."""
+
+    def __init__(self, image: MetadataImage = EMPTY) -> None:
+        self._frozen = image
+        self.topics = SharedTable(image.topics.by_id)
+        self.names = SharedTable(image.topics.by_name)
+        self.brokers: SharedTable[int, BrokerImage] = SharedTable(image.cluster.brokers)
+        self.controllers: SharedTable[int, ControllerImage] = SharedTable(image.cluster.controllers)
+        self.configs = SharedTable(image.configs.resources)
+        self.features = SharedTable(image.features.levels)
+        self.next_producer_id = image.producer_ids.next_producer_id
+        self.collisions = {key: name for name in self.names if (key := collision_key(name)) is not None}
+        self._start_delta()
+
+    def _start_delta(self) -> None:
+        self._topics_changed: set[bytes] = set()
+        self._topics_deleted: list[TopicImage] = []
+        self._configs_changed: set[ConfigResource] = set()
+        self._brokers_changed: set[int] = set()
+
+    def add_topic(self, name: str, topic_id: bytes) -> None:
+        """A topic that has no partitions yet."""
+        self._topics_changed.add(topic_id)
+        self._put_topic(TopicImage(name, topic_id, {}))
+        if (key := collision_key(name)) is not None:
+            self.collisions[key] = name
+
+    def remove_topic(self, topic_id: bytes) -> None:
+        """The topic, its partitions and its configs."""
+        topic = self.topics.rows().pop(topic_id)
+        if self.names[topic.name].id == topic_id:
+            del self.names.rows()[topic.name]
+        self.collisions.pop(collision_key(topic.name) or "", None)
+        self.configs.rows().pop((TOPIC_RESOURCE, topic.name), None)
+        self._topics_changed.discard(topic_id)
+        if topic_id in self._frozen.topics.by_id:
+            self._topics_deleted.append(self._frozen.topics.by_id[topic_id])
+
+    def partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
+        """The partitions of a topic, to be written to before the next `freeze`."""
+        topic = self.topics[topic_id]
+        if topic_id not in self._topics_changed:
+            self._topics_changed.add(topic_id)
+            topic = TopicImage(topic.name, topic_id, dict(topic.partitions))
+            self._put_topic(topic)
+        return cast(dict[int, PartitionImage], topic.partitions)
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        self.topics.rows()[topic.id] = topic
+        self.names.rows()[topic.name] = topic
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        """What is set for a resource; empty when nothing is."""
+        return self.configs.get(resource, {})
+
+    def set_config(self, resource: ConfigResource, name: str, value: str | None) -> None:
+        """None unsets it."""
+        values = dict(self.config(resource))
+        if value is None:
+            values.pop(name, None)
+        else:
+            values[name] = value
+        if values:
+            self.configs.rows()[resource] = values
+        else:
+            self.configs.rows().pop(resource, None)
+        self._configs_changed.add(resource)
+
+    def forget_orphans(self) -> None:
+        """Drop the configs of topics that do not exist."""
+        for resource in [resource for resource in self.configs
+                         if resource[0] == TOPIC_RESOURCE and resource[1] not in self.names]:
+            del self.configs.rows()[resource]
+
+    def put_broker(self, broker: BrokerImage) -> None:
+        """A broker as it is now registered."""
+        self.brokers.rows()[broker.id] = broker
+        self._brokers_changed.add(broker.id)
+
+    def remove_broker(self, broker_id: int) -> None:
+        """A broker that is no longer registered."""
+        del self.brokers.rows()[broker_id]
+        self._brokers_changed.add(broker_id)
+
+    def freeze(self, offset: int, epoch: int) -> Delta:
+        """The image up to `offset` and what has changed since the last one. Tables that did not change are shared."""
+        last = self._frozen
+        topics, nodes = self.topics.changed or self.names.changed, self.brokers.changed or self.controllers.changed
+        self._frozen = MetadataImage(
+            offset=offset, epoch=epoch,
+            features=FeaturesImage(self.features.share()) if self.features.changed else last.features,
+            cluster=ClusterImage(self.brokers.share(), self.controllers.share()) if nodes else last.cluster,
+            topics=TopicsImage(self.names.share(), self.topics.share()) if topics else last.topics,
+            configs=ConfigsImage(self.configs.share()) if self.configs.changed else last.configs,
+            producer_ids=ProducerIdsImage(self.next_producer_id))
+        delta = Delta(
+            previous=last, image=self._frozen, topics_changed=frozenset(self._topics_changed),
+            topics_deleted=tuple(self._topics_deleted), configs_changed=frozenset(self._configs_changed),
+            brokers_changed=frozenset(self._brokers_changed))
+        self._start_delta()
+        return delta

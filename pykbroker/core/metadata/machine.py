@@ -1,0 +1,136 @@
+"""The controller: decides every change of the cluster's metadata.
+
+`handle` looks the request up in a table and answers with records and a response, `replay` takes records into the state
+and `freeze` makes an image of it. Records between BeginTransactionRecord and its end count only once the end is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
+from pykbroker.core.metadata.context import (
+    RECORDS_MAX,
+    Context,
+    ControllerSettings,
+    Decision,
+    Record,
+    TopicConfigs,
+)
+from pykbroker.core.metadata.create_partitions import create_partitions
+from pykbroker.core.metadata.create_topics import create_topics
+from pykbroker.core.metadata.delete_topics import delete_topics
+from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
+from pykbroker.core.metadata.producer_ids import allocate_producer_ids
+from pykbroker.core.metadata.replay import REPLAY
+from pykbroker.core.outcome import Entry, Outcome, Token
+from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+
+Said = Outcome[Record, Response]
+
+DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
+    CreateTopicsRequest: create_topics,
+    DeleteTopicsRequest: delete_topics,
+    CreatePartitionsRequest: create_partitions,
+    AllocateProducerIdsRequest: allocate_producer_ids,
+}
+"""What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""
+
+DECIDE_UNBOUNDED: dict[type, Callable[[Context, Any], Decision]] = {
+    BrokerRegistrationRequest: register_broker,
+    BrokerHeartbeatRequest: heartbeat,
+    ControllerRegistrationRequest: register_controller,
+}
+"""What writes a record for each partition of a broker. It need not be atomic: asking again finishes it."""
+
+
+class DamagedMetadata(Exception):
+    """The log holds a record that contradicts those before it. The broker must not go on from here."""
+
+
+class ControllerMachine:
+    """State of the metadata log as of its last replayed record."""
+
+    deadline_ms: float = inf
+
+    def __init__(self, settings: ControllerSettings, configs: TopicConfigs, randomness: Randomness,
+                 image: MetadataImage = EMPTY) -> None:
+        self._settings, self._configs, self._randomness = settings, configs, randomness
+        self._draft = Draft(image)
+        self._held: list[Entry[Record]] | None = None  # the records of an open transaction
+        self.next_offset = image.offset + 1
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether the log ends inside a transaction."""
+        return self._held is not None
+
+    def feature(self, name: str) -> int:
+        """The finalized level of a feature; 0 when off."""
+        return self._draft.features.get(name, 0)
+
+    def handle(self, request: Request, token: Token, now_ms: float) -> Said:
+        """Decide; `ApiError` refuses the request as a whole."""
+        context = Context(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
+        decide = DECIDE.get(type(request))
+        records, response = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
+        if decide is not None and len(records) > RECORDS_MAX:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return Outcome(tuple(records), ((token, response),))
+
+    def tick(self, now_ms: float) -> Said:
+        """Nothing here depends on time."""
+        return Outcome()
+
+    def skip(self, offset: int) -> None:
+        """There is an entry at `offset` that is none of ours: a control record, or a type that we do not know."""
+        self.next_offset = offset + 1
+
+    def replay(self, entry: Entry[Record]) -> None:
+        """Take a record into the state; `DamagedMetadata` when it contradicts the state."""
+        self.next_offset = entry.offset + 1
+        if isinstance(entry.value, BeginTransactionRecord):
+            self._held = []
+        elif isinstance(entry.value, AbortTransactionRecord):
+            self._held = None
+        elif isinstance(entry.value, EndTransactionRecord):
+            held, self._held = self._held or [], None
+            for waiting in held:
+                self._apply(waiting)
+        elif self._held is not None:
+            self._held.append(entry)
+        else:
+            self._apply(entry)
+
+    def _apply(self, entry: Entry[Record]) -> None:
+        change = REPLAY.get(type(entry.value))
+        if change is None:
+            return
+        try:
+            change(self._draft, entry.value)
+        except LookupError as error:
+            raise DamagedMetadata(
+                f"{type(entry.value).__name__} at offset {entry.offset} contradicts what came before it: {error}"
+            ) from error
+
+    def forget_orphans(self) -> None:
+        """Drop the configs of topics that do not exist, which Kafka leaves behind in its snapshots."""
+        self._draft.forget_orphans()
+
+    def freeze(self, epoch: int) -> Delta:
+        """An image of all that was replayed, and what has changed since the last one."""
+        return self._draft.freeze(self.next_offset - 1, epoch)

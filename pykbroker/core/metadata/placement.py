@@ -1,0 +1,76 @@
+"""Which brokers hold the replicas of new partitions, and the records that say so.
+
+Replicas are dealt around the brokers that may lead, from a random start; fenced ones come after them. The first replica
+is the preferred leader. Racks are not considered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context
+from wire.error_codes import ErrorCode
+from wire.stored.metadata_topics import PartitionRecord
+
+
+def place(context: Context, partitions: int, replicas: int) -> list[list[int]]:
+    """The replicas of each new partition. `ApiError` INVALID_REPLICATION_FACTOR where there are too few brokers."""
+    brokers = sorted(context.draft.brokers.values(), key=lambda broker: broker.id)
+    active = [broker.id for broker in brokers if broker.active]
+    others = [broker.id for broker in brokers if not broker.active]
+    if fault := _fault(replicas, len(brokers), len(active)):
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
+                       f"Unable to replicate the partition {replicas} time(s): {fault}")
+    start = int.from_bytes(context.randomness.randbytes(4), "big")
+    return [(_from(active, start + index) + others)[:replicas] for index in range(partitions)]
+
+
+def _fault(replicas: int, brokers: int, active: int) -> str | None:
+    if active == 0:
+        return "All brokers are currently fenced."
+    if replicas > brokers:
+        return (f"The target replication factor of {replicas} cannot be reached because only {brokers} broker(s) "
+                "are registered.")
+    return None
+
+
+def _from(ring: list[int], start: int) -> list[int]:
+    start %= len(ring)
+    return ring[start:] + ring[:start]
+
+
+def check_assignment(context: Context, index: int, replicas: Sequence[int], expected: int | None) -> None:
+    """`ApiError` INVALID_REPLICA_ASSIGNMENT for replicas named by hand that cannot be; `expected` is their number."""
+    if fault := _assignment_fault(context, index, replicas, expected):
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+
+
+def _assignment_fault(context: Context, index: int, replicas: Sequence[int], expected: int | None) -> str | None:
+    if not replicas:
+        return "The manual partition assignment includes an empty replica list."
+    for broker_id in sorted(replicas):
+        if broker_id not in context.draft.brokers:
+            return f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
+        if replicas.count(broker_id) > 1:
+            return f"The manual partition assignment includes the broker {broker_id} more than once."
+    if expected is not None and len(replicas) != expected:
+        return (f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
+                f"not consistent with previous partitions, which have {expected} replica(s).")
+    if not any(map(context.active, replicas)):
+        return (f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                "controlled shutdown.")
+    return None
+
+
+def partition_records(context: Context, topic_id: bytes, first: int,
+                      assignment: Sequence[Sequence[int]]) -> list[PartitionRecord]:
+    """One record for each new partition, numbered from `first`: led by its first replica that may lead."""
+    records = []
+    for index, replicas in enumerate(assignment, first):
+        isr = [replica for replica in replicas if context.active(replica)]
+        records.append(PartitionRecord(
+            partition_id=index, topic_id=topic_id, replicas=list(replicas), isr=isr, leader=isr[0], leader_epoch=0,
+            partition_epoch=0,
+            directories=[context.draft.brokers[replica].default_directory for replica in replicas]))
+    return records

@@ -1,0 +1,188 @@
+"""What each record of the metadata log does to the state: one function for a type, and a table of them.
+
+A record that refers to a topic or broker that does not exist means a damaged log: LookupError. Types that are not in
+the table (access control, quotas, credentials) stay in the log and change nothing here yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.ids import MIGRATING
+from pykbroker.core.metadata.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
+from wire.stored.metadata_brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord, ProducerIdsRecord
+from wire.stored.metadata_topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+NO_LEADER_CHANGE = -2
+NO_RECOVERY_CHANGE = -1
+EVERY_TOPIC = ""
+
+
+def _topic(draft: Draft, record: TopicRecord) -> None:
+    draft.add_topic(record.name, record.topic_id)
+
+
+def _remove_topic(draft: Draft, record: RemoveTopicRecord) -> None:
+    draft.remove_topic(record.topic_id)
+
+
+def _partition(draft: Draft, record: PartitionRecord) -> None:
+    draft.partitions(record.topic_id)[record.partition_id] = PartitionImage(
+        replicas=tuple(record.replicas), isr=tuple(record.isr), leader=record.leader,
+        leader_epoch=record.leader_epoch, partition_epoch=record.partition_epoch,
+        directories=tuple(record.directories) or (MIGRATING,) * len(record.replicas),
+        elr=tuple(record.eligible_leader_replicas or ()), last_known_elr=tuple(record.last_known_elr or ()),
+        adding=tuple(record.adding_replicas), removing=tuple(record.removing_replicas),
+        recovering=record.leader_recovery_state == 1)
+
+
+def _partition_change(draft: Draft, record: PartitionChangeRecord) -> None:
+    partitions = draft.partitions(record.topic_id)
+    partitions[record.partition_id] = merge(partitions[record.partition_id], record)
+
+
+def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
+    """The partition after the change. Null leaves a field as it is; every change counts up the partition's epoch."""
+    moved = change.leader != NO_LEADER_CHANGE
+    recovery = change.leader_recovery_state
+    return PartitionImage(
+        replicas=_or(change.replicas, old.replicas), isr=_or(change.isr, old.isr),
+        leader=change.leader if moved else old.leader, leader_epoch=old.leader_epoch + moved,
+        partition_epoch=old.partition_epoch + 1,
+        directories=old.directories if change.directories is None else tuple(change.directories),
+        elr=_or(change.eligible_leader_replicas, old.elr),
+        last_known_elr=_or(change.last_known_elr, old.last_known_elr),
+        adding=_or(change.adding_replicas, old.adding), removing=_or(change.removing_replicas, old.removing),
+        recovering=old.recovering if recovery == NO_RECOVERY_CHANGE else recovery == 1)
+
+
+def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+    return old if new is None else tuple(new)
+
+
+def _clear_elr(draft: Draft, record: ClearElrRecord) -> None:
+    topics = list(draft.names.values()) if record.topic_name == EVERY_TOPIC else [draft.names[record.topic_name]]
+    for topic in topics:
+        for index, partition in list(topic.partitions.items()):
+            if partition.elr or partition.last_known_elr:
+                cleared = msgspec.structs.replace(partition, elr=(), last_known_elr=())
+                draft.partitions(topic.id)[index] = cleared
+
+
+def _config(draft: Draft, record: ConfigRecord) -> None:
+    draft.set_config((record.resource_type, record.resource_name), record.name, record.value)
+
+
+def _feature_level(draft: Draft, record: FeatureLevelRecord) -> None:
+    if record.feature_level:
+        draft.features.rows()[record.name] = record.feature_level
+    else:
+        draft.features.rows().pop(record.name, None)
+
+
+def _producer_ids(draft: Draft, record: ProducerIdsRecord) -> None:
+    draft.next_producer_id = record.next_producer_id
+
+
+def _register_broker(draft: Draft, record: RegisterBrokerRecord) -> None:
+    draft.put_broker(BrokerImage(
+        id=record.broker_id, incarnation_id=record.incarnation_id, epoch=record.broker_epoch,
+        endpoints=_endpoints(record.end_points), features=_ranges(record.features), rack=record.rack,
+        fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown,
+        directories=tuple(sorted(record.log_dirs))))
+
+
+def _register_controller(draft: Draft, record: RegisterControllerRecord) -> None:
+    draft.controllers.rows()[record.controller_id] = ControllerImage(
+        id=record.controller_id, incarnation_id=record.incarnation_id, endpoints=_endpoints(record.end_points),
+        features=_ranges(record.features))
+
+
+def _unregister_broker(draft: Draft, record: UnregisterBrokerRecord) -> None:
+    _registered(draft, record.broker_id, record.broker_epoch)
+    draft.remove_broker(record.broker_id)
+
+
+def _broker_change(draft: Draft, record: BrokerRegistrationChangeRecord) -> None:
+    broker = _registered(draft, record.broker_id, record.broker_epoch)
+    draft.put_broker(msgspec.structs.replace(
+        broker, fenced=_switched(record.fenced, broker.fenced),
+        in_controlled_shutdown=_switched(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+        directories=tuple(sorted(record.log_dirs)) or broker.directories))
+
+
+def _switched(change: int, now: bool) -> bool:
+    """-1 switches off, 1 on, 0 leaves it."""
+    return change > 0 if change else now
+
+
+def _fence_broker(draft: Draft, record: FenceBrokerRecord) -> None:
+    draft.put_broker(msgspec.structs.replace(_registered(draft, record.id, record.epoch), fenced=True))
+
+
+def _unfence_broker(draft: Draft, record: UnfenceBrokerRecord) -> None:
+    draft.put_broker(msgspec.structs.replace(_registered(draft, record.id, record.epoch), fenced=False))
+
+
+def _registered(draft: Draft, broker_id: int, epoch: int) -> BrokerImage:
+    broker = draft.brokers[broker_id]
+    if broker.epoch != epoch:
+        raise LookupError(f"broker {broker_id} is registered with epoch {broker.epoch}, not {epoch}")
+    return broker
+
+
+class _EndpointRecord(Protocol):
+    name: str
+    host: str
+    port: int
+    security_protocol: int
+
+
+class _FeatureRecord(Protocol):
+    name: str
+    min_supported_version: int
+    max_supported_version: int
+
+
+def _endpoints(records: Iterable[_EndpointRecord]) -> tuple[Endpoint, ...]:
+    return tuple(Endpoint(record.name, record.host, record.port, record.security_protocol) for record in records)
+
+
+def _ranges(records: Iterable[_FeatureRecord]) -> dict[str, tuple[int, int]]:
+    return {record.name: (record.min_supported_version, record.max_supported_version) for record in records}
+
+
+REPLAY: dict[type, Callable[[Draft, Any], None]] = {
+    TopicRecord: _topic,
+    RemoveTopicRecord: _remove_topic,
+    PartitionRecord: _partition,
+    PartitionChangeRecord: _partition_change,
+    ClearElrRecord: _clear_elr,
+    ConfigRecord: _config,
+    FeatureLevelRecord: _feature_level,
+    ProducerIdsRecord: _producer_ids,
+    RegisterBrokerRecord: _register_broker,
+    RegisterControllerRecord: _register_controller,
+    UnregisterBrokerRecord: _unregister_broker,
+    BrokerRegistrationChangeRecord: _broker_change,
+    FenceBrokerRecord: _fence_broker,
+    UnfenceBrokerRecord: _unfence_broker,
+}

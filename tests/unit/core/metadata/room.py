@@ -1,0 +1,144 @@
+"""A controller machine with its log: asks it, appends and replays what it decides, as the shell does."""
+
+from __future__ import annotations
+
+import lzma
+import random
+import tarfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
+from pykbroker.core.metadata.context import ControllerSettings, Record
+from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
+from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.outcome import Entry
+from wire.declare import Request
+from wire.error_codes import ErrorCode
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs
+from wire.records.batch import Batch, batches
+from wire.records.record import records
+from wire.stored.metadata import decode_metadata
+
+GOLDEN = Path(__file__).parents[3] / "data" / "golden"
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
+KNOWN_CONFIGS = ("cleanup.policy", "min.insync.replicas", "retention.ms", "unclean.leader.election.enable")
+
+
+class Configs:
+    """Stands for the table of topic configs."""
+
+    def validate(self, configs: Mapping[str, str]) -> None:
+        for name in configs:
+            if name not in KNOWN_CONFIGS:
+                raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+
+    def describe(self, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        values = {**defaults, **overrides}
+        return [CreatableTopicConfigs(name=name, value=values[name]) for name in KNOWN_CONFIGS if name in values]
+
+
+class Room:
+    """Every record that was decided is in `log`, those of the last request in `decided`."""
+
+    def __init__(self, image: MetadataImage = EMPTY, **settings: Any) -> None:
+        self.settings = ControllerSettings(**{"node_id": 1, "cluster_id": CLUSTER, **settings})
+        self.machine = ControllerMachine(self.settings, Configs(), random.Random(7), image)
+        self.log: list[Entry[Record]] = []
+        self.decided: tuple[Record, ...] = ()
+
+    def write(self, *written: Record) -> None:
+        for record in written:
+            entry = Entry(self.machine.next_offset, record)
+            self.log.append(entry)
+            self.machine.replay(entry)
+
+    def ask(self, request: Request) -> Any:
+        token = object()
+        outcome = self.machine.handle(request, token, 0)
+        self.decided = outcome.records
+        self.write(*outcome.records)
+        ((answered, response),) = outcome.replies
+        assert answered is token
+        return response
+
+    def freeze(self) -> Delta:
+        return self.machine.freeze(1)
+
+    def bootstrap(self) -> Room:
+        self.write(*bootstrap_records(feature_records(NEW_CLUSTER), 1))
+        return self
+
+    def register(self, broker_id: int, incarnation: int = 1, previous_epoch: int = -1,
+                 cluster_id: str = CLUSTER) -> int:
+        return self.ask(BrokerRegistrationRequest(
+            broker_id=broker_id, cluster_id=cluster_id, incarnation_id=bytes(15) + bytes([incarnation]), rack=None,
+            listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+            features=[Feature(name=name, min_supported_version=least, max_supported_version=most)
+                      for name, (least, most) in SUPPORTED.items()],
+            log_dirs=[bytes([broker_id]) * 16], previous_broker_epoch=previous_epoch)).broker_epoch
+
+    def beat(self, broker_id: int, epoch: int, **wants: bool) -> Any:
+        return self.ask(BrokerHeartbeatRequest(
+            broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.machine.next_offset - 1, **wants))
+
+    def open(self, *broker_ids: int) -> Room:
+        """A cluster with these brokers, ready for topics."""
+        self.bootstrap()
+        for broker_id in broker_ids:
+            self.beat(broker_id, self.register(broker_id))
+        return self
+
+    def replayed(self) -> MetadataImage:
+        """What the log says to one that reads it from the start."""
+        machine = ControllerMachine(self.settings, Configs(), random.Random(0))
+        for entry in self.log:
+            machine.replay(entry)
+        return machine.freeze(1).image
+
+
+def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
+    """A topic to create; in the names of configs "_" stands for "."."""
+    return CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=config.replace("_", "."), value=value) for config, value in configs.items()])
+
+
+@cache
+def golden(archive: str, member: str) -> bytes:
+    """A file out of a log directory that Apache Kafka wrote."""
+    with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
+        content = files.extractfile(member)
+        assert content is not None
+        return content.read()
+
+
+CLEAN_LOG = ("clean", "clean/__cluster_metadata-0/00000000000000000000.log")
+SNAPSHOTTED = "snapshotted/__cluster_metadata-0/"
+
+
+def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entry[Record]]]]:
+    """The batches of a log or snapshot with their records; control batches have none."""
+    for batch in batches(golden(archive, member), strict=True):
+        entries = [] if batch.is_control else [
+            Entry(record.offset, decode_metadata(record.value or b"")) for record in records(batch, 1 << 20)]
+        yield batch, entries
+
+
+def golden_room(archive: str, member: str, until: int = 2**62) -> Room:
+    """A room in which the records of a golden log below an offset were replayed."""
+    room = Room()
+    for batch, entries in golden_batches(archive, member):
+        if batch.base_offset >= until:
+            break
+        for entry in entries:
+            room.machine.replay(entry)
+            room.log.append(entry)
+        room.machine.skip(batch.last_offset)
+    return room

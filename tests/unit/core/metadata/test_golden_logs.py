@@ -1,0 +1,181 @@
+"""Apache Kafka's own metadata logs: we read the same cluster in them, and decide as its controller did."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
+from pykbroker.core.metadata.context import Record
+from pykbroker.core.metadata.features import NEW_CLUSTER, record_version
+from pykbroker.core.metadata.ids import id_bytes
+from pykbroker.core.metadata.image import MetadataImage
+from tests.unit.core.metadata.room import CLEAN_LOG, SNAPSHOTTED, Room, golden_batches, golden_room
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.records.record import records
+from wire.stored.framing import FramedRecord
+from wire.stored.metadata import encode_metadata
+from wire.stored.metadata_brokers import RegisterBrokerRecord
+from wire.stored.metadata_marks import NoOpRecord
+
+SNAPSHOTTED_LOG = ("kraft-snapshot-and-dynamic", SNAPSHOTTED + "00000000000000000000.log")
+KAFKAS_EPOCH = 238  # of the broker in its second life
+
+COUNTS = {
+    "AccessControlEntryRecord": 1, "BeginTransactionRecord": 1, "BrokerRegistrationChangeRecord": 7,
+    "ClearElrRecord": 2, "ClientQuotaRecord": 1, "ConfigRecord": 45, "EndTransactionRecord": 1,
+    "FeatureLevelRecord": 6, "NoOpRecord": 224, "PartitionChangeRecord": 96, "PartitionRecord": 35,
+    "ProducerIdsRecord": 2, "RegisterBrokerRecord": 2, "RegisterControllerRecord": 2,
+    "RemoveAccessControlEntryRecord": 1, "RemoveTopicRecord": 3, "TopicRecord": 20, "UserScramCredentialRecord": 1,
+}  # as Kafka's DumpLogSegments counts them
+
+
+def test_record_types_are_those_of_kafkas_dump() -> None:
+    found = Counter(type(entry.value).__name__ for _, entries in golden_batches(*CLEAN_LOG) for entry in entries)
+    assert found == COUNTS
+
+
+def test_every_record_is_written_back_byte_for_byte() -> None:
+    for batch, entries in golden_batches(*SNAPSHOTTED_LOG):
+        stored = [] if batch.is_control else [bytes(record.value or b"") for record in records(batch, 1 << 20)]
+        written = [encode_metadata(entry.value, record_version(entry.value, 30)) for entry in entries]
+        for theirs, ours, entry in zip(stored, written, entries, strict=True):
+            assert ours == theirs, entry
+
+
+def test_the_cluster_is_read_as_kafka_left_it() -> None:
+    image = golden_room(*CLEAN_LOG).freeze().image
+    assert image.offset == 451
+    assert image.features.levels == NEW_CLUSTER
+    assert image.producer_ids.next_producer_id == 2000
+    assert len(image.topics) == 17
+    rolls = image.topics.by_name["rolls"]
+    assert image.topics.by_id[rolls.id] is rolls
+    assert sorted(rolls.partitions) == [0, 1]
+    assert rolls.partitions[1].leader_epoch == 3
+    assert rolls.partitions[1].elr == (1,)
+    assert image.configs.topic("rolls") == {"segment.index.bytes": "1024", "internal.segment.bytes": "2000"}
+    assert image.configs.cluster_default == {"min.insync.replicas": "1", "log.cleaner.threads": "1"}
+    assert image.configs.topic("todelete") == {}
+    broker = image.cluster.brokers[1]
+    assert (broker.epoch, broker.fenced, broker.in_controlled_shutdown) == (KAFKAS_EPOCH, True, True)
+    assert broker.directories == (id_bytes("eFY3g7xCOlPBlIy0q0wRtw"),)
+
+
+@pytest.mark.parametrize(("snapshot", "offset"), [
+    ("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)])
+def test_a_snapshot_says_what_the_log_before_it_says(snapshot: str, offset: int) -> None:
+    read = Room()
+    for _, entries in golden_batches("kraft-snapshot-and-dynamic", SNAPSHOTTED + snapshot):
+        read.write(*(entry.value for entry in entries))
+    read.machine.forget_orphans()
+    log = golden_room(*SNAPSHOTTED_LOG, until=offset)
+    assert truth(read.freeze().image) == truth(log.freeze().image)
+
+
+def truth(image: MetadataImage) -> tuple[object, ...]:
+    return (image.features, image.cluster, dict(image.topics.by_name), dict(image.configs.resources),
+            image.producer_ids)
+
+
+def batch_at(offset: int, log: tuple[str, str] = CLEAN_LOG) -> list[Record]:
+    return next([entry.value for entry in entries if not isinstance(entry.value, NoOpRecord)]
+                for batch, entries in golden_batches(*log) if batch.base_offset == offset)
+
+
+def in_any_order(decided: list[Record] | tuple[Record, ...]) -> list[str]:
+    return sorted(map(repr, decided))
+
+
+def test_bootstrap_records() -> None:
+    assert bootstrap_records(feature_records(NEW_CLUSTER), 1) == batch_at(1)
+
+
+def test_registration() -> None:
+    (theirs,) = batch_at(11)
+    assert isinstance(theirs, RegisterBrokerRecord)
+    room = golden_room(*CLEAN_LOG, until=11)
+    room.ask(BrokerRegistrationRequest(
+        broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=theirs.incarnation_id, rack=None,
+        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=19192)],
+        features=[Feature(name=feature.name, min_supported_version=feature.min_supported_version,
+                          max_supported_version=feature.max_supported_version) for feature in theirs.features],
+        log_dirs=theirs.log_dirs))
+    assert list(room.decided) == [theirs]
+
+
+@pytest.mark.parametrize(("offset", "log", "epoch"), [
+    (12, CLEAN_LOG, 11), (262, CLEAN_LOG, KAFKAS_EPOCH), (455, SNAPSHOTTED_LOG, 454)],
+    ids=["first start", "after a kill", "after a clean stop"])
+def test_unfencing_elects_as_kafka_does(offset: int, log: tuple[str, str], epoch: int) -> None:
+    room = golden_room(*log, until=offset)
+    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1))
+    theirs = [record for record in batch_at(offset, log) if getattr(record, "cordoned_log_dirs", None) is None]
+    assert in_any_order(room.decided) == in_any_order(theirs)
+
+
+@pytest.mark.parametrize(("offset", "log", "epoch"), [(422, CLEAN_LOG, KAFKAS_EPOCH), (489, SNAPSHOTTED_LOG, 454)])
+def test_controlled_shutdown(offset: int, log: tuple[str, str], epoch: int) -> None:
+    room = golden_room(*log, until=offset)
+    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1,
+                                    want_shut_down=True))
+    assert in_any_order(room.decided) == in_any_order(batch_at(offset, log))
+
+
+def test_fencing() -> None:
+    room = golden_room(*CLEAN_LOG, until=211)
+    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=11, current_metadata_offset=210, want_fence=True))
+    assert in_any_order(room.decided) == in_any_order(batch_at(211))
+
+
+def test_a_registration_after_a_kill_takes_the_broker_out_of_every_elr() -> None:
+    *changes, registration = batch_at(238)
+    assert isinstance(registration, RegisterBrokerRecord)
+    room = golden_room(*CLEAN_LOG, until=238)
+    room.ask(BrokerRegistrationRequest(
+        broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None))
+    assert in_any_order(room.decided[:-1]) == in_any_order(changes)
+    assert room.decided[-1].broker_epoch == registration.broker_epoch  # type: ignore[attr-defined]
+
+
+def without_ids(decided: list[Record] | tuple[Record, ...]) -> list[FramedRecord]:
+    for record in decided:
+        if hasattr(record, "topic_id"):
+            record.topic_id = bytes(16)
+    return list(decided)
+
+
+def test_creating_topics() -> None:
+    room = golden_room(*CLEAN_LOG, until=79)
+    internal = {"compression.type": "uncompressed", "cleanup.policy": "compact", "min.insync.replicas": "1",
+                "segment.bytes": "104857600", "unclean.leader.election.enable": "false"}
+    room.machine._configs.validate = lambda configs: None  # type: ignore[method-assign]
+    room.ask(CreateTopicsRequest(topics=[CreatableTopic(
+        name="__transaction_state", num_partitions=4, replication_factor=1,
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in internal.items()])]))
+    assert without_ids(room.decided) == without_ids(batch_at(79))
+
+
+def test_creating_partitions() -> None:
+    room = golden_room(*CLEAN_LOG, until=300)
+    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="cov-593x", count=5, assignments=None)]))
+    assert list(room.decided) == batch_at(300)
+
+
+def test_deleting_topics() -> None:
+    room = golden_room(*CLEAN_LOG, until=358)
+    room.ask(DeleteTopicsRequest(topic_names=["cov-593x", "cov2-593x"]))
+    assert list(room.decided) == batch_at(358)
+
+
+def test_allocating_producer_ids() -> None:
+    room = golden_room(*CLEAN_LOG, until=316)
+    response = room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=KAFKAS_EPOCH))
+    assert list(room.decided) == batch_at(316)
+    assert (response.producer_id_start, response.producer_id_len) == (1000, 1000)

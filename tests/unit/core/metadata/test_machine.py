@@ -1,0 +1,204 @@
+"""The controller machine against a naive model of a cluster, and against its own log."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import RECORDS_MAX
+from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.core.outcome import Outcome
+from tests.unit.core.metadata.room import Room, topic
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+
+NAMES = ["a", "b", "c.d", "c_d", "e"]
+BROKERS = [1, 2, 3]
+
+
+class Cluster(RuleBasedStateMachine):
+    """The model: topics as numbers of partitions and replicas, brokers as what they may do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = Room().bootstrap()
+        self.topics: dict[str, tuple[int, int]] = {}
+        self.fenced: dict[int, bool] = {}
+        self.epochs: dict[int, int] = {}
+        self.incarnations = 0
+        self.blocks = 0
+
+    @rule(names=st.lists(st.sampled_from(NAMES), max_size=3), partitions=st.integers(1, 3), replicas=st.integers(1, 3),
+          validate_only=st.booleans())
+    def create(self, names: list[str], partitions: int, replicas: int, validate_only: bool) -> None:
+        response = self.room.ask(CreateTopicsRequest(
+            topics=[topic(name, partitions, replicas) for name in names], validate_only=validate_only))
+        assert sorted(result.name for result in response.topics) == sorted(set(names))
+        possible = replicas <= len(self.fenced) and not all(self.fenced.values())
+        for result in response.topics:
+            taken = {name.replace(".", "_") for name in self.topics}
+            legal = names.count(result.name) == 1 and possible
+            if not validate_only:
+                assert (result.error_code == 0) == (legal and result.name.replace(".", "_") not in taken)
+            if result.error_code == 0 and not validate_only:
+                self.topics[result.name] = (partitions, replicas)
+
+    @rule(name=st.sampled_from(NAMES))
+    def delete(self, name: str) -> None:
+        (result,) = self.room.ask(DeleteTopicsRequest(topic_names=[name])).responses
+        assert (result.error_code == 0) == (self.topics.pop(name, None) is not None)
+
+    @rule(name=st.sampled_from(NAMES), count=st.integers(1, 5))
+    def grow(self, name: str, count: int) -> None:
+        (result,) = self.room.ask(CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)])).results
+        had, replicas = self.topics.get(name, (9, 0))
+        legal = count > had and replicas <= len(self.fenced) and not all(self.fenced.values())
+        assert (result.error_code == 0) == legal
+        if legal:
+            self.topics[name] = (count, replicas)
+
+    @rule(broker=st.sampled_from(BROKERS), clean=st.booleans())
+    def register(self, broker: int, clean: bool) -> None:
+        self.incarnations += 1
+        previous = self.epochs.get(broker, -1) if clean else -1
+        legal = broker == 1 or self.fenced.get(broker, True)
+        try:
+            self.epochs[broker] = self.room.register(broker, self.incarnations % 256, previous)
+        except ApiError as refused:
+            assert not legal
+            assert refused.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        else:
+            assert legal
+            self.fenced[broker] = True
+
+    @precondition(lambda self: self.epochs)
+    @rule(broker=st.sampled_from(BROKERS), want_fence=st.booleans(), want_shut_down=st.booleans())
+    def beat(self, broker: int, want_fence: bool, want_shut_down: bool) -> None:
+        if broker in self.epochs:
+            response = self.room.beat(broker, self.epochs[broker], want_fence=want_fence, want_shut_down=want_shut_down)
+            self.fenced[broker] = response.is_fenced
+            image = self.room.machine.freeze(1).image
+            assert image.cluster.brokers[broker].fenced == response.is_fenced
+            if want_shut_down:
+                self.fenced[broker] = True  # nothing may be placed on it, fenced or not yet
+
+    @precondition(lambda self: self.epochs)
+    @rule()
+    def allocate(self) -> None:
+        broker, epoch = next(iter(self.epochs.items()))
+        response = self.room.ask(AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch))
+        assert response.producer_id_start == self.blocks * 1000
+        self.blocks += 1
+
+    @invariant()
+    def the_image_is_the_model(self) -> None:
+        image = self.room.machine.freeze(1).image
+        assert {name: (len(found.partitions), len(found.partitions[0].replicas))
+                for name, found in image.topics.by_name.items()} == self.topics
+        assert {found.id: found for found in image.topics.by_name.values()} == dict(image.topics.by_id)
+
+    @invariant()
+    def leaders_are_alive_and_in_sync(self) -> None:
+        image = self.room.machine.freeze(1).image
+        for found in image.topics.by_name.values():
+            for partition in found.partitions.values():
+                assert partition.leader == NO_LEADER or image.cluster.brokers[partition.leader].active
+                assert partition.leader == NO_LEADER or partition.leader in partition.isr
+                assert set(partition.isr) <= set(partition.replicas)
+                assert not set(partition.isr) & set(partition.elr)
+
+    def teardown(self) -> None:
+        assert self.room.replayed() == self.room.machine.freeze(1).image
+
+
+Cluster.TestCase.settings = hypothesis_settings(stateful_step_count=25)
+TestCluster = Cluster.TestCase
+
+
+def test_replaying_the_log_gives_the_image_whatever_was_frozen_on_the_way() -> None:
+    room = Room().open(1, 2)
+    room.ask(CreateTopicsRequest(topics=[topic("a", 2, 2), topic("b", 1, 1, min_insync_replicas="1")]))
+    room.freeze()
+    room.ask(DeleteTopicsRequest(topic_names=["a"]))
+    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="b", count=2, assignments=None)]))
+    room.freeze()
+    room.ask(CreateTopicsRequest(topics=[topic("a")]))
+    assert room.freeze().image == room.replayed()
+
+
+def test_a_request_that_would_write_too_much_is_refused_whole() -> None:
+    room = Room().open(1)
+    before = room.machine.next_offset
+    with pytest.raises(ApiError) as refused:
+        room.ask(CreateTopicsRequest(topics=[topic("small"), topic("large", RECORDS_MAX)]))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert room.machine.next_offset == before
+    room.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
+    assert len(room.decided) == RECORDS_MAX
+
+
+def test_registering_writes_as_much_as_it_must() -> None:
+    room = Room().open(1)
+    room.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
+    room.ask(CreateTopicsRequest(topics=[topic("more", 10)]))
+    room.register(1, incarnation=2)
+    assert len(room.decided) == RECORDS_MAX + 9 + 2
+
+
+def test_time_decides_nothing() -> None:
+    room = Room().open(1)
+    assert room.machine.deadline_ms == inf
+    assert room.machine.tick(1e12) == Outcome()
+
+
+def test_a_controller_registers() -> None:
+    room = Room().bootstrap()
+    listener = Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)
+    feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
+    response = room.ask(ControllerRegistrationRequest(
+        controller_id=1, incarnation_id=b"i" * 16, listeners=[listener], features=[feature]))
+    assert (response.error_code, response.error_message) == (0, None)
+    controller = room.freeze().image.cluster.controllers[1]
+    assert controller.endpoint("CONTROLLER") == controller.endpoints[0]
+    assert controller.features == {"metadata.version": (7, 30)}
+
+
+def test_a_broker_of_another_cluster_is_refused() -> None:
+    with pytest.raises(ApiError, match="but got cluster ID other") as refused:
+        Room().bootstrap().register(1, cluster_id="other")
+    assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_an_unclean_election_where_it_is_allowed() -> None:
+    room = Room(min_insync_replicas=1).open(1, 2)
+    room.ask(CreateTopicsRequest(topics=[topic("safe", 1, 2), topic(
+        "loose", 1, 2, unclean_leader_election_enable="true")]))
+    epochs = {broker.id: broker.epoch for broker in room.freeze().image.cluster.brokers.values()}
+    for name in ("safe", "loose"):
+        assert len(room.freeze().image.topics.by_name[name].partitions[0].isr) == 2
+    room.beat(2, epochs[2], want_fence=True)
+    room.beat(1, epochs[1], want_fence=True)
+    room.beat(2, epochs[2])
+    topics = room.freeze().image.topics
+    assert topics.by_name["safe"].partitions[0].leader == NO_LEADER
+    assert (topics.by_name["loose"].partitions[0].leader, topics.by_name["loose"].partitions[0].recovering) == (2, True)
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_replicas_are_dealt_evenly(partitions: int) -> None:
+    room = Room().open(1, 2, 3)
+    room.ask(CreateTopicsRequest(topics=[topic("a", 3 * partitions, 2)]))
+    placed = [list(partition.replicas) for partition in room.freeze().image.topics.by_name["a"].partitions.values()]
+    for replica in range(2):
+        assert sorted(replicas[replica] for replicas in placed) == sorted(BROKERS * partitions)
+    assert all(len(set(replicas)) == 2 for replicas in placed)

@@ -1,0 +1,142 @@
+"""What the controller says, told as a play: `*.txt` beside this file.
+
+A line that begins with ">" is a request; the lines under it are the answer, then the records that were written, each
+after a "+". Each file is one cluster from its first start on.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.core.errors import ApiError
+from tests.unit.core.metadata.room import Room, topic
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
+
+
+class Stage:
+    """Reads requests, one method each, and says what came of them."""
+
+    def __init__(self) -> None:
+        self.room = Room(num_partitions=2).bootstrap()
+        self.epochs: dict[int, int] = {}
+        self.topic_ids: dict[str, bytes] = {}
+
+    def perform(self, line: str) -> list[str]:
+        command, *words = shlex.split(line)
+        self.room.decided = ()
+        act: Callable[..., Iterator[str]] = getattr(self, command)
+        try:
+            said = list(act(*words))
+        except ApiError as error:
+            said = [f"{error.code.name}: {error.message}"]
+        return said + [f"+ {self.tell(record)}" for record in self.room.decided]
+
+    def create(self, *words: str) -> Iterator[str]:
+        """create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ..."""
+        topics = [self._topic(word) for word in words if word != "validate_only"]
+        response = self.room.ask(CreateTopicsRequest(topics=topics, validate_only="validate_only" in words))
+        for result in response.topics:
+            self.topic_ids.setdefault(result.name, result.topic_id)
+            yield self._line(result, f"partitions={result.num_partitions} replicas={result.replication_factor} "
+                             + " ".join(f"{config.name}={config.value}" for config in result.configs))
+
+    def _topic(self, word: str) -> CreatableTopic:
+        head, *rest = word.split(";")
+        name, *numbers = head.split(":")
+        pairs = [pair.partition("=")[::2] for pair in rest]
+        made = topic(name, *map(int, numbers or ("-1", "-1")),
+                     **{key.replace(".", "_"): None if value == "null" else value
+                        for key, value in pairs if not key.isdigit()})
+        made.assignments = [CreatableReplicaAssignment(partition_index=int(key), broker_ids=ids(value))
+                            for key, value in pairs if key.isdigit()]
+        return made
+
+    def delete(self, *words: str) -> Iterator[str]:
+        """delete name | id:topic | name,id:topic | nothing"""
+        response = self.room.ask(DeleteTopicsRequest(topics=[self._state(word) for word in words]))
+        for result in response.responses:
+            yield self._line(result)
+
+    def _state(self, word: str) -> DeleteTopicState:
+        name, _, identified = word.partition("id:")
+        return DeleteTopicState(name=None if word == "nothing" else name.rstrip(",") or None,
+                                topic_id=self.topic_ids.get(identified, b"nobody's id here") if identified else NIL)
+
+    def grow(self, *words: str) -> Iterator[str]:
+        """grow name:count[;1,2;2,1...] ..."""
+        topics = []
+        for word in words:
+            head, *rest = word.split(";")
+            name, count = head.split(":")
+            assignments = [CreatePartitionsAssignment(broker_ids=ids(part)) for part in rest] or None
+            topics.append(CreatePartitionsTopic(name=name, count=int(count), assignments=assignments))
+        for result in self.room.ask(CreatePartitionsRequest(topics=topics)).results:
+            yield self._line(result)
+
+    def register(self, broker: str, incarnation: str = "1", previous: str = "-1") -> Iterator[str]:
+        """register broker [incarnation [previous epoch]]"""
+        self.epochs[int(broker)] = self.room.register(int(broker), int(incarnation), int(previous))
+        yield f"epoch {self.epochs[int(broker)]}"
+
+    def beat(self, broker: str, *wants: str) -> Iterator[str]:
+        """beat broker [want_fence] [want_shut_down]"""
+        response = self.room.beat(int(broker), self.epochs.get(int(broker), 0), **dict.fromkeys(wants, True))
+        yield f"fenced={response.is_fenced} should_shut_down={response.should_shut_down}"
+
+    def ids(self, broker: str, epoch: str = "") -> Iterator[str]:
+        """ids broker [epoch]"""
+        response = self.room.ask(AllocateProducerIdsRequest(
+            broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
+        yield f"{response.producer_id_len} from {response.producer_id_start}"
+
+    def show(self, name: str) -> Iterator[str]:
+        """show topic"""
+        for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
+            yield (f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
+                   f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}")
+
+    def _line(self, result: Any, details: str = "") -> str:
+        code = ErrorCode(result.error_code)
+        if code is ErrorCode.NONE:
+            return f"{result.name} {details}".rstrip()
+        message = "" if result.error_message is None else f": {result.error_message}"
+        return f"{result.name} {code.name}{message}"
+
+    def tell(self, record: Any) -> str:
+        """The fields that are not at their default, without those that are drawn at random."""
+        plain = type(record)()
+        fields = {name: getattr(record, name) for name in record.__struct_fields__
+                  if name not in ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "directories")}
+        told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
+        return " ".join([type(record).__name__.removesuffix("Record"), *told])
+
+
+def ids(text: str) -> list[int]:
+    return [int(part) for part in text.split(",") if part]
+
+
+@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.stem)
+def test_play(play: Path) -> None:
+    stage, said = Stage(), []
+    for line in play.read_text().splitlines():
+        if line.startswith("> "):
+            said += [line, *stage.perform(line[2:])]
+        elif not line or line.startswith("#"):
+            said.append(line)
+    assert "\n".join(said) + "\n" == play.read_text()
