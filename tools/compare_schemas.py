@@ -124,7 +124,7 @@ def _schema_rows(fields: list[Schema], path: str, common: dict[str, list[Schema]
 
 def _schema_default(field: Schema) -> Any:
     kind, text = field["type"], field.get("default")
-    if text == "null" or ("default" in field and text is None):
+    if text == "null":  # the word; a null of JSON is no default at all
         return None
     if kind.startswith("[]"):
         return []

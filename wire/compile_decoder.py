@@ -81,11 +81,14 @@ class _Decoder(Source):
         nullable = self.version in field.nullable
         if field.type.struct and nullable:
             self._flush()
-            with self.block("if buf[pos] > 127:"):
-                self.add(f"{local} = None", "pos += 1")
-            with self.block("else:"):
-                self.add("pos += 1")
+            if field.tag is None:  # a struct follows its marker: an int8 of 1, or -1 for null (KIP-893) ...
+                self.add("marker = buf[pos] < 128", "pos += 1")
+            else:  # ... but in a tagged field an unsigned varint of 1, or 0 for null
+                self.add("marker, pos = read_uvarint(buf, pos)")
+            with self.block("if marker:"):
                 self._struct(field.type.struct, local)
+            with self.block("else:"):
+                self.add(f"{local} = None")
         else:
             self._value(field.type, local, field.name, nullable)
 

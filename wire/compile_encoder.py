@@ -72,6 +72,8 @@ class _Encoder(Source):
         value, default = f"{name}.{field.name}", field.default
         if default is None:
             return f"{value} is not None"
+        if default == [] and field.optional:
+            return f"({value} or {value} is None)"
         if default is False or default == []:
             return value
         constant = self.default(field)
@@ -89,7 +91,8 @@ class _Encoder(Source):
         nullable = self.version in field.nullable
         if field.type.struct and nullable:
             self._flush()
-            self.add(f"if {local} is None: put({bytes([255])!r})")
+            null = b"\xff" if field.tag is None else b"\0"  # markers of KIP-893; see the decoder
+            self.add(f"if {local} is None: put({null!r})")
             with self.block("else:"):
                 self._gather("b", "1")
                 self._struct(field.type.struct, local)

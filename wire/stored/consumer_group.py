@@ -2,6 +2,8 @@
 
 from typing import Annotated, ClassVar
 
+from msgspec import field
+
 from wire.declare import NIL, UUID, Int32, Int64, Int8, StoredPart, V
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
@@ -103,7 +105,8 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
     subscribed_topic_regex: Annotated[str | None, V(nullable="0+")] = ""
     rebalance_timeout_ms: Int32 = -1
     server_assignor: Annotated[str | None, V(nullable="0+")] = ""
-    classic_member_metadata: Annotated[ClassicMemberMetadata | None, V(nullable="0+", tag=0)] = None
+    classic_member_metadata: Annotated[ClassicMemberMetadata | None, V(nullable="0+", tag=0)] = field(
+        default_factory=ClassicMemberMetadata)
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
@@ -171,7 +174,7 @@ class TopicPartitions(StoredPart):
 
     topic_id: UUID = NIL
     partitions: list[Int32] = []
-    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = None
+    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = []
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):

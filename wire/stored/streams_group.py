@@ -33,7 +33,7 @@ class StreamsGroupMetadataValue(CoordinatorValue):
     epoch: Int32 = 0
     metadata_hash: Int64 = 0
     validated_topology_epoch: Annotated[Int32, V(tag=0)] = -1
-    last_assignment_configs: Annotated[list[LastAssignmentConfig] | None, V(nullable="0+", tag=1)] = None
+    last_assignment_configs: Annotated[list[LastAssignmentConfig] | None, V(nullable="0+", tag=1)] = []
 
 
 class StreamsGroupMemberMetadataKey(CoordinatorKey):
@@ -146,7 +146,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
 
     subtopology_id: str = ""
     partitions: list[Int32] = []
-    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = None
+    assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = []
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):

@@ -189,6 +189,14 @@ class Kept(Stored):
     maybe: Annotated[KeptPart | None, V(nullable="0+", tag=4)] = None
 
 
+class Tagged(Stored):
+    versions: ClassVar = "0"
+    flexible: ClassVar = "0+"
+
+    part: Annotated[KeptPart | None, V(nullable="0+", tag=0)] = field(default_factory=KeptPart)
+    more: Annotated[list[Int8] | None, V(nullable="0+", tag=1)] = []
+
+
 class Exact(Stored):
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -202,6 +210,21 @@ def test_stored_messages_keep_unknown_tagged_fields() -> None:
     assert (message.inner, message.unknown_tags) == (KeptPart(2), {5: b""})
     assert message.maybe.unknown_tags == {8: b""}
     assert encode(message, 0).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(("part", "text"), [
+    (KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00"),
+])
+def test_a_struct_in_a_tagged_field_has_another_marker(part: KeptPart | None, text: str) -> None:
+    """1, or 0 for null, where it is 1 or -1 outside of tagged fields."""
+    assert decode(Tagged, 0, text) == Tagged(part)
+    assert encode(Tagged(part), 0) == text
+
+
+@pytest.mark.parametrize(("more", "text"), [([], "00"), (None, "01 01 01 00"), ([5], "01 01 02 02 05")])
+def test_null_is_not_the_empty_default(more: list[int] | None, text: str) -> None:
+    assert decode(Tagged, 0, text) == Tagged(more=more)
+    assert encode(Tagged(more=more), 0) == text
 
 
 def test_a_struct_of_its_own_is_made_for_each_message() -> None:

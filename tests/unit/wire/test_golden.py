@@ -1,15 +1,12 @@
 """Frames recorded between real clients and Apache Kafka 4.3.1: the same bytes in both directions, the same values."""
 
-import base64
 import json
 import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from tools.compare_schemas import snake
+from tests.unit.wire.plain import plain, snaked
 from wire.api import APIS
 from wire.compile import decoder, encoder
 from wire.declare import Message
@@ -20,7 +17,6 @@ from wire.header import (
     encode_request_header,
     encode_response_header,
 )
-from wire.schema import Type, fields_of
 
 GOLDEN = Path(__file__).parents[2] / "data/golden"
 
@@ -37,33 +33,6 @@ def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
         yield "request", bytes.fromhex(pair["request_hex"]), api.request
         if pair["response_hex"]:
             yield "response", bytes.fromhex(pair["response_hex"]), api.response
-
-
-def plain(message: msgspec.Struct, version: int) -> dict[str, Any]:
-    """The message as Kafka's JsonConverters write it, but with names in snake case."""
-    return {field.name.rstrip("_"): plain_value(getattr(message, field.name), field.type, version)
-            for field in fields_of(type(message)) if version in field.versions
-            and (field.tag is None or getattr(message, field.name) != field.default)}
-
-
-def plain_value(value: Any, of: Type, version: int) -> Any:
-    if value is None:
-        return None
-    if of.item:
-        return [plain_value(item, of.item, version) for item in value]
-    if of.fixed and of.fixed.code == "16s":
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
-    if of.is_bytes:
-        return base64.b64encode(value).decode()
-    if of.is_records:
-        return ""
-    return plain(value, version) if isinstance(value, msgspec.Struct) else value
-
-
-def snaked(node: Any) -> Any:
-    if isinstance(node, dict):
-        return {snake(name[0].upper() + name[1:]): snaked(value) for name, value in node.items()}
-    return [snaked(item) for item in node] if isinstance(node, list) else node
 
 
 def decode(side: str, frame: bytes, key: int, version: int) -> tuple[dict[str, Any], bytes, int]:
