@@ -32,7 +32,6 @@ class _Decoder(Source):
         super().__init__(cls, version)
         self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
         self.globals.update(DecodeError=DecodeError, read_uvarint=read_uvarint, skip_tags=skip_tags,
-                            unpack_from=struct.unpack_from,
                             errors=(DecodeError, IndexError, struct.error, UnicodeDecodeError))
 
     def function(self, cls: type[Message]) -> Callable[..., Any]:
@@ -156,7 +155,7 @@ class _Decoder(Source):
         if fixed.code == "16s":
             self.add(f"{local} = [bytes(buf[i:i + 16]) for i in range(pos, stop, 16)]")
         else:
-            self.add(f"{local} = list(unpack_from(f'>{{n}}{fixed.code}', buf, pos))")
+            self.add(f"{local} = list({self.fixed_array('unpack_from', fixed.code)}(n)(buf, pos))")
         self.add("pos = stop")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[tuple[Field, str]]) -> str | None:

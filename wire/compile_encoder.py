@@ -4,7 +4,6 @@ Fixed-size values, lengths and empty tag sections are gathered and packed by one
 are inlined; bytes and records become buffers of their own, uncopied.
 """
 
-import struct
 from collections.abc import Callable
 from functools import cache
 
@@ -29,7 +28,7 @@ class _Encoder(Source):
         self._codes = ""  # values gathered and not yet packed: their codes, and expressions for all but "x"
         self._values: list[str] = []
         self.globals.update(EncodeError=EncodeError, UVARINTS=UVARINTS, uvarint=uvarint, tag_section=tag_section,
-                            joined_uuids=joined_uuids, pack=struct.pack)
+                            joined_uuids=joined_uuids)
 
     def function(self, cls: type[Message]) -> Callable[..., None]:
         self.add("start = len(out)")
@@ -142,7 +141,8 @@ class _Encoder(Source):
         if item.fixed and item.fixed.code == "16s":
             self.add(f"if {local}: put(joined_uuids({local}))")
         elif item.fixed:
-            self.add(f"if {local}: put(pack(f'>{{len({local})}}{item.fixed.code}', *{local}))")
+            pack = self.fixed_array("pack", item.fixed.code)
+            self.add(f"if {local}: put({pack}(len({local}))(*{local}))")
         else:
             element = self.local("x")
             with self.block(f"for {element} in {local} or ():" if nullable else f"for {element} in {local}:"):

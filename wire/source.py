@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ import msgspec
 from wire.declare import Message
 from wire.schema import Field
 from wire.versions import parse_versions
+
+ARRAY_COUNTS_MAX = 256  # lengths of fixed-size arrays whose `struct.Struct` is kept
 
 
 class Source:
@@ -68,6 +71,12 @@ class Source:
             self.globals[name] = getattr(struct.Struct(">" + codes), method)
         return name
 
+    def fixed_array(self, method: str, code: str) -> str:
+        """The name of a function from a count to that method for an array of so many values of one code."""
+        name = f"{method}_array_{code.replace('?', 'z')}"
+        self.globals[name] = _of_count(method, code)
+        return name
+
     def build(self, head: str) -> Callable[..., Any]:
         """The function, whose text stays readable in its attribute `source`."""
         text = "\n".join([head, *self._lines, ""])
@@ -75,3 +84,12 @@ class Source:
         function: Callable[..., Any] = self.globals[head[4:head.index("(")]]
         function.source = text  # type: ignore[attr-defined]
         return function
+
+
+@cache
+def _of_count(method: str, code: str) -> Callable[[int], Any]:
+    @lru_cache(maxsize=ARRAY_COUNTS_MAX)
+    def of_count(count: int) -> Any:
+        return getattr(struct.Struct(f">{count}{code}"), method)
+
+    return of_count
