@@ -45,13 +45,13 @@ class Source:
     def local(self, hint: str) -> str:
         """A fresh name."""
         self._names += 1
-        return f"{hint}{self._names}"
+        return f"{hint}_{self._names}"
 
     def constant(self, value: Any) -> str:
         """An expression for `value`: literal, or the name under which the function finds it."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return repr(value)
-        name = self.local("K_")
+        name = self.local("K")
         self.globals[name] = value
         return name
 

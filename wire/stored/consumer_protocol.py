@@ -1,4 +1,4 @@
-"""What classic consumer groups put into JoinGroup and SyncGroup.
+"""What classic consumer groups put into JoinGroup and SyncGroup: bytes of a client, with the budget of a request.
 
 ConsumerProtocolSubscription, versions 0-3, never flexible:
 v1   + owned_partitions
@@ -8,7 +8,7 @@ v3   + rack_id
 
 from typing import Annotated, ClassVar
 
-from wire.declare import Int32, Stored, StoredPart, V
+from wire.declare import REQUEST_ELEMENTS_MAX, Int32, Stored, StoredPart, V
 
 
 class ConsumerProtocolSubscriptionTopicPartition(StoredPart):
@@ -23,6 +23,7 @@ class ConsumerProtocolSubscription(Stored):
 
     versions: ClassVar = "0-3"
     flexible: ClassVar = "none"
+    elements_max: ClassVar = REQUEST_ELEMENTS_MAX
 
     topics: list[str] = []
     user_data: Annotated[bytes | None, V(nullable="0+")] = None
@@ -43,6 +44,7 @@ class ConsumerProtocolAssignment(Stored):
 
     versions: ClassVar = "0-3"
     flexible: ClassVar = "none"
+    elements_max: ClassVar = REQUEST_ELEMENTS_MAX
 
     assigned_partitions: list[ConsumerProtocolAssignmentTopicPartition] = []
     user_data: Annotated[bytes | None, V(nullable="0+")] = None

@@ -14,6 +14,8 @@ from wire.declare import REQUEST_ELEMENTS_MAX, Int8, Int32, Message, Request, Re
 from wire.errors import DecodeError
 from wire.messages.fetch import FetchRequest
 from wire.messages.metadata import MetadataRequest
+from wire.stored.consumer_protocol import ConsumerProtocolSubscription
+from wire.stored.framing import decode_versioned
 from wire.varint import uvarint
 from wire.versions import parse_versions
 
@@ -133,6 +135,13 @@ class Answer(Response):
     flexible: ClassVar = "none"
 
     numbers: list[Int8] = []
+
+
+def test_what_a_client_puts_into_a_request_has_the_same_budget() -> None:
+    topics = REQUEST_ELEMENTS_MAX + 1
+    data = b"\0\0" + topics.to_bytes(4, "big") + bytes(2 * topics)
+    with pytest.raises(DecodeError, match="count of topics"):
+        decode_versioned(ConsumerProtocolSubscription, data)
 
 
 def test_what_a_broker_answers_may_be_larger() -> None:
