@@ -69,6 +69,15 @@ class Fetch:
         context.hurry = watch.hurry
         return reading.wait(watch)
 
+    def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
+        """The same error for every partition, which every version can say."""
+        return FetchResponse(responses=[
+            FetchableTopicResponse(topic.topic, topic.topic_id, [
+                PartitionData(asked.partition, code, -1, aborted_transactions=None, records=b"")
+                for asked in topic.partitions])
+            for topic in request.topics
+        ])  # fmt: skip
+
     def _wanted(self, context: Context, request: FetchRequest) -> Iterator[Wanted]:
         follower = max(request.replica_id, request.replica_state.replica_id)
         for topic in request.topics:
@@ -113,7 +122,7 @@ class _Reading:
             if want.topic is not topic:
                 topic, partitions = want.topic, []
                 response.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
-            data = PartitionData(want.asked.partition, want.error, -1, records=b"")
+            data = PartitionData(want.asked.partition, want.error, -1, aborted_transactions=None, records=b"")
             partitions.append(data)
             if want.partition is None:
                 self.urgent = True

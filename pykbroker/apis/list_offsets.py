@@ -17,7 +17,6 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Context
-from pykbroker.storage.log import TimestampOffset
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -31,6 +30,7 @@ FIRST_VERSION = {
     LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
 }  # fmt: skip
 READ_COMMITTED = 1
+EPOCH_VERSION_FIRST = 4
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,14 @@ class ListOffsets:
                 answers.append(look_up.answer)
             response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
         return self._finish(response, cold) if cold else response
+
+    def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
+        """The same error for every partition."""
+        return ListOffsetsResponse(topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=[
+                ListOffsetsPartitionResponse(asked.partition_index, code) for asked in topic.partitions])
+            for topic in request.topics
+        ])  # fmt: skip
 
     def partition(self, context: Context, topic: str, asked: ListOffsetsPartition) -> Partition:
         """The partition that was asked for, if this client may see it and is right about its leader."""
@@ -109,15 +117,18 @@ class _LookUp:
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
-            self.answer.offset, self.answer.leader_epoch = upper, partition.leader_epoch
+            self._found((-1, upper, partition.leader_epoch))
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
-            self.answer.offset = log.log_start_offset
-            self.answer.leader_epoch = log.epochs.epoch_of(log.log_start_offset)
+            start_offset = log.log_start_offset
+            self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP:
             self._found(log.max_timestamp())
         elif timestamp >= 0:
             self._found(log.offset_for_timestamp(timestamp, upper))
 
-    def _found(self, found: TimestampOffset | None) -> None:
+    def _found(self, found: tuple[int, int, int] | None) -> None:
+        """(timestamp, offset, leader epoch), of which old versions do not tell the epoch."""
         if found is not None:
-            self.answer.timestamp, self.answer.offset, self.answer.leader_epoch = found
+            self.answer.timestamp, self.answer.offset, epoch = found
+            if self._context.version >= EPOCH_VERSION_FIRST:
+                self.answer.leader_epoch = epoch

@@ -53,7 +53,7 @@ class Produce:
             try:
                 topic = self._topic(context, data.name, data.topic_id)
             except ApiError as error:
-                answers.extend(failed(part.index, error) for part in data.partition_data)
+                answers.extend(work.failed(part.index, error) for part in data.partition_data)
                 continue
             for part in data.partition_data:
                 work.append(topic, part, answers)
@@ -104,7 +104,7 @@ class _Work:
                 return
             answers.append(self._appended(partition, part.index, partition.append(data, self.now_ms)))
         except (ApiError, OSError) as error:
-            answers.append(self._failed(part.index, error))
+            answers.append(self.failed(part.index, error))
 
     def finish(self) -> Answer:
         """The answer, or a coroutine that waits for it."""
@@ -120,7 +120,7 @@ class _Work:
                 appended = await partition.append_off_loop(part.records, self.now_ms)
                 answers[place] = self._appended(partition, part.index, appended)
             except (ApiError, OSError) as error:
-                answers[place] = self._failed(part.index, error)
+                answers[place] = self.failed(part.index, error)
         return await self._wait()
 
     def _appended(self, partition: Partition, index: int, appended: Appended) -> PartitionProduceResponse:
@@ -135,7 +135,8 @@ class _Work:
             self.uncommitted.append((partition, answer, appended.last_offset + 1))
         return answer
 
-    def _failed(self, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+    def failed(self, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+        """One partition's error; with acks=0 the first one closes the connection."""
         if isinstance(error, OSError):
             error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused the write: {error.strerror}")
         self.first_error = self.first_error or error
@@ -158,7 +159,7 @@ class _Work:
         try:
             await wait(*args)
         except (ApiError, OSError) as error:
-            answer.error_code = self._failed(answer.index, error).error_code
+            answer.error_code = self.failed(answer.index, error).error_code
 
     def _answer(self) -> ProduceResponse | None:
         if self.request.acks != ACKS_NONE:

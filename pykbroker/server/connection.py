@@ -21,7 +21,7 @@ from pykbroker.world.net import Peer, Pump
 from wire.api import ApiKey
 from wire.compile_decoder import skip_tags
 from wire.declare import REQUEST_ELEMENTS_MAX, Response
-from wire.errors import DecodeError
+from wire.errors import DecodeError, EncodeError
 
 SIZE, HEADER = Struct(">i"), Struct(">Iih")
 FRAME_BYTES_MIN = 10
@@ -115,11 +115,14 @@ class Connection:
         self.on_closed(self)
 
     def _guarded(self, step: Callable[..., None], *args: Any) -> None:
-        """What the peer did wrong ends its connection, with one line."""
+        """What the peer did wrong ends its connection, with one line; so does an answer of ours that cannot be sent."""
         try:
             step(*args)
         except (DecodeError, CloseConnection) as error:
             logger.warning("closing the connection of %s: %s", self.peer, error)
+            self.ended = True
+        except EncodeError:
+            logger.exception("closing the connection of %s: an answer cannot be encoded", self.peer)
             self.ended = True
 
     def _frames(self, data: bytes) -> None:
@@ -241,22 +244,25 @@ class Connection:
 
     async def _finish(self, slot: Slot, answer: Waiting | Held) -> None:
         """Run a handler's coroutine, then let go all replies that are ready, in order."""
-        held = isinstance(answer, Held)
+        outcome: Response | Exception | None
         try:
-            slot.response = await (answer.coroutine if isinstance(answer, Held) else answer)
-        except CloseConnection as error:
-            logger.warning("closing the connection of %s: %s", self.peer, error)
-            self.ended = True
+            outcome = await (answer.coroutine if isinstance(answer, Held) else answer)
         except Exception as error:  # noqa: BLE001 - as in _answer
-            slot.response = failure(slot.route, slot.request, error)
-        slot.done = True
-        if held:
+            outcome = error
+        if isinstance(answer, Held):
             self._held = False
+        self._guarded(self._conclude, slot, outcome)
         if self.ended:
             self._pump.close()
         else:
-            self._drain()
             self._pump.flush()
+
+    def _conclude(self, slot: Slot, outcome: Response | Exception | None) -> None:
+        if isinstance(outcome, CloseConnection):
+            raise outcome
+        slot.response = failure(slot.route, slot.request, outcome) if isinstance(outcome, Exception) else outcome
+        slot.done = True
+        self._drain()
 
     def _drain(self) -> None:
         slots = self._slots

@@ -1,0 +1,87 @@
+"""ListOffsets: sentinels and times, in the versions that know them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.apis.conftest import Client
+from wire.error_codes import ErrorCode
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from wire.records.builder import BatchBuilder
+
+T = 1_700_000_000_000
+
+
+async def ask(client: Client, timestamp: int, version: int = 11, **fields: Any) -> ListOffsetsPartitionResponse:
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=fields.pop("topic", "a"), partitions=[
+        ListOffsetsPartition(partition_index=fields.pop("partition", 0), timestamp=timestamp, **fields)])])
+    answer: ListOffsetsPartitionResponse = (await client.call(request, version)).topics[0].partitions[0]
+    return answer
+
+
+async def fill(client: Client) -> None:
+    """Batches of two records, stamped T, T + 1 | T + 10, T + 5 | T + 20, T + 21."""
+    for first, second in ((0, 1), (10, 5), (20, 21)):
+        builder = BatchBuilder()
+        builder.append(b"k", b"v", timestamp=T + first)
+        builder.append(b"k", b"v", timestamp=T + second)
+        assert (await client.produce("a", builder.build())).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+async def test_ends_in_every_version(client: Client, version: int) -> None:
+    await fill(client)
+    latest, earliest = await ask(client, -1, version), await ask(client, -2, version)
+    assert (latest.error_code, latest.offset, latest.timestamp) == (0, 6, -1)
+    assert (earliest.error_code, earliest.offset, earliest.timestamp) == (0, 0, -1)
+    assert (latest.leader_epoch, earliest.leader_epoch) == ((0, 0) if version >= 4 else (-1, -1))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (0, (T, 0)), (T, (T, 0)), (T + 1, (T + 1, 1)), (T + 2, (T + 10, 2)), (T + 10, (T + 10, 2)),
+        (T + 11, (T + 20, 4)), (T + 21, (T + 21, 5)), (T + 22, (-1, -1)),
+    ],
+)  # fmt: skip
+async def test_the_first_record_at_or_after_a_time(client: Client, timestamp: int, found: tuple[int, int]) -> None:
+    await fill(client)
+    answer = await ask(client, timestamp)
+    assert (answer.error_code, answer.timestamp, answer.offset) == (0, *found)
+
+
+async def test_the_largest_timestamp(client: Client) -> None:
+    assert (await ask(client, -3)).offset == -1
+    await fill(client)
+    answer = await ask(client, -3)
+    assert (answer.timestamp, answer.offset) == (T + 21, 5)
+
+
+@pytest.mark.parametrize(("timestamp", "offset", "first_version"), [(-3, 5, 7), (-4, 0, 8), (-5, -1, 9), (-6, -1, 11)])
+async def test_a_sentinel_below_its_version_is_refused(
+    client: Client, timestamp: int, offset: int, first_version: int
+) -> None:
+    await fill(client)
+    early = await ask(client, timestamp, first_version - 1)
+    assert (early.error_code, early.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+    assert (await ask(client, timestamp, first_version)).offset == offset
+
+
+async def test_what_is_not_there(client: Client) -> None:
+    assert (await ask(client, -1, topic="nobody")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await ask(client, -1, partition=4)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await ask(client, -1, current_leader_epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+async def test_a_partition_asked_for_twice_is_refused(client: Client) -> None:
+    twice = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="a", partitions=twice)])
+    answers = (await client.call(request, 7)).topics[0].partitions
+    assert [one.error_code for one in answers] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]

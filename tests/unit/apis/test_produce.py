@@ -1,0 +1,142 @@
+"""Produce: what is appended, what is refused and with which code, and what acks mean."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from tests.unit.apis.conftest import Client, House, batch, produce_request
+from wire.error_codes import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.batch import batches
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+async def test_every_version_appends(client: Client, version: int) -> None:
+    first = await client.produce("a", batch(b"one", b"two"), version=version)
+    second = await client.produce("a", batch(b"three"), version=version)
+    assert (first.error_code, first.base_offset) == (0, 0)
+    assert (second.error_code, second.base_offset, second.log_append_time_ms) == (0, 2, -1)
+
+
+async def test_version_13_names_topics_by_id(client: Client) -> None:
+    topic_id = await client.create("b")
+    request = produce_request("", batch(b"one"))
+    request.topic_data[0].topic_id = topic_id
+    response = await client.call(request, 13)
+    assert response.responses[0].topic_id == topic_id
+    assert response.responses[0].partition_responses[0].error_code == 0
+    request.topic_data[0].topic_id = b"unknown-unknown-"
+    response = await client.call(request, 13)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_partitions_fail_one_by_one(client: Client) -> None:
+    good, bad = batch(b"good"), batch(b"bad")[:-1] + b"!"
+    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[
+        TopicProduceData(name="a", partition_data=[
+            PartitionProduceData(index=0, records=good), PartitionProduceData(index=1, records=bad),
+            PartitionProduceData(index=4, records=good), PartitionProduceData(index=-1, records=good),
+            PartitionProduceData(index=2, records=None), PartitionProduceData(index=3, records=good)]),
+        TopicProduceData(name="nobody", partition_data=[PartitionProduceData(index=0, records=good)]),
+    ])
+    response = await client.call(request, 11)
+    codes = [[part.error_code for part in topic.partition_responses] for topic in response.responses]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == [[0, ErrorCode.CORRUPT_MESSAGE, unknown, unknown, ErrorCode.INVALID_RECORD, 0], [unknown]]
+    assert [part.base_offset for part in response.responses[0].partition_responses] == [0, -1, -1, -1, -1, 0]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+async def test_acks_must_be_known(client: Client, acks: int) -> None:
+    assert (await client.produce("a", batch(b"x"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+async def test_acks_0_is_not_answered_but_keeps_its_place(client: Client) -> None:
+    await client.stream.send_all(_frame(produce_request("a", batch(b"silent"), acks=0)))
+    answer = await client.produce("a", batch(b"loud"))
+    assert answer.base_offset == 1
+
+
+async def test_acks_0_that_fails_closes_the_connection(client: Client, house: House) -> None:
+    await client.stream.send_all(_frame(produce_request("nobody", batch(b"x"), acks=0)))
+    assert await client.closed()
+    other = await house.connect()
+    assert (await other.produce("a", batch(b"x"))).error_code == 0
+
+
+def _frame(request: ProduceRequest) -> bytes:
+    from wire.frame import encode_request
+
+    return encode_request(request, 11, 999, "test")
+
+
+async def test_what_is_stored_is_what_came(client: Client) -> None:
+    sent = batch(b"one", b"two")
+    await client.produce("a", batch(b"zero"))
+    await client.produce("a", sent)
+    data = await client.fetch("a", 1)
+    stored = bytes(data.records or b"")
+    assert stored[16:] == sent[16:]
+    assert struct.unpack_from(">qii", stored) == (1, len(sent) - 12, 0)
+
+
+async def test_a_large_batch_comes_back_whole(client: Client) -> None:
+    sent = [batch(bytes([65 + i]) * 900_000) for i in range(3)]
+    for one in sent:
+        assert (await client.produce("a", one)).error_code == 0
+    data = await client.fetch("a", 0, max_bytes=10 << 20, bytes_max=10 << 20)
+    got = list(batches(bytes(data.records or b"")))
+    assert [bytes(one.buffer)[16:] for one in got] == [one[16:] for one in sent]
+    assert [one.base_offset for one in got] == [0, 1, 2]
+
+
+async def test_a_batch_over_the_limit_is_refused(client: Client) -> None:
+    await client.create("small", max_message_bytes="1000")
+    overhead = len(batch(b""))
+    codes = []
+    for size in (999, 1000, 1001):
+        filler = size - overhead
+        value = bytes(filler - 2 if filler > 129 else filler)
+        one = batch(value)
+        codes.append(((await client.produce("small", one)).error_code, len(one)))
+    assert [code for code, _ in codes] == [0, 0, ErrorCode.MESSAGE_TOO_LARGE]
+    assert [size for _, size in codes] == [999, 1000, 1001]
+
+
+async def test_idempotent_batches_are_appended_once(client: Client) -> None:
+    producer = await client.call(InitProducerIdRequest(transactional_id=None), 4)
+    assert producer.error_code == 0
+
+    def numbered(sequence: int, *values: bytes) -> bytes:
+        return batch(*values, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch,
+                     base_sequence=sequence)
+
+    assert (await client.produce("a", numbered(0, b"a", b"b"))).base_offset == 0
+    assert (await client.produce("a", numbered(2, b"c"))).base_offset == 2
+    again = await client.produce("a", numbered(0, b"a", b"b"))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert (await client.produce("a", numbered(5, b"e"))).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await client.produce("a", numbered(3, b"d"))).base_offset == 3
+
+
+async def test_producer_ids_are_never_given_twice(client: Client) -> None:
+    ids = [(await client.call(InitProducerIdRequest(transactional_id=None), 4)).producer_id for _ in range(2100)]
+    assert len(set(ids)) == 2100
+
+
+async def test_internal_topics_are_not_for_clients(client: Client) -> None:
+    await client.create("__consumer_offsets")
+    refused = await client.produce("__consumer_offsets", batch(b"x"))
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_log_append_time_is_answered_and_stored(client: Client) -> None:
+    await client.create("stamped", message_timestamp_type="LogAppendTime")
+    answer = await client.produce("stamped", batch(b"x"))
+    (stored,) = batches(bytes((await client.fetch("stamped", 0)).records or b""))
+    assert answer.log_append_time_ms == stored.max_timestamp > 1_700_000_000_000
+    assert stored.is_log_append_time
+    assert stored.crc_ok()

@@ -1,0 +1,109 @@
+"""CreateTopics and DeleteTopics through the whole broker: what is created serves, what is deleted is gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.apis.conftest import Client, batch, serving
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.metadata import MetadataRequest
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_every_version_creates(client: Client, version: int) -> None:
+    topic = CreatableTopic(name="b", num_partitions=3, replication_factor=1)
+    (result,) = (await client.call(CreateTopicsRequest(topics=[topic]), version)).topics
+    assert (result.name, result.error_code) == ("b", 0)
+    if version >= 5:
+        assert (result.num_partitions, result.replication_factor) == (3, 1)
+        assert {config.name for config in result.configs} >= {"retention.ms", "cleanup.policy", "segment.bytes"}
+    assert (await client.produce("b", batch(b"x"), partition=2)).error_code == 0
+
+
+async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
+    def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreatableTopic:
+        return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=[
+            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()])
+
+    request = CreateTopicsRequest(topics=[
+        topic("good"), topic("a"), topic("bad name"), topic("zero", 0), topic("many", 1, 2),
+        topic("odd", retention_mss="1"), topic("odd2", retention_ms="soon"), topic("configured", retention_ms="1000")])
+    results = {one.name: one.error_code for one in (await client.call(request, 7)).topics}
+    assert results == {
+        "good": 0, "configured": 0, "a": ErrorCode.TOPIC_ALREADY_EXISTS, "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "zero": ErrorCode.INVALID_PARTITIONS, "many": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "odd": ErrorCode.INVALID_CONFIG, "odd2": ErrorCode.INVALID_CONFIG}
+
+
+async def test_validate_only_creates_nothing(client: Client) -> None:
+    topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
+    (result,) = (await client.call(CreateTopicsRequest(topics=[topic], validate_only=True), 7)).topics
+    assert result.error_code == 0
+    assert (await client.produce("b", batch(b"x"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_every_version_deletes(client: Client, version: int) -> None:
+    request = DeleteTopicsRequest(timeout_ms=1000)
+    if version >= 6:
+        request.topics = [DeleteTopicState(name=name) for name in ("a", "nobody")]
+    else:
+        request.topic_names = ["a", "nobody"]
+    responses = (await client.call(request, version)).responses
+    assert {one.name: one.error_code for one in responses} == {
+        "a": 0, "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert (await client.produce("a", batch(b"x"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await client.call(MetadataRequest(topics=None), 9)).topics == []
+
+
+async def test_a_topic_created_again_is_empty_and_has_another_id(client: Client) -> None:
+    first = await client.create("b")
+    await client.produce("b", batch(b"old"))
+    request = DeleteTopicsRequest(timeout_ms=1000, topics=[DeleteTopicState(name=None, topic_id=first)])
+    assert (await client.call(request, 6)).responses[0].error_code == 0
+    second = await client.create("b")
+    assert second != first
+    assert (await client.produce("b", batch(b"new"))).base_offset == 0
+    responses = (await client.call(request, 6)).responses
+    assert [one.error_code for one in responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+async def test_deletion_may_be_switched_off(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), delete_topic_enable="false") as house:
+        client = await house.connect()
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000)
+        assert (await client.call(request, 6)).responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
+
+
+async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 2),)) as house:
+        client = await house.connect()
+        topic_id = await client.create("b", 1, retention_ms="-1")
+        for number in range(10):
+            await client.produce("a", batch(b"%d" % number), partition=number % 2)
+        producer = await client.call(InitProducerIdRequest(transactional_id=None), 4)
+    async with serving(tmp_path, topics=(("a", 2),)) as house:
+        client = await house.connect()
+        response = await client.call(MetadataRequest(topics=None), 12)
+        assert {topic.name: len(topic.partitions) for topic in response.topics} == {"a": 2, "b": 1}
+        assert next(topic.topic_id for topic in response.topics if topic.name == "b") == topic_id
+        for partition in range(2):
+            data = await client.fetch("a", 0, partition=partition)
+            assert data.high_watermark == 5
+            assert (await client.produce("a", batch(b"more"), partition=partition)).base_offset == 5
+        later = await client.call(InitProducerIdRequest(transactional_id=None), 4)
+        assert later.producer_id > producer.producer_id
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [("tx", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("", ErrorCode.INVALID_REQUEST)],
+)
+async def test_transactions_have_no_coordinator_here(client: Client, transactional_id: str, code: ErrorCode) -> None:
+    response = await client.call(InitProducerIdRequest(transactional_id=transactional_id), 4)
+    assert (response.error_code, response.producer_id) == (code, -1)
