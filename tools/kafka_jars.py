@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 VERSION = "4.3.1"
-JARS = Path(__file__).parent.parent / ".cache" / f"kafka-{VERSION}" / "jars"
+CACHE = Path(__file__).parent.parent / ".cache"
+JARS = CACHE / f"kafka-{VERSION}" / "jars"
+MAVEN_REPOSITORY = CACHE / "maven"  # not the user's: a pom there without its jar would keep Spark from its own jars
 FETCH_SECONDS_MAX = 600
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -32,8 +34,8 @@ def fetch() -> Path:
     JARS.parent.mkdir(parents=True, exist_ok=True)
     pom, partial = JARS.with_name("pom.xml"), JARS.with_name("jars.partial")
     pom.write_text(POM)
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime",
-               f"-DoutputDirectory={partial}"]
+    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dmaven.repo.local={MAVEN_REPOSITORY}",
+               "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
     except subprocess.CalledProcessError as error:
