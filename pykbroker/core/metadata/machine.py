@@ -6,7 +6,7 @@ and `freeze` makes an image of it. Records between BeginTransactionRecord and it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -79,9 +79,10 @@ class ControllerMachine:
         """Whether the log ends inside a transaction."""
         return self._held is not None
 
-    def feature(self, name: str) -> int:
-        """The finalized level of a feature; 0 when off."""
-        return self._draft.features.get(name, 0)
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized levels of the features that are on."""
+        return self._draft.features
 
     def handle(self, request: Request, token: Token, now_ms: float) -> Said:
         """Decide; `ApiError` refuses the request as a whole."""

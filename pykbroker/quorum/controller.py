@@ -1,0 +1,156 @@
+"""The shell around the controller machine: takes requests, makes decisions durable, delivers the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Record
+from pykbroker.quorum.driver import Driver
+from pykbroker.quorum.images import Images
+from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+Rsp = TypeVar("Rsp", bound=Response)
+
+
+class JournalFailed(Exception):
+    """The metadata log could not be written. What it holds is not known, and so the broker must stop."""
+
+
+class _Caller:
+    """One request under way; the token that stands for it is the object itself."""
+
+    __slots__ = ("answered", "offset", "response")
+
+    def __init__(self) -> None:
+        self.answered = trio.Event()
+        self.offset = -1
+        self.response: Response | None = None
+
+
+class Controller:
+    """The active controller. `run` must be under way for anything to be answered."""
+
+    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int]) -> None:
+        self._machine, self._driver, self._wall_ms = driver.machine, driver, wall_ms
+        self.images = images
+        self._uncommitted: list[_Caller] = []
+        self._work = trio.Event()
+        self._failure: Exception | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this controller leads the quorum."""
+        return self._driver.epoch
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        """The topics serve when this returns."""
+        return await self._applied(request, CreateTopicsResponse, request.timeout_ms)
+
+    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        """The topics are gone when this returns."""
+        return await self._applied(request, DeleteTopicsResponse, request.timeout_ms)
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        """The partitions serve when this returns."""
+        return await self._applied(request, CreatePartitionsResponse, request.timeout_ms)
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        """A block of ids that nobody else has or will have."""
+        return (await self._committed(request, AllocateProducerIdsResponse))[0]
+
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        """Register a broker, fenced."""
+        return (await self._committed(request, BrokerRegistrationResponse))[0]
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        """Fence, unfence or shut down a broker as it wants."""
+        return (await self._committed(request, BrokerHeartbeatResponse))[0]
+
+    async def register_controller(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
+        """Register a controller."""
+        return (await self._committed(request, ControllerRegistrationResponse))[0]
+
+    async def run(self) -> None:
+        """Commit what is decided, until cancelled. `JournalFailed` when the log fails."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            if self._failure is not None:
+                raise JournalFailed("the metadata log could not be written") from self._failure
+            await self._commit()
+
+    async def close(self) -> None:
+        """Close the log, once `run` has ended."""
+        await self._driver.close()
+
+    async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int) -> Rsp:
+        with trio.move_on_after(timeout_ms / 1000):
+            response, offset = await self._committed(request, expected)
+            await self.images.wait_for(offset)
+            return response
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+
+    async def _committed(self, request: Request, expected: type[Rsp]) -> tuple[Rsp, int]:
+        """The response, and the offset that everything it rests on is not beyond."""
+        if self._failure is not None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        caller = _Caller()
+        self._decide(request, caller)
+        await caller.answered.wait()
+        if not isinstance(caller.response, expected):
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        return caller.response, caller.offset
+
+    def _decide(self, request: Request, caller: _Caller) -> None:
+        outcome = self._machine.handle(request, caller, trio.current_time() * 1000)
+        if outcome.records:
+            self._write(outcome.records)
+        for token, response in outcome.replies:
+            waiting = cast(_Caller, token)
+            waiting.response, waiting.offset = response, self._machine.next_offset - 1
+            self._uncommitted.append(waiting)
+        self._work.set()
+
+    def _write(self, records: tuple[Record, ...]) -> None:
+        now_ms = self._wall_ms()
+        batches = self._driver.batches(records, now_ms)
+        try:
+            self._driver.write(batches, records, now_ms)
+        except Exception as error:
+            self._fail(error)
+            raise
+
+    async def _commit(self) -> None:
+        """One fsync for all that was decided before it."""
+        callers, self._uncommitted = self._uncommitted, []
+        delta = self._machine.freeze(self.epoch)
+        try:
+            if delta.image.offset > self.images.committed.offset:
+                await self._driver.commit()
+                self.images.publish(delta)
+        except OSError as error:
+            for caller in callers:
+                caller.response = None
+            self._fail(error)
+        for caller in callers:
+            caller.answered.set()
+
+    def _fail(self, error: Exception) -> None:
+        """Nothing more is decided, and what was not committed is not answered."""
+        self._failure = error
+        for caller in self._uncommitted:
+            caller.response = None
+            caller.answered.set()
+        self._work.set()

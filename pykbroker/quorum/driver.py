@@ -1,0 +1,74 @@
+"""Writes the metadata log as its only voter: what is durable here is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import METADATA_FEATURE, RECORDS_MAX, Record
+from pykbroker.core.metadata.features import record_version
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.outcome import Entry
+from pykbroker.quorum.journal import Journal
+from wire.error_codes import ErrorCode
+from wire.records.builder import BatchBuilder
+from wire.records.control import kraft_batch
+from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
+from wire.stored.metadata import encode_metadata
+
+BATCH_BYTES_MAX = 8 << 20  # what Kafka's voters take in one batch
+
+
+class Driver:
+    """The log and the machine that its records go through, under one epoch.
+
+    Any error of `write` and `commit` is final: it is not known what the log holds.
+    """
+
+    def __init__(self, journal: Journal, machine: ControllerMachine, node_id: int, epoch: int) -> None:
+        self._journal, self._node_id = journal, node_id
+        self.machine, self.epoch = machine, epoch
+
+    def begin_epoch(self, now_ms: int) -> None:
+        """Note the epoch and write its LeaderChange: this voter leads, elected by itself alone."""
+        voters = [LeaderChangeMessageVoter(voter_id=self._node_id)]
+        message = LeaderChangeMessage(leader_id=self._node_id, voters=voters, granting_voters=voters)
+        batch = kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms)
+        self._journal.become_leader(self.epoch)
+        self._journal.append_as_leader(batch, self.epoch, now_ms)
+        self.machine.skip(self._journal.log_end_offset - 1)
+
+    def batches(self, records: Sequence[Record], now_ms: int) -> list[bytes]:
+        """The records as they go into the log: up to `RECORDS_MAX` in one batch, which is all or nothing.
+
+        `ApiError` POLICY_VIOLATION when one would be too large; nothing has been written then.
+        """
+        level = self.machine.features.get(METADATA_FEATURE, 0)
+        values = [encode_metadata(record, record_version(record, level)) for record in records]
+        batches = [_batch(values[start:start + RECORDS_MAX], now_ms) for start in range(0, len(values), RECORDS_MAX)]
+        if any(len(batch) > BATCH_BYTES_MAX for batch in batches):
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return batches
+
+    def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> None:
+        """Append the batches of these records, and replay the records."""
+        offset = self._journal.log_end_offset
+        for batch in batches:
+            self._journal.append_as_leader(batch, self.epoch, now_ms)
+        for place, record in enumerate(records, offset):
+            self.machine.replay(Entry(place, record))
+
+    async def commit(self) -> None:
+        """Make durable all that was written before the call."""
+        await self._journal.flush()
+
+    async def close(self) -> None:
+        """Flush and close the log."""
+        await self._journal.close()
+
+
+def _batch(values: Sequence[bytes], now_ms: int) -> bytes:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(None, value, timestamp=now_ms)
+    return builder.build()

@@ -1,0 +1,106 @@
+"""Who this node is: the cluster, the node and the directories, as `meta.properties` in each directory says.
+
+An empty directory is formatted, for an existing cluster if another directory belongs to one. Anything that does not
+fit together is refused, with a word on what to do: served from the wrong directory, data would seem to be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.bootstrap import feature_records
+from pykbroker.core.metadata.features import NEW_CLUSTER
+from pykbroker.core.metadata.ids import Randomness, id_text, new_id
+from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
+from pykbroker.quorum.start import METADATA_DIRECTORY
+from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
+from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
+from pykbroker.storage.partition_directory import parse_name
+from pykbroker.storage.small_files import read_whole, replace_durably
+from pykbroker.world.disk import Disk
+
+RESERVED_MAX = 100  # directory ids up to this number mean something else than a directory
+HARMLESS = {".lock", "lost+found", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp", f"{META_PROPERTIES}.tmp"}
+"""What may lie in a directory that counts as empty: formatting may have been cut short."""
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """`directory_ids` are in the order of the directories."""
+
+    cluster_id: str
+    node_id: int
+    directory_ids: tuple[bytes, ...]
+
+
+async def prepare(disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int,
+                  cluster_id: str | None = None) -> Identity:
+    """Read the identity from all directories; format those that are empty. The first one holds the metadata."""
+    found = [await _read(disk) for disk in disks]
+    cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
+    _check_metadata(disks, found)
+    directory_ids = []
+    for place, (disk, properties) in enumerate(zip(disks, found, strict=True)):
+        if properties is None:
+            properties = MetaProperties(cluster_id, node_id, new_id(randomness))
+            await _format(disk, properties, now_ms, with_metadata=place == 0)
+        directory_ids.append(properties.directory_id)
+    return Identity(cluster_id, node_id, tuple(directory_ids))
+
+
+async def _read(disk: Disk) -> MetaProperties | None:
+    if disk.exists(META_PROPERTIES):
+        return _decoded(disk, await read_whole(disk, META_PROPERTIES))
+    if names := set(disk.names("")) - HARMLESS:
+        raise StartError(f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: give it an empty directory, "
+                         "or restore the file")
+    return None
+
+
+def _decoded(disk: Disk, content: bytes) -> MetaProperties:
+    try:
+        found = MetaProperties.decode(content)
+    except CorruptMeta as error:
+        raise StartError(f"{disk.path}/{META_PROPERTIES} cannot be read ({error}): restore it; this broker needs it "
+                         "as Kafka 3.7 and later write it") from error
+    if int.from_bytes(found.directory_id, "big") <= RESERVED_MAX:
+        raise StartError(f"{disk.path}/{META_PROPERTIES} has a directory.id that Kafka reserves: restore the file")
+    return found
+
+
+def _agree(disks: Sequence[Disk], found: Sequence[MetaProperties | None], node_id: int,
+           cluster_id: str | None) -> str | None:
+    """The cluster that all directories belong to; None when there is none yet."""
+    ids = set()
+    for disk, properties in zip(disks, found, strict=True):
+        if properties is not None:
+            if properties.directory_id in ids:
+                raise StartError(f"{disk.path} has the directory.id of another log directory: one of them is a copy, "
+                                 "leave it out")
+            ids.add(properties.directory_id)
+            if properties.node_id != node_id:
+                raise StartError(f"{disk.path} belongs to node {properties.node_id}, and this is node {node_id}: "
+                                 "change node.id or the directory")
+            if cluster_id not in (None, properties.cluster_id):
+                raise StartError(f"{disk.path} belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
+                                 "leave this directory out, or the cluster.id")
+            cluster_id = properties.cluster_id
+    return cluster_id
+
+
+def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None]) -> None:
+    """Partitions without metadata would all be strangers."""
+    if disks[0].exists(METADATA_DIRECTORY):
+        return
+    for disk, properties in zip(disks, found, strict=True):
+        if properties is not None and any(map(parse_name, disk.names(""))):
+            raise StartError(f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
+                             "they are, is missing: name the directory that has it first in log.dirs, or restore it")
+
+
+async def _format(disk: Disk, properties: MetaProperties, now_ms: int, *, with_metadata: bool) -> None:
+    if with_metadata:
+        await replace_durably(disk, BOOTSTRAP_FILE, bootstrap_content(feature_records(NEW_CLUSTER), now_ms))
+    await replace_durably(disk, META_PROPERTIES, properties.encode(now_ms))

@@ -1,0 +1,35 @@
+"""The log that the quorum writes: what it needs of one, so that `storage.Log` is one."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pykbroker.world.disk import Buffer, FileSlice
+
+
+class Journal(Protocol):
+    """The log of `__cluster_metadata-0`. Errors of the disk are OSError."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there; what came before is in a snapshot."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int, /) -> Any:
+        """Append one batch at the end, under this epoch: all of it or nothing."""
+
+    def become_leader(self, leader_epoch: int, /) -> None:
+        """Note where the epoch begins."""
+
+    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, /, *,
+                          at_least_one: bool) -> Buffer | FileSlice:
+        """Whole batches from the one that holds `offset`, ending below `upper_offset`."""
+
+    async def flush(self) -> None:
+        """Make all that was appended durable."""
+
+    async def close(self) -> None:
+        """Flush and close the files."""

@@ -1,0 +1,69 @@
+"""This broker's place in its cluster: registered, unfenced, shut down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pykbroker.core.metadata.features import SUPPORTED
+from pykbroker.core.metadata.ids import Randomness, new_id
+from pykbroker.core.metadata.image import Endpoint
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.identity import Identity
+from wire.messages import broker_registration, controller_registration
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from wire.messages.broker_registration import BrokerRegistrationRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest
+
+NOT_REGISTERED = -1
+
+
+class Lifecycle:
+    """One life of this broker. `broker_epoch` is -1 until it is registered."""
+
+    def __init__(self, controller: Controller, identity: Identity, randomness: Randomness) -> None:
+        self._controller, self._identity = controller, identity
+        self._incarnation_id = new_id(randomness)
+        self.broker_epoch = NOT_REGISTERED
+
+    async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
+        """Say where the controller is reached, for what else reads the log; it may be nowhere."""
+        await self._controller.register_controller(ControllerRegistrationRequest(
+            controller_id=self._identity.node_id, incarnation_id=self._incarnation_id,
+            listeners=[controller_registration.Listener(
+                name=endpoint.name, host=endpoint.host, port=endpoint.port,
+                security_protocol=endpoint.security_protocol) for endpoint in endpoints],
+            features=[controller_registration.Feature(
+                name=name, min_supported_version=least, max_supported_version=most)
+                for name, (least, most) in SUPPORTED.items()]))
+
+    async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
+        """Register, fenced; answers the broker epoch. `clean`: the last life ended with everything on disk."""
+        last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
+        response = await self._controller.register_broker(BrokerRegistrationRequest(
+            broker_id=self._identity.node_id, cluster_id=self._identity.cluster_id,
+            incarnation_id=self._incarnation_id, rack=rack, log_dirs=list(self._identity.directory_ids),
+            previous_broker_epoch=last.epoch if clean and last is not None else NOT_REGISTERED,
+            listeners=[broker_registration.Listener(
+                name=endpoint.name, host=endpoint.host, port=endpoint.port,
+                security_protocol=endpoint.security_protocol) for endpoint in endpoints],
+            features=[broker_registration.Feature(
+                name=name, min_supported_version=least, max_supported_version=most)
+                for name, (least, most) in SUPPORTED.items()]))
+        self.broker_epoch = response.broker_epoch
+        return self.broker_epoch
+
+    async def unfence(self) -> None:
+        """Lead this broker's partitions again, each under a new leader epoch; it does when this returns."""
+        await self._beat(want_fence=False)
+        await self._controller.images.wait_for(self._controller.images.committed.offset)
+
+    async def shut_down(self) -> None:
+        """Hand over or give up what this broker leads, then be fenced. Its logs may be closed after that."""
+        while not (await self._beat(want_shut_down=True)).should_shut_down:
+            pass
+
+    async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        return await self._controller.heartbeat(BrokerHeartbeatRequest(
+            broker_id=self._identity.node_id, broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._controller.images.committed.offset,
+            want_fence=want_fence, want_shut_down=want_shut_down))

@@ -1,0 +1,105 @@
+"""Metadata logs and directories for tests: one in memory that fails on demand, and real ones."""
+
+from __future__ import annotations
+
+import lzma
+import random
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+
+from pykbroker.core.metadata.context import ControllerSettings
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.driver import Driver
+from pykbroker.quorum.images import Images
+from pykbroker.quorum.start import METADATA_DIRECTORY, METADATA_LOG_CONFIG, start_controller
+from pykbroker.storage.log import Log
+from pykbroker.world.disk import Disk
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.core.metadata.room import CLUSTER, GOLDEN, Configs, Room
+from wire.records.batch import Batch
+
+T = TypeVar("T")
+NOW_MS = 1_795_266_158_145
+
+
+class Inline:
+    """Work that would go off the loop is done on it."""
+
+    async def __call__(self, function: Callable[..., T], *args: object) -> T:
+        return function(*args)
+
+
+class MemoryJournal:
+    """A log that counts its flushes; each waits for `gate` to be open."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.epochs: list[tuple[int, int]] = []
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.flushes = 0
+        self.gate = trio.Event()
+        self.gate.set()
+        self.append_error: OSError | None = None
+        self.flush_error: OSError | None = None
+        self.closed = False
+
+    def append_as_leader(self, data: Any, leader_epoch: int, now_ms: int, /) -> None:
+        if self.append_error:
+            raise self.append_error
+        batch = Batch.read(data)
+        self.batches.append(batch)
+        self.log_end_offset += batch.count
+
+    def become_leader(self, leader_epoch: int, /) -> None:
+        self.epochs.append((leader_epoch, self.log_end_offset))
+
+    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool) -> Any:
+        raise NotImplementedError
+
+    async def flush(self) -> None:
+        self.flushes += 1
+        await self.gate.wait()
+        if self.flush_error:
+            raise self.flush_error
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def in_memory(journal: MemoryJournal) -> Controller:
+    """A controller of a cluster with one broker, on a log in memory."""
+    image = Room().open(1).freeze().image
+    machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
+    journal.log_end_offset = machine.next_offset
+    return Controller(Driver(journal, machine, 1, 1), Images(machine.freeze(1)), lambda: NOW_MS)
+
+
+def disk_at(path: Path) -> SystemDisk:
+    """A log directory that is never synced."""
+    return SystemDisk(str(path), Inline(), durable=False)
+
+
+async def metadata_log(disk: Disk) -> Log:
+    """The metadata log of a directory."""
+    if not disk.exists(METADATA_DIRECTORY):
+        disk.make_directory(METADATA_DIRECTORY)
+    return await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=Inline())
+
+
+async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, **settings: Any) -> Controller:
+    """The controller of a directory; nothing is answered before its `run` is under way."""
+    return await start_controller(await metadata_log(disk), disk, ControllerSettings(1, cluster_id, **settings),
+                                  Configs(), random.Random(seed), lambda: NOW_MS)
+
+
+def golden_directory(archive: str, root: str, into: Path) -> SystemDisk:
+    """A copy of a directory that Apache Kafka wrote."""
+    with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
+        files.extractall(into, filter="data")
+    return disk_at(into / root)

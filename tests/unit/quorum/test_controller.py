@@ -1,0 +1,201 @@
+"""The controller's shell: one fsync for many, replies after commits, and a full stop when the log fails."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.core.errors import ApiError
+from pykbroker.quorum.controller import Controller, JournalFailed
+from tests.unit.core.metadata.room import topic
+from tests.unit.quorum.logs import MemoryJournal, in_memory
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.delete_topics import DeleteTopicsRequest
+
+
+async def follow(controller: Controller) -> None:
+    async for _ in controller.images.updates():
+        pass
+
+
+def creating(*names: str, timeout_ms: int = 60_000) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[topic(name) for name in names], timeout_ms=timeout_ms)
+
+
+async def test_a_topic_is_created_committed_and_applied() -> None:
+    journal = MemoryJournal()
+    controller = in_memory(journal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        response = await controller.create_topics(creating("a", "b"))
+        assert [result.error_code for result in response.topics] == [0, 0]
+        assert set(controller.images.current.topics.by_name) == {"a", "b"}
+        assert controller.images.current.offset == journal.log_end_offset - 1
+        grown = CreatePartitionsTopic(name="a", count=2, assignments=None)
+        assert not (await controller.create_partitions(CreatePartitionsRequest(
+            topics=[grown], timeout_ms=1000))).results[0].error_code
+        assert len(controller.images.current.topics.by_name["a"].partitions) == 2
+        await controller.delete_topics(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
+        assert set(controller.images.current.topics.by_name) == {"b"}
+        nursery.cancel_scope.cancel()
+    await controller.close()
+    assert journal.closed
+
+
+async def test_requests_that_come_together_share_a_flush_and_see_each_other() -> None:
+    journal = MemoryJournal()
+    controller = in_memory(journal)
+    answers: list[CreateTopicsResponse] = []
+
+    async def ask(*names: str) -> None:
+        answers.append(await controller.create_topics(creating(*names)))
+
+    journal.gate = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        nursery.start_soon(ask, "first")
+        await trio.testing.wait_all_tasks_blocked()
+        assert journal.flushes == 1
+        for number in range(50):
+            nursery.start_soon(ask, f"t{number // 2}")
+        await trio.testing.wait_all_tasks_blocked()
+        assert (journal.flushes, answers) == (1, [])
+        journal.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert journal.flushes == 2
+        nursery.cancel_scope.cancel()
+    codes = [response.topics[0].error_code for response in answers]
+    assert (codes.count(0), codes.count(ErrorCode.TOPIC_ALREADY_EXISTS)) == (26, 25)
+
+
+async def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
+    journal = MemoryJournal()
+    journal.gate = trio.Event()
+    controller = in_memory(journal)
+    answers: list[CreateTopicsResponse] = []
+
+    async def ask() -> None:
+        answers.append(await controller.create_topics(creating("a")))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        nursery.start_soon(ask)
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not answers
+        journal.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(answers) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_writes_nothing_costs_no_flush() -> None:
+    journal = MemoryJournal()
+    controller = in_memory(journal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        await controller.create_topics(CreateTopicsRequest(topics=[topic("a")], validate_only=True))
+        nursery.cancel_scope.cancel()
+    assert (journal.flushes, journal.batches) == (0, [])
+
+
+async def test_a_batch_that_is_too_large_is_refused_before_anything_happens() -> None:
+    journal = MemoryJournal()
+    controller = in_memory(journal)
+    long = "x" * 30_000
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        with pytest.raises(ApiError) as refused:
+            await controller.create_topics(CreateTopicsRequest(topics=[
+                topic(f"t{number}", cleanup_policy=long) for number in range(300)]))
+        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+        assert not (await controller.create_topics(creating("t0"))).topics[0].error_code
+        nursery.cancel_scope.cancel()
+    assert len(journal.batches) == 1
+
+
+async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_asked(autojump_clock: Any) -> None:
+    controller = in_memory(MemoryJournal())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        started = trio.current_time()
+        with pytest.raises(ApiError) as refused:
+            await controller.create_topics(creating("a", timeout_ms=5000))
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert trio.current_time() - started == 5
+        assert "a" in controller.images.committed.topics.by_name
+        nursery.cancel_scope.cancel()
+
+
+async def expect_the_end(controller: Controller) -> None:
+    with pytest.raises(JournalFailed):
+        await controller.run()
+
+
+async def refused(call: Any) -> None:
+    with pytest.raises(ApiError) as error:
+        await call()
+    assert error.value.code is ErrorCode.NOT_CONTROLLER
+
+
+async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_not() -> None:
+    journal = MemoryJournal()
+    journal.gate = trio.Event()
+    controller = in_memory(journal)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(expect_the_end, controller)
+        nursery.start_soon(refused, partial(controller.create_topics, creating("a")))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(refused, partial(controller.create_topics, creating("b")))
+        await trio.testing.wait_all_tasks_blocked()
+        journal.flush_error = OSError("gone")
+        journal.gate.set()
+    await refused(partial(controller.create_topics, creating("c")))
+    assert "a" not in controller.images.committed.topics.by_name
+
+
+async def test_a_failed_append_ends_everything_but_what_is_being_committed() -> None:
+    journal = MemoryJournal()
+    journal.gate = trio.Event()
+    controller = in_memory(journal)
+    with trio.move_on_after(10) as patience:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, controller)
+            nursery.start_soon(controller.create_topics, creating("a"))
+            nursery.start_soon(expect_the_end, controller)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(refused, partial(controller.create_topics, creating("b")))
+            await trio.testing.wait_all_tasks_blocked()
+            journal.append_error = OSError("full")
+            with pytest.raises(OSError, match="full"):
+                await controller.create_topics(creating("c"))
+            journal.gate.set()
+            await controller.images.wait_for(controller.images.committed.offset + 1)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    assert not patience.cancelled_caught
+    assert set(controller.images.current.topics.by_name) == {"a"}
+
+
+async def test_blocks_of_producer_ids_need_no_subscriber() -> None:
+    controller = in_memory(MemoryJournal())
+    epoch = controller.images.committed.cluster.brokers[1].epoch
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        response = await controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
+        assert (response.producer_id_start, response.producer_id_len) == (0, 1000)
+        with pytest.raises(ApiError, match="Expected broker epoch"):
+            await controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1))
+        nursery.cancel_scope.cancel()

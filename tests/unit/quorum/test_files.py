@@ -1,0 +1,58 @@
+"""The small files beside the metadata log, as Apache Kafka writes and reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.bootstrap import feature_records
+from pykbroker.core.metadata.features import NEW_CLUSTER
+from pykbroker.quorum.bootstrap_file import bootstrap_content, read_bootstrap
+from pykbroker.quorum.quorum_state import QuorumState
+from tests.unit.core.metadata.room import golden
+from wire.records.batch import batches
+
+KRAFT = "kraft-snapshot-and-dynamic"
+
+
+def test_a_state_of_voters_that_the_configuration_names() -> None:
+    text = golden("clean", "clean/__cluster_metadata-0/quorum-state").decode()
+    state = QuorumState.from_text(text)
+    assert state == QuorumState(leader_id=1, leader_epoch=2, voters=(1,), version=0)
+    assert state.to_text() == text
+
+
+def test_a_state_of_voters_that_stand_in_the_log() -> None:
+    text = golden(KRAFT, "dynamic-quorum/__cluster_metadata-0/quorum-state").decode()
+    state = QuorumState.from_text(text)
+    assert state == QuorumState(leader_id=1, leader_epoch=1, version=1)
+    assert state.to_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"leaderId":1}', "\x00"])
+def test_a_damaged_state(text: str) -> None:
+    with pytest.raises(StartError, match="quorum-state is damaged"):
+        QuorumState.from_text(text)
+
+
+def without_times(content: bytes) -> list[bytes]:
+    """The batches without checksum, base timestamp and largest timestamp."""
+    found = [bytes(batch.buffer) for batch in batches(content, strict=True)]
+    return [batch[:17] + batch[21:27] + batch[43:] for batch in found]
+
+
+def test_the_bootstrap_file_is_kafkas_but_for_its_times() -> None:
+    theirs = golden("clean", "clean/bootstrap.checkpoint")
+    ours = bootstrap_content(feature_records(NEW_CLUSTER), 1_795_266_158_145)
+    assert len(ours) == len(theirs) == 411
+    assert without_times(ours) == without_times(theirs)
+    assert [batch.crc_ok() for batch in batches(ours)] == [True] * 3
+
+
+def test_the_records_of_kafkas_bootstrap_file() -> None:
+    assert read_bootstrap(golden("clean", "clean/bootstrap.checkpoint")) == feature_records(NEW_CLUSTER)
+
+
+def test_a_damaged_bootstrap_file() -> None:
+    with pytest.raises(StartError, match="is damaged"):
+        read_bootstrap(golden("clean", "clean/bootstrap.checkpoint")[:-1])

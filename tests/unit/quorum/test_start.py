@@ -1,0 +1,252 @@
+"""How a controller starts: on nothing, on what it left, on what Apache Kafka left, and on damage."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.features import NEW_CLUSTER
+from pykbroker.core.metadata.image import Endpoint
+from pykbroker.quorum.bootstrap_file import bootstrap_content
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.identity import Identity
+from pykbroker.quorum.lifecycle import Lifecycle
+from pykbroker.quorum.start import METADATA_DIRECTORY
+from pykbroker.storage.log import Log
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.core.metadata.room import CLUSTER, SNAPSHOTTED, golden, golden_room, topic
+from tests.unit.quorum.logs import NOW_MS, disk_at, golden_directory, metadata_log, started
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.records.batch import batches
+from wire.records.builder import BatchBuilder
+from wire.stored.metadata import encode_metadata
+from wire.stored.metadata_settings import FeatureLevelRecord
+
+KRAFT = "kraft-snapshot-and-dynamic"
+IDENTITY = Identity(CLUSTER, 1, (b"d" * 16,))
+ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+
+
+class Life:
+    """A broker from its start to its end: registered, followed, and stopped or killed."""
+
+    def __init__(self, disk: SystemDisk, *, clean: bool, kill: bool = False, seed: int = 3) -> None:
+        self.disk, self.clean, self.kill, self.seed = disk, clean, kill, seed
+
+    async def live(self, *topics: str) -> Controller:
+        controller = await started(self.disk, seed=self.seed)
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(controller.run)
+                nursery.start_soon(self._follow, controller)
+                lifecycle = Lifecycle(controller, IDENTITY, random.Random(self.seed))
+                await lifecycle.register_controller([ENDPOINT])
+                await lifecycle.register([ENDPOINT], None, clean=self.clean)
+                await lifecycle.unfence()
+                assert lifecycle.broker_epoch == controller.images.current.cluster.brokers[1].epoch
+                if topics:
+                    await controller.create_topics(CreateTopicsRequest(topics=[topic(name) for name in topics]))
+                self.serving = controller.images.current
+                if not self.kill:
+                    await lifecycle.shut_down()
+                nursery.cancel_scope.cancel()
+        await controller.close()
+        return controller
+
+    async def _follow(self, controller: Controller) -> None:
+        async for _ in controller.images.updates():
+            pass
+
+
+def quorum_state(path: Path) -> dict[str, object]:
+    return dict(json.loads((path / METADATA_DIRECTORY / "quorum-state").read_text()))
+
+
+async def test_a_new_cluster(tmp_path: Path) -> None:
+    controller = await started(disk_at(tmp_path))
+    image = controller.images.committed
+    assert (image.offset, image.epoch, controller.epoch) == (9, 1, 1)
+    assert image.features.levels == NEW_CLUSTER
+    assert image.configs.cluster_default == {"min.insync.replicas": "1"}
+    assert quorum_state(tmp_path) == {
+        "clusterId": CLUSTER, "leaderId": 1, "leaderEpoch": 1, "votedId": -1, "appliedOffset": 0,
+        "currentVoters": [{"voterId": 1}], "data_version": 0}
+    await controller.close()
+    first, second = batches((tmp_path / METADATA_DIRECTORY / "00000000000000000000.log").read_bytes(), strict=True)
+    theirs = next(batches(golden("clean", "clean/__cluster_metadata-0/00000000000000000000.log")))
+    assert first.payload == theirs.payload
+    assert (first.attributes, first.leader_epoch, second.base_offset, second.count) == (0x20, 1, 1, 9)
+
+
+async def test_every_start_is_an_epoch_and_loses_nothing(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    life = Life(disk, clean=False)
+    await life.live("a", "b")
+    names = set(life.serving.topics.by_name)
+    for epoch in (2, 3):
+        controller = await Life(disk, clean=True).live()
+        assert controller.epoch == epoch
+        assert set(controller.images.committed.topics.by_name) == names == {"a", "b"}
+    checkpoint = tmp_path / METADATA_DIRECTORY / "leader-epoch-checkpoint"
+    assert [line.split()[0] for line in checkpoint.read_text().splitlines()[2:]] == ["1", "2", "3"]
+    assert quorum_state(tmp_path)["leaderEpoch"] == 3
+
+
+async def test_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    life = Life(disk, clean=False)
+    await life.live("a")
+    assert life.serving.topics.by_name["a"].partitions[0].leader_epoch == 0
+    life = Life(disk, clean=True, kill=True, seed=4)
+    await life.live()
+    partition = life.serving.topics.by_name["a"].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.recovering) == (1, 2, False)
+    life = Life(disk, clean=False, seed=5)
+    await life.live()
+    partition = life.serving.topics.by_name["a"].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.recovering) == (1, 4, True)
+    assert partition.directories == IDENTITY.directory_ids
+
+
+@pytest.mark.parametrize(("archive", "root", "offset", "epoch"), [
+    ("clean", "clean", 451, 2), (KRAFT, "snapshotted", 517, 3), (KRAFT, "dynamic-quorum", 20, 1)])
+async def test_kafkas_directories(tmp_path: Path, archive: str, root: str, offset: int, epoch: int) -> None:
+    disk = golden_directory(archive, root, tmp_path)
+    image = golden_room(archive, f"{root}/{METADATA_DIRECTORY}/00000000000000000000.log").freeze().image
+    assert image.offset == offset
+    controller = await started(disk)
+    assert controller.epoch == epoch + 1
+    assert controller.images.committed.offset == offset + 1
+    assert controller.images.committed.topics == image.topics
+    assert controller.images.committed.configs == image.configs
+    await controller.close()
+
+
+async def test_voters_that_stand_in_the_log_keep_the_form_of_the_state(tmp_path: Path) -> None:
+    disk = golden_directory(KRAFT, "dynamic-quorum", tmp_path)
+    state = tmp_path / "dynamic-quorum" / METADATA_DIRECTORY / "quorum-state"
+    state.unlink()
+    await (await started(disk)).close()
+    assert json.loads(state.read_text())["data_version"] == 1
+
+
+async def snapshot_only(tmp_path: Path, name: str, end: int) -> SystemDisk:
+    """A directory whose log begins where a snapshot ends."""
+    disk = disk_at(tmp_path)
+    directory = tmp_path / METADATA_DIRECTORY
+    directory.mkdir()
+    (directory / name).write_bytes(golden(KRAFT, SNAPSHOTTED + name))
+    log = golden(KRAFT, SNAPSHOTTED + "00000000000000000000.log")
+    rest = b"".join(bytes(batch.buffer) for batch in batches(log) if batch.base_offset >= end)
+    (directory / f"{end:020}.log").write_bytes(rest)
+    return disk
+
+
+@pytest.mark.parametrize("end", [484, 517])
+async def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, end: int) -> None:
+    disk = await snapshot_only(tmp_path, f"{end:020}-0000000003.checkpoint", end)
+    controller = await started(disk)
+    whole = golden_room(KRAFT, SNAPSHOTTED + "00000000000000000000.log").freeze().image
+    found = controller.images.committed
+    assert (found.offset, found.epoch) == (whole.offset + 1, 4)
+    assert (found.topics, found.configs) == (whole.topics, whole.configs)
+    await controller.close()
+
+
+async def test_a_snapshot_that_does_not_reach_to_the_log_is_no_beginning(tmp_path: Path) -> None:
+    disk = await snapshot_only(tmp_path, "00000000000000000484-0000000003.checkpoint", 517)
+    with pytest.raises(StartError, match="offsets from 517 to 518, and the newest snapshot those up to 484"):
+        await started(disk)
+
+
+async def test_a_log_that_ends_before_its_snapshot_has_lost_something(tmp_path: Path) -> None:
+    disk = golden_directory(KRAFT, "snapshotted", tmp_path)
+    log = tmp_path / "snapshotted" / METADATA_DIRECTORY / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes()[:30000])
+    with pytest.raises(StartError, match="is damaged"):
+        await started(disk)
+
+
+async def test_another_clusters_metadata(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    with pytest.raises(StartError, match=r"belongs to cluster MkU3OEVBNTcwNTJENDM2Qk, and meta.properties says"):
+        await started(disk, cluster_id="another")
+
+
+async def test_other_voters(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    state = tmp_path / METADATA_DIRECTORY / "quorum-state"
+    state.write_text(state.read_text().replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
+    with pytest.raises(StartError, match=r"voters \[1, 2\], and this is node 1 alone"):
+        await started(disk)
+
+
+async def test_a_newer_clusters_metadata_is_left_alone(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    newer = FeatureLevelRecord(name="metadata.version", feature_level=31)
+    (tmp_path / "bootstrap.checkpoint").write_bytes(bootstrap_content([newer], NOW_MS))
+    with pytest.raises(StartError, match="at metadata.version 31, and this broker knows 7 to 30"):
+        await started(disk)
+    assert not (tmp_path / METADATA_DIRECTORY / "quorum-state").exists()
+
+
+async def test_a_cluster_begins_with_what_it_was_formatted_with(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    levels = FeatureLevelRecord(name="metadata.version", feature_level=25)
+    (tmp_path / "bootstrap.checkpoint").write_bytes(bootstrap_content([levels], NOW_MS))
+    life = Life(disk, clean=False)
+    controller = await life.live("a")
+    assert controller.images.committed.features.levels == {"metadata.version": 25}
+    assert controller.images.committed.configs.cluster_default == {}
+    again = Life(disk, clean=True)
+    await again.live()
+    assert again.serving.topics.by_name["a"].partitions[0].isr == (1,)
+
+
+async def test_a_transaction_that_nobody_will_end_is_aborted(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    log = await metadata_log(disk)
+    begin = bytes.fromhex("01170000")
+    config = encode_metadata(FeatureLevelRecord(name="group.version", feature_level=9), 0)
+    append(log, begin, config)
+    await log.close()
+    controller = await started(disk)
+    assert controller.images.committed.features.level("group.version") == 1
+    await controller.close()
+    await (await started(disk)).close()
+
+
+async def test_records_of_unknown_types_stay_and_change_nothing(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    log = await metadata_log(disk)
+    append(log, bytes.fromhex("01ff0100") + b"whatever")
+    await log.close()
+    controller = await started(disk)
+    assert controller.images.committed.features.levels == NEW_CLUSTER
+    await controller.close()
+
+
+def append(log: Log, *values: bytes) -> None:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(None, value, timestamp=NOW_MS)
+    log.append_as_leader(builder.build(), 1, NOW_MS)
+
+
+async def test_a_record_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    log = await metadata_log(disk)
+    append(log, bytes.fromhex("01020001"))
+    await log.close()
+    with pytest.raises(StartError, match="Restore it from a copy; nothing was changed"):
+        await started(disk)
