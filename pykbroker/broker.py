@@ -103,7 +103,7 @@ class Broker:
         identity = await prepare(world.disks, node_id, world.rng, world.wall_ms())
         directories = [
             await LogDirectory.open(
-                disk, cluster_id=identity.cluster_id, node_id=node_id, wall_ms=world.wall_ms, jitter=world.rng.random
+                disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random
             )
             for disk in world.disks
         ]  # fmt: skip

@@ -1,41 +1,73 @@
-"""Hopping from batch header to batch header in a file that is trusted, through a small window and without waiting."""
+"""Hopping from batch header to batch header in a file, through a small window and without waiting."""
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 
 from pykbroker.world.disk import Buffer, File
-from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD
+from wire.records.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTIONAL
 
 WINDOW_BYTES = 8192
-OFFSETS = Struct(">qi11xi")
-"""base offset, batch length, (leader epoch, magic, crc, attributes), last offset delta"""
+FACTS = Struct(">qi4xb4xhi8xq")
+"""base offset, batch length, magic, attributes, last offset delta, max timestamp"""
+
+
+class BadHeader(Exception):
+    """No batch begins here."""
 
 
 class Headers:
     """The headers of one file. Positions and sizes in bytes. NotCached: the window must come from the disk."""
 
-    __slots__ = ("_data", "_end", "_file", "_start")
+    __slots__ = ("_attributes", "_data", "_end", "_file", "_start", "max_timestamp")
 
     def __init__(self, file: File, end: int) -> None:
         self._file, self._end = file, end
-        self._start = 0
+        self._start = self._attributes = 0
         self._data: Buffer = b""
+        self.max_timestamp = -1
+        """Of the batch that `at` answered last."""
+
+    @classmethod
+    def of(cls, data: Buffer) -> Headers:
+        """Of batches in memory; positions count from its begin."""
+        headers = cls.__new__(cls)
+        headers._data, headers._start, headers._end = data, 0, len(data)
+        return headers
 
     def at(self, position: int) -> tuple[int, int, int]:
-        """(base offset, size, last offset) of the batch that begins at `position`."""
+        """(base offset, size, last offset) of the batch that begins at `position`. BadHeader."""
         inside = position - self._start
         if inside < 0 or inside + HEADER_BYTES > len(self._data):
             self._data = self._file.read_nowait(position, min(WINDOW_BYTES, self._end - position))
             self._start, inside = position, 0
-        base, length, delta = OFFSETS.unpack_from(self._data, inside)
+        try:
+            base, length, magic, self._attributes, delta, self.max_timestamp = FACTS.unpack_from(self._data, inside)
+        except error:
+            raise BadHeader(f"{len(self._data)} bytes at {position}") from None
+        if magic != 2 or length < HEADER_BYTES - LENGTH_OVERHEAD or delta < 0:
+            raise BadHeader(f"magic {magic}, length {length}, last offset delta {delta} at byte {position}")
         return base, length + LENGTH_OVERHEAD, base + delta
+
+    @property
+    def is_transactional_data(self) -> bool:
+        """Whether the batch that `at` answered last holds records of a transaction."""
+        return self._attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL
 
     def position_of(self, offset: int, position: int) -> int:
         """Where the first batch that ends at or above `offset` begins, looking from `position` on; else the end."""
         while position < self._end:
             _, size, last_offset = self.at(position)
             if last_offset >= offset:
+                return position
+            position += size
+        return self._end
+
+    def position_since(self, timestamp: int, position: int) -> int:
+        """Where the first batch with a record as young as `timestamp` begins, from `position` on; else the end."""
+        while position < self._end:
+            _, size, _ = self.at(position)
+            if self.max_timestamp >= timestamp:
                 return position
             position += size
         return self._end

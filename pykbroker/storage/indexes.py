@@ -5,17 +5,20 @@ and the byte where that batch begins.
 Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly rising: the largest timestamp so far and
 the last offset of the batch that contains it.
 Big-endian, sparse. Disposable: what does not hold raises CorruptIndex and is rebuilt. Source: disk-format of Kafka 4.3.
+In memory a column is an array, so that a large segment's 250,000 entries cost 5 MB and are read in a few ms.
 """
 
 from __future__ import annotations
 
-import struct
+import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
+from itertools import islice
+from operator import lt
 
-OFFSET_ENTRY = struct.Struct(">ii")
-TIME_ENTRY = struct.Struct(">qi")
+OFFSET_ENTRY_BYTES = 8
+TIME_ENTRY_BYTES = 12
+I32, I64 = "i", "q"
 
 
 class CorruptIndex(ValueError):
@@ -25,52 +28,51 @@ class CorruptIndex(ValueError):
 class OffsetIndex:
     """Where in a segment to start reading for an offset. Offsets absolute, positions in bytes."""
 
-    __slots__ = ("_offsets", "_positions", "base_offset")
+    __slots__ = ("_positions", "_relative", "base_offset")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
-        self._offsets = array("q")
-        self._positions = array("q")
+        self._relative = array(I32)
+        self._positions = array(I32)
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._relative)
 
     def add(self, last_offset: int, position: int) -> None:
         """A batch that begins at `position` and ends with `last_offset`; both above all before."""
-        self._offsets.append(last_offset)
+        self._relative.append(last_offset - self.base_offset)
         self._positions.append(position)
 
-    def position(self, offset: int) -> int:
-        """Byte of the last indexed batch that ends at or before `offset`; 0 when there is none."""
-        below = bisect_right(self._offsets, offset)
-        return self._positions[below - 1] if below else 0
+    def entry(self, at: int) -> tuple[int, int]:
+        """(last offset, position) of one entry, counted from 0, or from the end with -1."""
+        return self.base_offset + self._relative[at], self._positions[at]
 
-    def position_before(self, position: int) -> int:
-        """Byte of the last indexed batch that begins at or before `position`; 0 when there is none."""
+    def find(self, offset: int) -> tuple[int, int] | None:
+        """The last entry of a batch that ends at or before `offset`."""
+        below = bisect_right(self._relative, offset - self.base_offset)
+        return self.entry(below - 1) if below else None
+
+    def find_position(self, position: int) -> tuple[int, int] | None:
+        """The last entry of a batch that begins at or before `position`."""
         below = bisect_right(self._positions, position)
-        return self._positions[below - 1] if below else 0
-
-    def last(self) -> tuple[int, int] | None:
-        """The newest entry: (last offset, position)."""
-        return (self._offsets[-1], self._positions[-1]) if self._offsets else None
+        return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
         """The file's used bytes."""
-        base = self.base_offset
-        return b"".join(OFFSET_ENTRY.pack(offset - base, position)
-                        for offset, position in zip(self._offsets, self._positions, strict=True))
+        both = array(I32, bytes(len(self) * OFFSET_ENTRY_BYTES))
+        both[0::2], both[1::2] = self._relative, self._positions
+        return big_endian(both).tobytes()
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> OffsetIndex:
         """Parse the used bytes. CorruptIndex: ragged, not rising, or beyond `log_bytes`."""
-        if len(data) % OFFSET_ENTRY.size:
-            raise CorruptIndex(f"{len(data)} bytes are no whole number of {OFFSET_ENTRY.size}-byte entries")
+        if len(data) % OFFSET_ENTRY_BYTES:
+            raise CorruptIndex(f"{len(data)} bytes are no whole number of {OFFSET_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
-        for relative, position in OFFSET_ENTRY.iter_unpack(data):
-            index.add(base_offset + relative, position)
-        offsets = [base_offset - 1, *index._offsets]
-        positions = [-1, *index._positions, log_bytes]
-        if not all(a < b for a, b in pairwise(offsets)) or not all(a < b for a, b in pairwise(positions)):
+        both = big_endian(array(I32, data))
+        index._relative, index._positions = both[0::2], both[1::2]
+        if index and not (rises(index._relative) and rises(index._positions) and index._relative[0] >= 0
+                          and index._positions[0] > 0 and index._positions[-1] < log_bytes):
             raise CorruptIndex(f"{len(index)} entries do not all rise within {log_bytes} bytes")
         return index
 
@@ -78,47 +80,63 @@ class OffsetIndex:
 class TimeIndex:
     """From which offset of a segment on to look for a timestamp."""
 
-    __slots__ = ("_offsets", "_timestamps", "base_offset")
+    __slots__ = ("_relative", "_timestamps", "base_offset")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
-        self._timestamps = array("q")
-        self._offsets = array("q")
+        self._timestamps = array(I64)
+        self._relative = array(I32)
 
     def __len__(self) -> int:
         return len(self._timestamps)
 
     def add(self, timestamp: int, last_offset: int) -> None:
         """The largest timestamp so far, if it is larger than that of the entry before."""
-        if not self._timestamps or timestamp > self._timestamps[-1]:
+        if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
-            self._offsets.append(last_offset)
+            self._relative.append(last_offset - self.base_offset)
 
-    def offset_below(self, timestamp: int) -> int:
-        """No record up to and including this offset is as young as `timestamp`; base offset - 1 when unknown."""
+    def entry(self, at: int) -> tuple[int, int]:
+        """(timestamp, last offset) of one entry, counted from 0, or from the end with -1."""
+        return self._timestamps[at], self.base_offset + self._relative[at]
+
+    def find_below(self, timestamp: int) -> tuple[int, int] | None:
+        """The last entry below `timestamp`: no record up to and including its offset is as young."""
         below = bisect_left(self._timestamps, timestamp)
-        return self._offsets[below - 1] if below else self.base_offset - 1
-
-    def last(self) -> tuple[int, int] | None:
-        """The newest entry: (timestamp, last offset)."""
-        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+        return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
         """The file's used bytes."""
-        base = self.base_offset
-        return b"".join(TIME_ENTRY.pack(timestamp, offset - base)
-                        for timestamp, offset in zip(self._timestamps, self._offsets, strict=True))
+        halves = array(I32, big_endian(self._timestamps[:]).tobytes())
+        columns = array(I32, bytes(len(self) * TIME_ENTRY_BYTES))
+        columns[0::3], columns[1::3] = halves[0::2], halves[1::2]
+        columns[2::3] = big_endian(self._relative[:])
+        return columns.tobytes()
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, next_offset: int) -> TimeIndex:
         """Parse the used bytes. CorruptIndex: ragged, not rising, or at or beyond `next_offset`."""
-        if len(data) % TIME_ENTRY.size:
-            raise CorruptIndex(f"{len(data)} bytes are no whole number of {TIME_ENTRY.size}-byte entries")
+        if len(data) % TIME_ENTRY_BYTES:
+            raise CorruptIndex(f"{len(data)} bytes are no whole number of {TIME_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
-        for timestamp, relative in TIME_ENTRY.iter_unpack(data):
-            index._timestamps.append(timestamp)
-            index._offsets.append(base_offset + relative)
-        offsets = [base_offset - 1, *index._offsets, next_offset]
-        if not all(a < b for a, b in pairwise(index._timestamps)) or not all(a < b for a, b in pairwise(offsets)):
+        columns = array(I32, data)
+        halves = array(I32, bytes(len(columns) // 3 * 8))
+        halves[0::2], halves[1::2] = columns[0::3], columns[1::3]
+        index._timestamps = big_endian(array(I64, halves.tobytes()))
+        index._relative = big_endian(columns[2::3])
+        if index and not (rises(index._timestamps) and rises(index._relative) and index._timestamps[0] >= 0
+                          and index._relative[0] >= 0 and index.entry(-1)[1] < next_offset):
             raise CorruptIndex(f"{len(index)} entries do not all rise below offset {next_offset}")
         return index
+
+
+def big_endian(column: array[int]) -> array[int]:
+    """The same array, from or to the file's order of bytes."""
+    if sys.byteorder == "little":
+        column.byteswap()
+    return column
+
+
+def rises(column: array[int]) -> bool:
+    """Whether every element is above the one before."""
+    return all(map(lt, column, islice(column, 1, None)))

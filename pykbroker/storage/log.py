@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import logging
 from collections.abc import Callable
 from struct import Struct, error
 
@@ -12,14 +12,26 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Written
 from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage import producer_snapshot
+from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.config import LONG_MAX, LogConfig
+from pykbroker.storage.leftovers import offsets_of
+from pykbroker.storage.lookup import TimestampOffset, aborted_within, first_since, youngest
+from pykbroker.storage.opening import Loaded, Opening
+from pykbroker.storage.partition_directory import METADATA
+from pykbroker.storage.rebuild import producers_at, read_aborted
 from pykbroker.storage.recovery import LogState, recover
 from pykbroker.storage.replay import remember
+from pykbroker.storage.retention import expired
 from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
-from pykbroker.storage.segment import ActiveSegment, SealedSegment, Segment, file_name
+from pykbroker.storage.sealed import SealedSegment
+from pykbroker.storage.segment import ActiveSegment, Segment, file_name
+from pykbroker.storage.segments import Segments
+from pykbroker.storage.small_files import replace, replace_durably, warned
 from pykbroker.storage.tail import JOIN_BYTES_MAX, KEEP_BYTES_MAX, Tail
+from pykbroker.storage.errors import patiently
 from pykbroker.storage.validate import REFUSED_ATTRIBUTES, refusal, single_batch
-from pykbroker.world.disk import Buffer, Disk, FileSlice, NotCached
+from pykbroker.world.disk import Buffer, Disk, FileSlice
 from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -27,10 +39,11 @@ from wire.records.batch import CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSA
 from wire.records.compression import Codec
 from wire.records.crc import crc32c
 
+logger = logging.getLogger(__name__)
+
 PLACE = Struct(">qii")
 """base offset, batch length, leader epoch: what a broker writes over, outside the CRC."""
 AFTER_PLACE = PLACE.size
-READ_TRIES = 8
 
 CODEC_MAX = max(Codec)
 UNEXPLAINED = AssertionError("a batch was refused that breaks no rule")
@@ -56,40 +69,42 @@ class Log:
     """Offsets are absolute, sizes in bytes, times in ms since 1970.
 
     1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
-    2. Plain methods end on the loop. `read` raises NotCached where `read_slowly` would wait for the disk.
+    2. Plain methods end on the loop. Those that read raise NotCached; their `_slowly` twins wait instead.
+    3. An OSError of `flush` is final (`failed`): what was written may be lost though a later fsync succeeds.
     """
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, off_loop: OffLoop,
-                 jitter: Callable[[int], int], state: LogState) -> None:
-        self.directory = directory
-        self._disk, self._off_loop, self._jitter = disk, off_loop, jitter
-        self._active, self._sealed = state.active, state.sealed
+    def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
+        self.directory = opening.directory
+        self._disk, self._opening, self._off_loop = opening.disk, opening, off_loop
+        self._segments = Segments(opening, state.sealed, state.unsynced, state.active)
+        self._active = state.active
         self._tail = Tail()
-        self.epochs, self.producers, self.aborted = state.epochs, state.producers, state.aborted
+        self.epochs, self.producers = state.epochs, state.producers
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.active.next_offset
         self.recovery_point = state.recovery_point
         self.failed: OSError | None = None
         self._syncing: trio.Event | None = None
-        self._unsynced: list[SealedSegment] = []
-        self.configure(config)
+        self._is_placed = self._epochs_synced = False
+        self.configure(opening.config)
 
     @classmethod
-    async def open(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop,
+    async def open(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop, now_ms: int = 0,
                    recovery_point: int = 0, log_start_offset: int = 0, clean: bool = False,
-                   jitter: Callable[[int], int] = no_jitter) -> Log:
+                   jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None) -> Log:
         """Recover the log in `directory`, which exists; an empty one begins at `log_start_offset`.
 
         `recovery_point`: all below is known to be synced. `clean`: the last broker here closed it. `jitter` draws a
-        number below its argument, or 0. CorruptLog: damage below the recovery point.
+        number below its argument. `loaded`: shared by the logs of a disk. CorruptLog: damage below the recovery point.
         """
-        state = await recover(disk, directory, config, recovery_point=recovery_point,
-                              log_start_offset=log_start_offset, clean=clean, jitter=jitter)
-        return cls(disk, directory, config, off_loop, jitter, state)
+        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, recovery_point, log_start_offset)
+        state = await recover(opening, clean=clean)
+        state.producers.expire(now_ms, config.producer_id_expiration_ms)
+        return cls(opening, off_loop, state)
 
     def configure(self, config: LogConfig) -> None:
         """Use these configs from now on."""
-        self.config = config
+        self.config = self._opening.config = config
         self._active.configure(config)
         self._rewrites = rewrites(config)
         self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
@@ -98,7 +113,7 @@ class Log:
     @property
     def size_bytes(self) -> int:
         """Of all batches on disk."""
-        return sum(segment.size for segment in self._sealed) + self._active.size
+        return self._segments.size_bytes
 
     # Appending
 
@@ -144,7 +159,7 @@ class Log:
         base = self._write(batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp,
                            leader_epoch)
         placed = msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch)
-        self._note_decided(remember(self.producers, placed))
+        self._remember(placed)
         return Appended(base, base + batch.last_offset_delta,
                         batch.max_timestamp if batch.is_log_append_time else -1)
 
@@ -153,14 +168,13 @@ class Log:
         base = self.log_end_offset
         last = base + delta
         segment = self._active
-        if (segment.size + size > segment.size_max or max_timestamp > segment.timestamp_max
-                or last > segment.offset_max) and segment.size:
+        if segment.refuses(size, last, max_timestamp):
             segment = self._roll()
         chunk: bytes | None = None
-        if size <= KEEP_BYTES_MAX or isinstance(data, bytes) or (isinstance(data, memoryview) and data.readonly):
+        if size <= KEEP_BYTES_MAX:
             data = chunk = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
-            if size > KEEP_BYTES_MAX:
-                chunk = None
+        elif isinstance(data, bytes) or (isinstance(data, memoryview) and data.readonly):
+            data = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
         else:
             PLACE.pack_into(data, 0, base, length, leader_epoch)
         segment.file.append(data)
@@ -168,7 +182,7 @@ class Log:
         segment.note(size, last, max_timestamp)
         self.log_end_offset = last + 1
         if leader_epoch != self.epochs.latest:
-            self.epochs.assign(leader_epoch, base)
+            self._assign_epoch(leader_epoch, base)
         return base
 
     def needs_off_loop(self, data: Buffer) -> bool:
@@ -206,8 +220,7 @@ class Log:
 
     def _append_copy(self, batch: Batch) -> None:
         segment = self._active
-        if (segment.size + batch.size > segment.size_max or batch.max_timestamp > segment.timestamp_max
-                or batch.last_offset > segment.offset_max) and segment.size:
+        if segment.refuses(batch.size, batch.last_offset, batch.max_timestamp):
             segment = self._roll()
         segment.file.append(batch.buffer)
         self._tail.add(batch.base_offset, segment.size,
@@ -215,27 +228,45 @@ class Log:
         segment.note_batch(batch)
         self.log_end_offset = batch.last_offset + 1
         if batch.leader_epoch != self.epochs.latest:
-            self.epochs.assign(batch.leader_epoch, batch.base_offset)
-        self._note_decided(remember(self.producers, batch))
+            self._assign_epoch(batch.leader_epoch, batch.base_offset)
+        self._remember(batch)
 
-    def _note_decided(self, aborted: AbortedTransaction | None) -> None:
-        if aborted is not None:
-            self.aborted.append(aborted)
+    def _remember(self, batch: Batch) -> None:
+        if aborted := remember(self.producers, batch):
+            self._active.aborted.append(aborted)
+
+    def _roll(self) -> ActiveSegment:
+        """Seal the active segment and begin another one at the log end offset. OSError: nothing changed."""
+        self._active = self._segments.roll(self.log_end_offset)
+        self._tail.clear()
+        self._take_snapshot()
+        return self._active
+
+    def _take_snapshot(self) -> None:
+        """Keep the producers as they are at the log end offset; without it recovery reads more of the log."""
+        path = file_name(self.directory, self.log_end_offset, ".snapshot")
+        with warned(path):
+            replace(self._disk, path, producer_snapshot.encode(self.producers.entries()))
+
+    # Leadership
 
     def become_leader(self, leader_epoch: int) -> None:
         """An epoch in which this broker leads begins here, also if nothing will be appended in it."""
-        self.epochs.assign(leader_epoch, self.log_end_offset)
+        self._assign_epoch(leader_epoch, self.log_end_offset)
 
-    def _roll(self) -> ActiveSegment:
-        """Seal the active segment and begin another one at the log end offset."""
-        base = self.log_end_offset
-        file = self._disk.open(file_name(self.directory, base, ".log"), create=True)
-        sealed = self._active.seal()
-        self._sealed.append(sealed)
-        self._unsynced.append(sealed)
-        self._active = ActiveSegment(base, file, self.config, self._jitter(self.config.segment_jitter_ms))
-        self._tail.clear()
-        return self._active
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(The largest epoch not above this one, where it ends), (-1, -1) when it is not known yet."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        if self.epochs.assign(leader_epoch, start_offset):
+            self._save_epochs()
+
+    def _save_epochs(self) -> None:
+        self._epochs_synced = False
+        path = f"{self.directory}/{EPOCHS}"
+        with warned(path):
+            replace(self._disk, path, encode_epochs(self.epochs.entries))
 
     # Flushing
 
@@ -244,13 +275,15 @@ class Log:
         """Whether `flush.messages` asks for a flush before what was appended is acknowledged."""
         return self.log_end_offset - self.recovery_point >= self.config.flush_messages
 
-    async def flush(self) -> None:
-        """Make all that was appended before this call durable. Callers that come together share one fsync.
+    @property
+    def has_rolled(self) -> bool:
+        """Whether sealed segments wait for `flush`."""
+        return bool(self._segments.unsynced)
 
-        OSError is final: what was written may be lost though a later fsync succeeds, so every later call fails, too.
-        """
+    async def flush(self) -> None:
+        """Make all that was appended before this call durable. Callers that come together share one fsync."""
         target = self.log_end_offset
-        while self.recovery_point < target:
+        while self.recovery_point < target or self.has_rolled:
             if self.failed:
                 raise self.failed
             if self._syncing:
@@ -260,20 +293,53 @@ class Log:
 
     async def _sync(self) -> None:
         self._syncing = trio.Event()
-        target, active, sealed = self.log_end_offset, self._active, self._unsynced
-        self._unsynced = []
+        target, active, sealed = self.log_end_offset, self._active, self._segments.unsynced
+        self._segments.unsynced = []
         try:
-            for segment in (*sealed, active):
-                await segment.file.sync()
-            if sealed or not self.recovery_point:
-                await self._disk.sync_directory(self.directory)
+            await self._settle(sealed)
+            await self._make_durable(sealed, active)
             self.recovery_point = max(self.recovery_point, target)
-        except OSError as failure:
-            self.failed = failure
+        except BaseException:
+            self._segments.unsynced = [*sealed, *self._segments.unsynced]
             raise
         finally:
             self._syncing.set()
             self._syncing = None
+
+    async def _settle(self, sealed: list[SealedSegment]) -> None:
+        """Bring what goes with the log to its files before the recovery point says that the log can be trusted."""
+        for segment in sealed:
+            if segment.unwritten:
+                if segment.aborted and segment.aborted_unread:
+                    await self._read_aborted(segment)
+                await segment.write_aborted()
+                with warned(f"{self.directory}: an index"):
+                    segment.write()
+        if not self._epochs_synced:
+            self._epochs_synced = True
+            await replace_durably(self._disk, f"{self.directory}/{EPOCHS}", encode_epochs(self.epochs.entries))
+
+    async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
+        try:
+            for segment in (*sealed, active):
+                await segment.file.sync()
+            await self.place()
+            if sealed:
+                await self._disk.sync_directory(self.directory)
+        except OSError as failure:
+            self.failed = failure
+            raise
+
+    async def place(self) -> None:
+        """Make the directory itself durable, with what says whose it is; once is enough."""
+        if not self._is_placed:
+            self._is_placed = True
+            if self._disk.exists(metadata := f"{self.directory}/{METADATA}"):
+                file = self._disk.open(metadata)
+                await file.sync()
+                file.close()
+            await self._disk.sync_directory(self.directory)
+            await self._disk.sync_directory("")
 
     # Reading
 
@@ -295,30 +361,40 @@ class Log:
             if data is not None:
                 return data
         else:
-            segment, position, size = self._extent(offset, bytes_max, upper_offset, at_least_one)
+            segment, position, size = self._segments.extent(offset, bytes_max, upper_offset, at_least_one)
         if size <= JOIN_BYTES_MAX:
             return segment.file.read_nowait(position, size) if size else b""
         return FileSlice(segment.file, position, size)
 
-    def _extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
-        """Where to read. A segment may hold nothing at or above `offset`, after compaction: then the next one does."""
-        segments: list[Segment] = [*self._sealed, self._active]
-        first = max(0, bisect_right(segments, offset, key=lambda one: one.base_offset) - 1)
-        for segment in segments[first:]:
-            position, size = segment.extent(offset, bytes_max, upper_offset, at_least_one)
-            if position < segment.size:
-                return segment, position, size
-        return self._active, self._active.size, 0
-
     async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, *,
                           at_least_one: bool) -> Buffer | FileSlice:
-        """As `read`, waiting for the disk where needed."""
-        for _ in range(READ_TRIES):
-            try:
-                return self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
-            except NotCached as missing:
-                await missing.file.read(missing.offset, missing.size)
-        raise OSError(f"{self.directory}: what was just read is not in the page cache, {READ_TRIES} times in a row")
+        """As `read`, waiting for the disk where needed. CorruptLog: what is stored there does not hold."""
+        return await patiently(lambda: self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one))
+
+    def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
+        """How much `read` could give without a limit, counted no further than the newest batches: else `enough`."""
+        if offset >= upper_offset:
+            return 0
+        if offset < self._tail.first_offset:
+            return enough
+        return self._tail.bytes_from(offset, upper_offset, self.log_end_offset, self._active.size)
+
+    def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
+        """The first record below `upper_offset` that is as young as `timestamp`. NotCached."""
+        found = first_since(self._segments, timestamp, self.log_start_offset)
+        return found if found and found.offset < upper_offset else None
+
+    async def offset_for_timestamp_slowly(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
+        """As `offset_for_timestamp`, waiting for the disk where needed."""
+        return await patiently(lambda: self.offset_for_timestamp(timestamp, upper_offset))
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The youngest record, the first of them if there are several. NotCached."""
+        return youngest(self._segments)
+
+    async def max_timestamp_slowly(self) -> TimestampOffset | None:
+        """As `max_timestamp`, waiting for the disk where needed."""
+        return await patiently(self.max_timestamp)
 
     # Transactions
 
@@ -326,12 +402,100 @@ class Log:
         """Below it every transaction is decided, by a marker that `high_watermark` has passed."""
         return max(self.log_start_offset, self.producers.transactions.last_stable_offset(high_watermark))
 
+    def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
+        """Those with data in what `read` answered for `offset`. NotCached."""
+        return aborted_within(self._segments, offset, data, self._read_aborted)
+
+    async def aborted_transactions_slowly(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
+        """As `aborted_transactions`, waiting for the disk where needed."""
+        return await patiently(lambda: self.aborted_transactions(offset, data))
+
+    async def _read_aborted(self, segment: Segment) -> None:
+        await read_aborted(self._disk, self.directory, self._segments.every(), segment)
+
+    # Shrinking
+
+    def delete_records(self, offset: int) -> int:
+        """The log starts at `offset` from now on, if that is later; answers its start. Files go with `retain`."""
+        if offset > self.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the end {self.log_end_offset}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            if self.epochs.truncate_start(offset):
+                self._save_epochs()
+        return self.log_start_offset
+
+    async def retain(self, now_ms: int, high_watermark: int) -> None:
+        """Let go of whole segments below `high_watermark` that are too old, too much, or below the log's start."""
+        doomed, why = await expired(self._segments, self.config, self.log_start_offset, high_watermark, now_ms)
+        if not doomed:
+            return
+        if doomed > len(self._segments.sealed):
+            self._roll()
+        self._segments.drop_oldest(doomed)
+        start = self._segments.every()[0].base_offset
+        logger.info("%s: segments below offset %d are deleted: %s", self.directory, start, why)
+        self.delete_records(start)
+
+    async def truncate(self, offset: int) -> None:
+        """Drop the batch that holds `offset` and all behind it. The caller keeps appends away meanwhile."""
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._segments.every()[0].base_offset:
+            await self.truncate_fully_and_start_at(offset)
+        else:
+            self._tail.clear()
+            self._active = await self._segments.truncate(offset)
+            await self._resume_at(self._active.next_offset)
+
+    async def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop everything; the next batch has `offset`, or a later one. The caller keeps appends away meanwhile."""
+        self._tail.clear()
+        self._active = self._segments.begin_anew(offset)
+        self.log_start_offset = offset
+        await self._resume_at(offset)
+
+    async def _resume_at(self, end: int) -> None:
+        """The log ends at `end` now: forget what was known of offsets above."""
+        self.log_end_offset = end
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.recovery_point = min(self.recovery_point, end)
+        for taken in offsets_of(self._disk.names(self.directory), ".snapshot"):
+            if taken > end:
+                self._disk.remove(file_name(self.directory, taken, ".snapshot"))
+        self.epochs.truncate_end(end)
+        self._save_epochs()
+        self.producers = await producers_at(self._disk, self.directory, self._segments.every(), end)
+
+    @property
+    def starts_inside(self) -> bool:
+        """Whether records before `log_start_offset` are still in the first segment, so that only a checkpoint tells."""
+        return self.log_start_offset > self._segments.every()[0].base_offset
+
+    def take_doomed(self) -> list[str]:
+        """Files that were let go since the last call, to be removed after `file.delete.delay.ms`."""
+        doomed, self._segments.doomed = self._segments.doomed, []
+        return doomed
+
+    def abandon(self) -> None:
+        """Give the files back and leave everything as it is: the partition is deleted."""
+        self.failed = self.failed or OSError(f"{self.directory} is deleted")
+        self._segments.close()
+
     async def close(self) -> None:
-        """Make all durable and give the files back."""
+        """Make all durable, write what lets the next broker open the log at once, give the files back."""
         if self.failed is None:
             await self.flush()
-        for segment in (*self._sealed, self._active):
-            segment.file.close()
+            active = self._active
+            if active.aborted and active.aborted_unread:
+                await self._read_aborted(active)
+            taken = offsets_of(self._disk.names(self.directory), ".snapshot")
+            if self.log_end_offset > max(taken, default=0):
+                self._take_snapshot()
+            sealed = SealedSegment.of(active, self._opening)
+            sealed.write()
+            await sealed.write_aborted()
+        self._segments.close()
 
 
 def duplicate(written: Written) -> Appended:

@@ -1,98 +1,155 @@
-"""Opening a partition's directory: find the segments, cut a torn tail, rebuild what goes with the log."""
+"""Opening a partition's directory: find the segments, cut a torn tail, rebuild what goes with the log.
+
+1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
+   on is, with checksums; what lies below was synced and is checked when it is read.
+2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from bisect import bisect_right
 
 import msgspec
 
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.core.replication.producers import Producers
-from pykbroker.core.replication.transactions import AbortedTransaction
-from pykbroker.storage.config import LogConfig
+from pykbroker.storage import producer_snapshot
+from pykbroker.storage.checked import TO_THE_END
+from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
+from pykbroker.storage.loading import load
+from pykbroker.storage.opening import Opening
+from pykbroker.storage.rebuild import leader_epochs, producers_at
 from pykbroker.storage.replay import remember
-from pykbroker.storage.segment import ActiveSegment, SealedSegment, file_name
+from pykbroker.storage.sealed import SealedSegment
+from pykbroker.storage.segment import ActiveSegment, file_name
+from pykbroker.storage.small_files import replace
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.walk import Walk
-from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
-OFFSET_DIGITS = 20
 
 
-class LogState(msgspec.Struct, gc=False):
-    """What recovery found: all that a log is made of."""
+class LogState(msgspec.Struct):
+    """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable."""
 
     active: ActiveSegment
     sealed: list[SealedSegment]
+    unsynced: list[SealedSegment]
     epochs: LeaderEpochs
     producers: Producers
-    aborted: list[AbortedTransaction]
     log_start_offset: int
     recovery_point: int
 
 
-class CorruptLog(Exception):
-    """Damage below the recovery point: what was synced and acknowledged does not hold. Nothing was changed."""
-
-
-def segment_offsets(names: list[str]) -> list[int]:
-    """Base offsets of the segments among a directory's files, ascending."""
-    stems = [name.removesuffix(".log") for name in names if name.endswith(".log")]
-    return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
-
-
-async def recover(disk: Disk, directory: str, config: LogConfig, *, recovery_point: int, log_start_offset: int,
-                  clean: bool, jitter: Callable[[int], int]) -> LogState:
-    """The state of a log, from its files. `recovery_point` is known to be synced; CorruptLog: it does not hold."""
-    bases = segment_offsets(disk.names(directory))
-    if not bases:
-        bases = [log_start_offset]
-    state = LogState(active=_opened(disk, directory, bases[0], config, jitter), sealed=[], epochs=LeaderEpochs(),
-                     producers=Producers(), aborted=[], log_start_offset=max(bases[0], log_start_offset),
-                     recovery_point=recovery_point)
-    for index, base in enumerate(bases):
-        if index:
-            state.sealed.append(state.active.seal())
-            state.active = _opened(disk, directory, base, config, jitter)
-        good = await _scan(state, directory, check_crc=not clean)
-        if not good:
-            _drop(disk, directory, bases[index + 1 :])
-            break
-    state.epochs.truncate_end(state.active.next_offset)
-    state.recovery_point = min(recovery_point, state.active.next_offset)
+async def recover(opening: Opening, *, clean: bool) -> LogState:
+    """The state of a log, from its files. CorruptLog: damage below the recovery point."""
+    disk, directory = opening.disk, opening.directory
+    bases = offsets_of(await tidy(disk, directory), ".log") or [opening.log_start_offset]
+    first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
+    sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
+    state = LogState(opening.active(bases[first]), sealed, [], await leader_epochs(disk, directory, sealed),
+                     Producers(), max(bases[0], opening.log_start_offset), opening.recovery_point)
+    if clean:
+        await _open_end(opening, state)
+    else:
+        state.producers = await producers_at(disk, directory, sealed, bases[first])
+        await _scan(opening, state, bases[first:])
+    end = state.active.next_offset
+    if opening.log_start_offset > end:
+        end = _begin_anew(opening, state)
+    state.epochs.truncate_end(end)
+    state.epochs.truncate_start(state.log_start_offset)
+    state.recovery_point = min(state.recovery_point, end)
+    _settle_snapshots(opening, state, taken=clean)
     return state
 
 
-def _opened(disk: Disk, directory: str, base: int, config: LogConfig, jitter: Callable[[int], int]) -> ActiveSegment:
-    file = disk.open(file_name(directory, base, ".log"), create=True)
-    return ActiveSegment(base, file, config, jitter(config.segment_jitter_ms))
-
-
-async def _scan(state: LogState, directory: str, *, check_crc: bool) -> bool:
-    """Take every batch of the newest segment into the state. False: its tail was torn, and cut."""
+async def _open_end(opening: Opening, state: LogState) -> None:
+    """After a clean shutdown: find the end of the active segment; what goes with the log is in files."""
+    disk, directory = opening.disk, opening.directory
     segment = state.active
-    walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, check_crc=check_crc)
+    loading = await load(disk, directory, segment)
+    segment.aborted_unread = not segment.is_empty
+    if loading.damage:
+        _cut(opening, segment, loading.damage)
+    segment.checked.add(segment.size, TO_THE_END)
+    segments = [*state.sealed, segment]
+    if not state.sealed:
+        state.epochs = await leader_epochs(disk, directory, segments)
+    state.producers = await producers_at(disk, directory, segments, segment.next_offset)
+
+
+async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
+    """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
+    for at, base in enumerate(bases):
+        if at:
+            sealed = SealedSegment.of(state.active, opening)
+            sealed.write()
+            await sealed.write_aborted()
+            state.sealed.append(sealed)
+            state.unsynced.append(sealed)
+            state.active = opening.active(base)
+        if not await _scan_segment(opening, state):
+            _drop(opening, bases[at + 1 :])
+            return
+
+
+async def _scan_segment(opening: Opening, state: LogState) -> bool:
+    """Take every batch of the active segment into the state. False: its tail was torn, and cut."""
+    segment = state.active
+    walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, check_crc=True)
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
             state.epochs.assign(batch.leader_epoch, batch.base_offset)
-            aborted = remember(state.producers, batch)
-            if aborted:
-                state.aborted.append(aborted)
-    if walk.damage is None:
-        return True
-    if walk.next_offset < state.recovery_point:
-        raise CorruptLog(f"{directory}: {walk.damage}, at byte {walk.position} of segment {segment.base_offset}; "
-                         f"all below offset {state.recovery_point} was synced")
-    logger.warning("%s: %s; cut to offset %d, %d bytes of segment %d are dropped", directory, walk.damage,
-                   walk.next_offset, segment.file.size - walk.position, segment.base_offset)
-    segment.file.truncate(walk.position)
-    return False
+            if aborted := remember(state.producers, batch):
+                segment.aborted.append(aborted)
+    segment.checked.add(0, TO_THE_END)
+    if walk.damage:
+        _cut(opening, segment, walk.damage)
+    return not walk.damage
 
 
-def _drop(disk: Disk, directory: str, bases: list[int]) -> None:
+def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
+    """What is behind the good part of the file is no part of the log. CorruptLog: it was synced."""
+    position, file = segment.size, segment.file
+    if segment.next_offset < opening.recovery_point:
+        raise CorruptLog(f"{opening.directory}: {damage}, at byte {position} of segment {segment.base_offset}; all "
+                         f"below offset {opening.recovery_point} was synced")
+    logger.warning("%s: %s; cut to offset %d, %d bytes of segment %d are dropped", opening.directory, damage,
+                   segment.next_offset, file.size - position, segment.base_offset)
+    file.truncate(position)
+
+
+def _drop(opening: Opening, bases: list[int]) -> None:
     """Remove the segments behind a cut."""
     for base in bases:
-        logger.warning("%s: segment %d lies behind the cut and is dropped", directory, base)
-        disk.remove(file_name(directory, base, ".log"))
+        logger.warning("%s: segment %d lies behind the cut and is dropped", opening.directory, base)
+        for suffix in (".log", *INDEXES):
+            if opening.disk.exists(path := file_name(opening.directory, base, suffix)):
+                opening.disk.remove(path)
+
+
+def _begin_anew(opening: Opening, state: LogState) -> int:
+    """The log ends below its start: what records were deleted up to was lost, and is not missed."""
+    start = opening.log_start_offset
+    logger.warning("%s: ends at offset %d, below its start %d; begins anew there", opening.directory,
+                   state.active.next_offset, start)
+    _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
+    state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
+    state.log_start_offset = start
+    return start
+
+
+def _settle_snapshots(opening: Opening, state: LogState, *, taken: bool) -> None:
+    """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
+    disk, directory, end = opening.disk, opening.directory, state.active.next_offset
+    found = offsets_of(disk.names(directory), ".snapshot")
+    bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
+    strays = [offset for offset in found if offset not in bases]
+    for offset in strays:
+        if offset != strays[-1] or offset > end:
+            disk.remove(file_name(directory, offset, ".snapshot"))
+    if not taken and end > max((offset for offset in found if offset <= end), default=0):
+        replace(disk, file_name(directory, end, ".snapshot"), producer_snapshot.encode(state.producers.entries()))

@@ -1,10 +1,13 @@
-"""One segment of a log: a file of batches and its sparse indexes. Active ones grow, sealed ones are read only."""
+"""One segment of a log: a file of batches and its sparse indexes. What reading needs, and the one that grows."""
 
 from __future__ import annotations
 
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.checked import Checked
 from pykbroker.storage.config import LONG_MAX, LogConfig
-from pykbroker.storage.headers import Headers
-from pykbroker.storage.indexes import OFFSET_ENTRY, OffsetIndex, TimeIndex
+from pykbroker.storage.headers import BadHeader, Headers
+from pykbroker.storage.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from pykbroker.storage.errors import Mismatch
 from pykbroker.world.disk import File
 from wire.records.batch import Batch
 
@@ -17,56 +20,104 @@ def file_name(directory: str, offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """What reading needs. `next_offset` is one above the last offset; sizes and positions in bytes."""
+    """`next_offset` is one above the last offset; sizes and positions in bytes.
 
-    __slots__ = ("base_offset", "file", "index", "max_timestamp", "max_timestamp_offset", "next_offset", "size",
-                 "times")
+    `aborted`: transactions whose abort marker stands here; with `aborted_unread` only those that this process wrote.
+    `checked`: what was seen to hold its checksums.
+    """
 
-    def __init__(self, base_offset: int, file: File) -> None:
+    __slots__ = ("aborted", "aborted_unread", "base_offset", "checked", "file", "index", "max_timestamp",
+                 "max_timestamp_offset", "next_offset", "size", "times")
+
+    file: File
+    index: OffsetIndex
+    times: TimeIndex
+
+    def __init__(self, base_offset: int) -> None:
         self.base_offset = self.next_offset = base_offset
-        self.file = file
         self.size = 0
-        self.index = OffsetIndex(base_offset)
-        self.times = TimeIndex(base_offset)
         self.max_timestamp, self.max_timestamp_offset = -1, base_offset
+        self.aborted: list[AbortedTransaction] = []
+        self.aborted_unread = False
+        self.checked = Checked()
 
-    def position_of(self, offset: int, headers: Headers | None = None) -> int:
+    def headers(self) -> Headers:
+        """A way through the batches. NotCached."""
+        return Headers(self.file, self.size)
+
+    def position_of(self, offset: int, headers: Headers) -> int:
         """Where the first batch that ends at or above `offset` begins; the segment's size if none does."""
-        headers = headers or Headers(self.file, self.size)
-        return headers.position_of(offset, self.index.position(offset))
+        return headers.position_of(offset, self._verified(self.index.find(offset), headers))
+
+    def _verified(self, entry: tuple[int, int] | None, headers: Headers) -> int:
+        """The position of an index entry. Mismatch: no batch begins there that ends with the entry's offset."""
+        if entry is None:
+            return 0
+        last_offset, position = entry
+        try:
+            if headers.at(position)[2] == last_offset:
+                return position
+        except BadHeader:
+            pass
+        raise Mismatch(f"segment {self.base_offset}: no batch at byte {position} ends with offset {last_offset}")
+
+    def position_since(self, timestamp: int, offset: int, headers: Headers) -> int:
+        """Where the first batch begins that ends at or above `offset` and has a record as young as `timestamp`."""
+        below = self.times.find_below(timestamp)
+        if below is not None:
+            of_timestamp, of_offset = below
+            headers.at(self.position_of(of_offset, headers))
+            if headers.max_timestamp != of_timestamp:
+                raise Mismatch(f"segment {self.base_offset}: offset {of_offset} is not of time {of_timestamp}")
+            offset = max(offset, of_offset + 1)
+        return headers.position_since(timestamp, self.position_of(offset, headers))
+
+    def require_loaded(self) -> None:
+        """Pending, until the indexes are there; an active segment has them."""
+
+    def require_date(self) -> None:
+        """Pending, until `max_timestamp` is known; an active segment knows it."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
         """(position, size) of the whole batches from the one with `offset` on that end below `upper_offset`."""
-        headers = Headers(self.file, self.size)
+        headers = self.headers()
         start = self.position_of(offset, headers)
         end = self.size if upper_offset >= self.next_offset else self.position_of(upper_offset, headers)
         if end <= start:
             return start, 0
         if end - start > bytes_max:
-            end = headers.boundary_before(start + bytes_max, max(start, self.index.position_before(start + bytes_max)))
+            limit = start + bytes_max
+            indexed = self._verified(self.index.find_position(limit), headers)
+            end = headers.boundary_before(limit, max(start, indexed))
             if end == start and at_least_one:
                 end = start + headers.at(start)[1]
         return start, end - start
 
 
-class SealedSegment(Segment):
-    """A segment that another one follows. It never changes."""
-
-    __slots__ = ()
-
-
 class ActiveSegment(Segment):
     """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll."""
 
-    __slots__ = ("_config", "_since_entry", "jitter_ms", "offset_max", "size_max", "timestamp_max")
+    __slots__ = ("_config", "_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
 
     def __init__(self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0) -> None:
-        super().__init__(base_offset, file)
+        super().__init__(base_offset)
+        self.file = file
+        self.index, self.times = OffsetIndex(base_offset), TimeIndex(base_offset)
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
-        self.jitter_ms = jitter_ms
         self.timestamp_max = LONG_MAX
+        self._jitter_ms = jitter_ms
         self._since_entry = 0
         self.configure(config)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was appended."""
+        return not self.size
+
+    def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
+        """Whether such a batch must begin the next segment."""
+        return (self.size + size > self.size_max or max_timestamp > self.timestamp_max
+                or last_offset > self.offset_max) and self.size > 0
 
     def configure(self, config: LogConfig) -> None:
         """Take limits from now on."""
@@ -79,7 +130,7 @@ class ActiveSegment(Segment):
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
         if not position:
-            self._begin(max_timestamp)
+            self.begin(max_timestamp)
         if self._since_entry > self._config.index_interval_bytes:
             self._index(last_offset, position)
         self._since_entry += size
@@ -90,24 +141,26 @@ class ActiveSegment(Segment):
         """As `note`, for a batch that is parsed."""
         self.note(batch.size, batch.last_offset, batch.max_timestamp)
 
-    def _begin(self, timestamp: int) -> None:
+    def begin(self, timestamp: int) -> None:
         """The first batch decides when the segment is old: `segment.ms` by the stamps of the records, less jitter."""
         if timestamp >= 0:
-            self.timestamp_max = timestamp + self._config.segment_ms - self.jitter_ms
+            self.timestamp_max = timestamp + self._config.segment_ms - self._jitter_ms
 
     def _index(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset, position)
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0
-        if (len(self.index) + 1) * OFFSET_ENTRY.size > self._config.segment_index_bytes:
+        room = self._config.segment_index_bytes
+        if len(self.index) >= room // OFFSET_ENTRY_BYTES or len(self.times) >= room // TIME_ENTRY_BYTES - 1:
             self.size_max = 0  # full: whatever comes next begins a segment
 
-    def seal(self) -> SealedSegment:
-        """The same segment, never to grow again."""
-        sealed = SealedSegment(self.base_offset, self.file)
-        sealed.size, sealed.next_offset = self.size, self.next_offset
-        sealed.index, sealed.times = self.index, self.times
-        sealed.max_timestamp, sealed.max_timestamp_offset = self.max_timestamp, self.max_timestamp_offset
-        if self.max_timestamp >= 0:
-            self.times.add(self.max_timestamp, self.max_timestamp_offset)
-        return sealed
+    def resume(self, index: OffsetIndex, times: TimeIndex, size: int, next_offset: int, since_entry: int) -> None:
+        """Go on from indexes that a file held: all below `size` is in them."""
+        self.index, self.times = index, times
+        self.size, self.next_offset, self._since_entry = size, next_offset, since_entry
+        if times:
+            self.max_timestamp, self.max_timestamp_offset = times.entry(-1)
+
+    def finish_times(self) -> None:
+        """The time index ends with the largest timestamp of all; at roll and close."""
+        self.times.add(self.max_timestamp, self.max_timestamp_offset)

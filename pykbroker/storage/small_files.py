@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pykbroker.storage.walk import read_file
 from pykbroker.world.disk import Disk, File
 
+logger = logging.getLogger(__name__)
 SIZE_MAX = 64 << 20
 
 
@@ -42,3 +47,12 @@ async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
         file.close()
     disk.rename(path + ".tmp", path)
     await disk.sync_directory(path.rpartition("/")[0])
+
+
+@contextmanager
+def warned(path: str) -> Iterator[None]:
+    """For a file that can be rebuilt: a disk that refuses to write it is worth a line, not a failure."""
+    try:
+        yield
+    except OSError as failure:
+        logger.warning("%s was not written and will be rebuilt: %s", path, failure)

@@ -67,3 +67,11 @@ class Tail:
             return start, size, None
         chunks = self._chunks[first:after]
         return start, size, None if None in chunks else b"".join(chunks)  # type: ignore[arg-type]
+
+    def bytes_from(self, offset: int, upper_offset: int, end_offset: int, end_position: int) -> int:
+        """Bytes of the whole batches from the one with `offset`, which is in the tail, below `upper_offset`."""
+        offsets = self._offsets
+        first = bisect_right(offsets, offset) - 1
+        if upper_offset >= end_offset:
+            return end_position - self._positions[first]
+        return self._positions[bisect_right(offsets, upper_offset) - 1] - self._positions[first]

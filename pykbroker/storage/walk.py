@@ -6,11 +6,16 @@ wrong magic or checksum, or whose offsets go back. Memory: `CHUNK_BYTES`, or one
 
 from __future__ import annotations
 
+from struct import Struct
+
 from pykbroker.world.disk import Buffer, File, NotCached
 from wire.errors import DecodeError
-from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
+from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, Batch
+from wire.records.crc import crc32c
 
 CHUNK_BYTES = 1 << 20
+CHECKED_PART = Struct(">i5xI")
+"""From byte 8 of a batch: its length, leader epoch and magic, checksum."""
 
 
 async def read_file(file: File, offset: int, size: int) -> Buffer:
@@ -71,3 +76,26 @@ class Walk:
         if self._check_crc and not batch.crc_ok():
             return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
         return None
+
+
+async def check_range(file: File, position: int, end: int) -> str | None:
+    """What is wrong with the checksums of the whole batches in position..end, None if nothing is."""
+    wanted = CHUNK_BYTES
+    while position < end:
+        view = memoryview(await read_file(file, position, min(wanted, end - position)))
+        at = 0
+        while at + HEADER_BYTES <= len(view):
+            length, crc = CHECKED_PART.unpack_from(view, at + 8)
+            after = at + LENGTH_OVERHEAD + length
+            if after > len(view):
+                break
+            if after < at + HEADER_BYTES or crc32c(view[at + CRC_START : after]) != crc:
+                return f"the batch at byte {position + at} does not have its checksum {crc:08x}"
+            at = after
+        if at:
+            position, wanted = position + at, CHUNK_BYTES
+        elif wanted >= end - position:
+            return f"the batch at byte {position} does not end with its range, {end - position} bytes later"
+        else:
+            wanted *= 2
+    return None

@@ -9,11 +9,15 @@ Buffer = bytes | bytearray | memoryview
 
 
 class NotCached(Exception):
-    """A read that must not wait would have to: `size` bytes of `file` from `offset` on are not in memory."""
+    """A plain call that must not wait would have to. `await fetch()`, then ask again."""
 
     def __init__(self, file: File, offset: int, size: int) -> None:
         super().__init__(file, offset, size)
-        self.file, self.offset, self.size = file, offset, size
+        self._file, self._offset, self._size = file, offset, size
+
+    async def fetch(self) -> None:
+        """Wait for what is missing; here, for bytes to come into the page cache."""
+        await self._file.read(self._offset, self._size)
 
 
 class Locked(Exception):

@@ -1,0 +1,54 @@
+"""What a crash leaves in a partition's directory: files half written, half deleted, half swapped."""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.storage.walk import Walk
+from pykbroker.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+OFFSET_DIGITS = 20
+HALF_DONE = (".deleted", ".cleaned", ".tmp")
+INDEXES = (".index", ".timeindex", ".txnindex")
+SWAP = ".swap"
+
+
+def offsets_of(names: list[str], suffix: str) -> list[int]:
+    """The offsets that name files with this suffix, ascending."""
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
+
+
+async def tidy(disk: Disk, directory: str) -> list[str]:
+    """Remove or complete what was under way; answers the names that stay."""
+    for name in disk.names(directory):
+        if name.endswith(HALF_DONE):
+            disk.remove(f"{directory}/{name}")
+    for base in offsets_of(disk.names(directory), ".log" + SWAP):
+        await _complete_swap(disk, directory, base)
+    names = disk.names(directory)
+    segments = set(offsets_of(names, ".log"))
+    for suffix in INDEXES:
+        for base in offsets_of(names, suffix):
+            if base not in segments:
+                disk.remove(f"{directory}/{base:020d}{suffix}")
+    return disk.names(directory)
+
+
+async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
+    """A compacted segment takes the place of those whose offsets it covers."""
+    file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
+    walk = Walk(file, 0, file.size, base, check_crc=True)
+    while await walk.more():
+        pass
+    file.close()
+    names = disk.names(directory)
+    logger.info("%s: completes the compaction of offsets %d to %d", directory, base, walk.next_offset)
+    for suffix in (".log", *INDEXES):
+        for old in offsets_of(names, suffix):
+            if base <= old < max(walk.next_offset, base + 1):
+                disk.remove(f"{directory}/{old:020d}{suffix}")
+    for name in names:
+        if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")

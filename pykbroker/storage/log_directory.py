@@ -1,0 +1,241 @@
+"""One directory of log.dirs: its partitions' logs, its checkpoints, and the chores that keep both in order.
+
+1. The lock file keeps other brokers out while it is open.
+2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable.
+3. A failure of the disk other than a full one is final: `failed` is set, and no clean shutdown is claimed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from pykbroker.core.errors import StartError
+from pykbroker.storage.checkpoints import (
+    CLEANED,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    TopicPartition,
+    decode_offsets,
+    encode_offsets,
+)
+from pykbroker.storage.chores import Chores
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log import Log
+from pykbroker.storage.opening import Loaded
+from pykbroker.storage.partition_directory import (
+    ASIDE,
+    DOOMED,
+    METADATA,
+    PartitionDirectory,
+    decode_metadata,
+    directory_name,
+    doomed_name,
+    encode_metadata,
+    parse_name,
+)
+from pykbroker.storage.small_files import read_whole, replace, replace_durably
+from pykbroker.world.disk import Disk, Locked
+from pykbroker.world.off_loop import OffLoop
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+METADATA_TOPIC = "__cluster_metadata"
+CLOSING_AT_ONCE = 8
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
+
+
+class LogDirectory:
+    """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
+
+    def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[], float],
+                 checkpoints: Mapping[str, dict[TopicPartition, int]], *, clean: bool) -> None:
+        self.path, self.clean = disk.path, clean
+        self.logs: dict[TopicPartition, Log] = {}
+        self.failed: OSError | None = None
+        self._disk, self._off_loop, self._wall_ms = disk, off_loop, wall_ms
+        self._jitter = lambda below: int(jitter() * below)
+        self._loaded = Loaded()
+        self._recovery_points, self._log_starts = checkpoints[RECOVERY_POINTS], checkpoints[LOG_STARTS]
+        self._high_watermarks = checkpoints[HIGH_WATERMARKS]
+        self._found: list[PartitionDirectory] = []
+        self._chores = Chores(disk, self.logs, wall_ms, self.checkpoint)
+
+    @classmethod
+    async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
+                   jitter: Callable[[], float]) -> LogDirectory:
+        """Lock and read a formatted directory. `jitter` draws from 0 to 1. StartError: another broker has it."""
+        try:
+            disk.lock(LOCK)
+        except Locked as held:
+            raise StartError(f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
+                             "directory in log.dirs") from held
+        checkpoints = {name: await _offsets(disk, name) for name in CHECKPOINTS}
+        clean = disk.exists(CLEAN_SHUTDOWN)
+        if clean:
+            disk.remove(CLEAN_SHUTDOWN)
+            await disk.sync_directory("")
+        directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, clean=clean)
+        await directory._look()
+        return directory
+
+    # Partitions
+
+    async def _look(self) -> None:
+        """Find the partitions; go on with deletions that were under way."""
+        for name in self._disk.names(""):
+            if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
+                continue
+            if DOOMED.fullmatch(name):
+                self._chores.doom([name], LogConfig().file_delete_delay_ms)
+            elif found := parse_name(name):
+                self._found.append(PartitionDirectory(*found, await self._topic_id(name)))
+            elif name != "lost+found":
+                logger.warning("%s/%s is no partition's directory and is left alone", self.path, name)
+
+    async def _topic_id(self, directory: str) -> bytes | None:
+        try:
+            return decode_metadata(await read_whole(self._disk, f"{directory}/{METADATA}"))
+        except FileNotFoundError:
+            return None
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The partitions that had a directory at start, that of the cluster's metadata left out."""
+        return [one for one in self._found if one.topic != METADATA_TOPIC]
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As it was last checkpointed, 0 if it never was."""
+        return self._high_watermarks.get((topic, partition), 0)
+
+    async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served."""
+        found_id = await self._topic_id(directory_name(topic, partition))
+        if found_id != topic_id:
+            says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
+            raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
+        return await self._open(topic, partition, config)
+
+    async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Make a partition's directory and an empty log. It is durable with the log's first flush, or checkpoint."""
+        name = directory_name(topic, partition)
+        self._disk.make_directory(name)
+        replace(self._disk, f"{name}/{METADATA}", encode_metadata(topic_id))
+        for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
+            checkpoint.pop((topic, partition), None)
+        return await self._open(topic, partition, config)
+
+    async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
+        key = topic, partition
+        self.logs[key] = log = await Log.open(
+            self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
+            recovery_point=self._recovery_points.get(key, 0), log_start_offset=self._log_starts.get(key, 0),
+            clean=self.clean, jitter=self._jitter, loaded=self._loaded)
+        return log
+
+    async def delete_log(self, topic: str, partition: int) -> None:
+        """The partition is gone at once, its files after `file.delete.delay.ms`. One that is offline goes, too."""
+        log = self.logs.pop((topic, partition), None)
+        name = directory_name(topic, partition)
+        if log is not None:
+            log.abandon()
+        if self._disk.exists(name):
+            topic_id = await self._topic_id(name) or bytes(16)
+            doomed = doomed_name(topic, partition, self._unique(topic_id))
+            self._disk.rename(name, doomed)
+            self._chores.doom([doomed], (log.config if log else LogConfig()).file_delete_delay_ms)
+            await self._disk.sync_directory("")
+
+    def _unique(self, topic_id: bytes) -> str:
+        """32 hexadecimal digits that no directory of this topic has."""
+        unique = int.from_bytes(topic_id, "big")
+        taken = " ".join(self._disk.names(""))
+        while f".{unique:032x}-" in taken:
+            unique = (unique + 1) % 2**128
+        return f"{unique:032x}"
+
+    # Upkeep
+
+    async def run(self) -> None:
+        """The chores, until cancelled or the disk fails."""
+        try:
+            await self._chores.run()
+        except OSError as failure:
+            self.fail(failure)
+
+    def fail(self, failure: OSError) -> None:
+        """The disk refused something; unless it is full, nothing that it says later counts."""
+        if failure.errno not in DISK_FULL and self.failed is None:
+            logger.error("%s failed: %s; its partitions go offline", self.path, failure)
+            self.failed = failure
+
+    async def checkpoint(self) -> None:
+        """Write down how far each log is durable, and where it starts."""
+        for log in list(self.logs.values()):
+            await log.place()
+        points = {key: log.recovery_point for key, log in self.logs.items()}
+        starts = {key: log.log_start_offset for key, log in self.logs.items() if log.starts_inside}
+        points = self._unopened(self._recovery_points) | points
+        starts = self._unopened(self._log_starts) | starts
+        await replace_durably(self._disk, RECOVERY_POINTS, encode_offsets(points))
+        await replace_durably(self._disk, LOG_STARTS, encode_offsets(starts))
+        if not self._disk.exists(CLEANED):
+            replace(self._disk, CLEANED, b"")
+
+    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down how far each partition is committed."""
+        content = encode_offsets(self._unopened(self._high_watermarks) | dict(high_watermarks))
+        await replace_durably(self._disk, HIGH_WATERMARKS, content)
+
+    def _unopened(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Of partitions that are here but offline: what was last known of them stays known."""
+        here = {(one.topic, one.partition) for one in self.partitions()}
+        return {key: offset for key, offset in offsets.items() if key in here and key not in self.logs}
+
+    async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock."""
+        try:
+            await self._close_logs()
+            await self.checkpoint()
+            await self.checkpoint_high_watermarks(high_watermarks)
+            if self.failed is None:
+                content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+                await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
+        except OSError as failure:
+            self.fail(failure)
+        finally:
+            self._disk.unlock(LOCK)
+
+    async def _close_logs(self) -> None:
+        """All of them, some at a time: each may wait for an fsync."""
+        limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
+
+        async def close(log: Log) -> None:
+            async with limit:
+                try:
+                    await log.close()
+                except OSError as failure:
+                    self.fail(failure)
+
+        async with trio.open_nursery() as nursery:
+            for log in self.logs.values():
+                nursery.start_soon(close, log)
+
+
+async def _offsets(disk: Disk, name: str) -> dict[TopicPartition, int]:
+    try:
+        return decode_offsets(await read_whole(disk, name))
+    except FileNotFoundError:
+        return {}
+    except CorruptCheckpoint as damage:
+        logger.warning("%s/%s does not hold and is not used: %s", disk.path, name, damage)
+        return {}

@@ -1,0 +1,101 @@
+"""Finding records by time, and the aborted transactions among fetched batches. Plain: NotCached, where it must wait."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.headers import Headers
+from pykbroker.storage.segment import Segment
+from pykbroker.storage.segments import Segments
+from pykbroker.storage.errors import Pending
+from pykbroker.world.disk import Buffer, FileSlice
+from wire.records.batch import Batch
+from wire.records.compression import TooLarge
+from wire.records.record import records
+
+OPENED_BYTES_MAX = 64 << 20
+
+
+class TimestampOffset(NamedTuple):
+    """A record: ms since 1970, its offset, and the leader epoch that wrote it."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_since(segments: Segments, timestamp: int, start_offset: int) -> TimestampOffset | None:
+    """The first record at or above `start_offset` that is as young as `timestamp`."""
+    for segment in segments.since(start_offset):
+        segment.require_date()
+        if segment.max_timestamp < timestamp:
+            continue
+        segment.require_loaded()
+        headers = segment.headers()
+        position = segment.position_since(timestamp, start_offset, headers)
+        while position < segment.size:
+            size = headers.at(position)[1]
+            found = _first_record(segment, position, size, timestamp, start_offset)
+            if found:
+                return found
+            position = headers.position_since(timestamp, position + size)
+    return None
+
+
+def youngest(segments: Segments) -> TimestampOffset | None:
+    """The record with the largest timestamp, the first of them if there are several."""
+    every = segments.every()
+    for segment in every:
+        segment.require_date()
+    segment = max(every, key=lambda one: one.max_timestamp)
+    if segment.max_timestamp < 0:
+        return None
+    return first_since(segments, segment.max_timestamp, segment.base_offset)
+
+
+def _first_record(segment: Segment, position: int, size: int, timestamp: int,
+                  start_offset: int) -> TimestampOffset | None:
+    """In one batch. One that is too large to be opened is answered as a whole."""
+    batch = Batch.read(segment.file.read_nowait(position, size))
+    try:
+        for record in records(batch, OPENED_BYTES_MAX):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
+    except TooLarge:
+        return TimestampOffset(batch.base_timestamp, batch.base_offset, batch.leader_epoch)
+    return None
+
+
+def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,
+                   read_aborted: Callable[[Segment], Awaitable[None]]) -> list[AbortedTransaction]:
+    """The aborted transactions with data in `data`, the batches from `offset` on. Without such data there are none."""
+    upper = _upper_offset(offset, data)
+    found: list[AbortedTransaction] = []
+    if upper is None:
+        return found
+    for segment in segments.since(offset):
+        if segment.aborted_unread:
+            raise Pending(partial(read_aborted, segment))
+        for one in segment.aborted:
+            if one.last_offset >= offset and one.first_offset < upper:
+                found.append(one)
+            if one.last_stable_offset >= upper:
+                return found
+    return found
+
+
+def _upper_offset(offset: int, data: Buffer | FileSlice) -> int | None:
+    """One above the last offset in `data`; None when no batch in it is data of a transaction."""
+    if isinstance(data, FileSlice):
+        headers, position, end = Headers(data.file, data.offset + data.size), data.offset, data.offset + data.size
+    else:
+        headers, position, end = Headers.of(data), 0, len(data)
+    transactional, upper = False, offset
+    while position < end:
+        _, size, last_offset = headers.at(position)
+        transactional |= headers.is_transactional_data
+        position, upper = position + size, last_offset + 1
+    return upper if transactional else None

@@ -1,0 +1,62 @@
+"""meta.properties: whose log directory this is. Java properties, written when the directory is formatted."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import UTC, datetime
+
+import javaproperties
+import msgspec
+
+NAME = "meta.properties"
+VERSION = "1"
+
+
+class CorruptMeta(ValueError):
+    """The file does not say whose directory this is."""
+
+
+class MetaProperties(msgspec.Struct, frozen=True):
+    """`directory_id` has 16 bytes, `cluster_id` is text (a UUID as Kafka writes them, by custom)."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+    def encode(self, now_ms: int) -> bytes:
+        """The file, with its date."""
+        date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
+        entries = {"node.id": str(self.node_id), "directory.id": uuid_text(self.directory_id), "version": VERSION,
+                   "cluster.id": self.cluster_id}
+        lines = "".join(javaproperties.join_key_value(key, value) + "\n" for key, value in entries.items())
+        return f"#\n#{date}\n{lines}".encode("latin-1")
+
+    @classmethod
+    def decode(cls, data: bytes) -> MetaProperties:
+        """CorruptMeta: another version, or something is missing."""
+        try:
+            found = javaproperties.loads(data)
+            if found["version"] != VERSION:
+                raise CorruptMeta(f"version {found['version']}, not {VERSION}")
+            return cls(found["cluster.id"], int(found["node.id"]), uuid_bytes(found["directory.id"]))
+        except KeyError as missing:
+            raise CorruptMeta(f"{missing.args[0]} is missing") from missing
+        except ValueError as error:
+            raise CorruptMeta(str(error)) from error
+
+
+def uuid_text(uuid: bytes) -> str:
+    """16 bytes as Kafka writes them: url-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
+
+
+def uuid_bytes(text: str) -> bytes:
+    """ValueError: not 22 characters of url-safe base64."""
+    try:
+        found = base64.b64decode(text + "==", b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is no id: {error}") from error
+    if len(found) != 16:
+        raise ValueError(f"{text!r} is no id of 16 bytes")
+    return found

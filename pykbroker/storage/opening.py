@@ -1,0 +1,62 @@
+"""What the segments of one log have in common: where they are, how they are configured, how many may be open."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Protocol
+
+import msgspec
+
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.segment import ActiveSegment, file_name
+from pykbroker.world.disk import Disk
+
+LOADED_MAX = 64
+
+
+class Unloadable(Hashable, Protocol):
+    """A segment that is open and need not be."""
+
+    def unload(self) -> None:
+        """Give descriptor and memory back."""
+
+
+class Loaded:
+    """The sealed segments of a directory that are open, with their indexes: the `loaded_max` used last."""
+
+    def __init__(self, loaded_max: int = LOADED_MAX) -> None:
+        self._loaded_max = loaded_max
+        self._segments: OrderedDict[Unloadable, None] = OrderedDict()
+
+    def use(self, segment: Unloadable) -> None:
+        """It is read now: keep it, and let go of the one that was not read for longest."""
+        self._segments[segment] = None
+        self._segments.move_to_end(segment)
+        while len(self._segments) > self._loaded_max:
+            self._segments.popitem(last=False)[0].unload()
+
+    def forget(self, segment: Unloadable) -> None:
+        """It is gone."""
+        self._segments.pop(segment, None)
+
+
+class Opening(msgspec.Struct):
+    """What is known of a log before its files are opened; `config` is always the current one.
+
+    `jitter` draws a number below its argument. All below `recovery_point` is known to be synced.
+    """
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    loaded: Loaded
+    jitter: Callable[[int], int]
+    recovery_point: int = 0
+    log_start_offset: int = 0
+
+    def active(self, base_offset: int) -> ActiveSegment:
+        """A segment's file, opened or created, with nothing known of what is in it."""
+        file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
+        jitter_ms = self.config.segment_jitter_ms
+        return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)

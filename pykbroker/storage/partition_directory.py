@@ -1,0 +1,58 @@
+"""Names of partitions' directories, and the file in each that says which topic it belongs to.
+
+`<topic>-<partition>`; `<topic>-<partition>.<32 hex>-delete` is to be removed, `-stray` is set aside.
+partition.metadata: `version: 0`, a newline, `topic_id: <22 characters>`, no newline at the end.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from pykbroker.storage.meta_properties import uuid_bytes, uuid_text
+
+METADATA = "partition.metadata"
+NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
+DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete")
+ASIDE = re.compile(r".+\.[0-9a-f]{32}-(stray|future)")
+NAME_MAX = 255
+
+
+class PartitionDirectory(msgspec.Struct, frozen=True):
+    """A partition that has a directory. `topic_id` is None where the file is missing or says nothing."""
+
+    topic: str
+    partition: int
+    topic_id: bytes | None
+
+
+def directory_name(topic: str, partition: int) -> str:
+    """Where the files of a partition are."""
+    return f"{topic}-{partition}"
+
+
+def parse_name(name: str) -> tuple[str, int] | None:
+    """(topic, partition), None if the name is not a partition's."""
+    found = NAME.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
+
+
+def doomed_name(topic: str, partition: int, unique: str) -> str:
+    """The name of a directory that waits to be removed. `unique`: 32 hexadecimal digits."""
+    end = f"-{partition}.{unique}-delete"
+    return topic[: NAME_MAX - len(end)] + end
+
+
+def encode_metadata(topic_id: bytes) -> bytes:
+    """The content of partition.metadata."""
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def decode_metadata(data: bytes) -> bytes | None:
+    """The topic id, None if the file does not say."""
+    found = re.fullmatch(rb"version: 0\s+topic_id: ([-\w]{22})\s*", data)
+    try:
+        return uuid_bytes(found[1].decode()) if found else None
+    except ValueError:
+        return None

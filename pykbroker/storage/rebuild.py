@@ -1,0 +1,105 @@
+"""State that a log's batches tell: producers at an offset, leader epochs, aborted transactions of a segment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage import producer_snapshot, txn_index
+from pykbroker.storage.checkpoints import EPOCHS, CorruptCheckpoint, decode_epochs
+from pykbroker.storage.indexes import CorruptIndex
+from pykbroker.storage.leftovers import offsets_of
+from pykbroker.storage.producer_snapshot import CorruptSnapshot
+from pykbroker.storage.replay import remember
+from pykbroker.storage.segment import Segment, file_name
+from pykbroker.storage.small_files import read_whole
+from pykbroker.storage.errors import CorruptLog, patiently
+from pykbroker.storage.walk import Walk
+from pykbroker.world.disk import Disk
+from wire.records.batch import Batch
+
+logger = logging.getLogger(__name__)
+
+
+async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
+    """Show every batch that begins in start..end (exclusive), in order. CorruptLog."""
+    for segment in segments:
+        if segment.next_offset <= start or segment.base_offset >= end:
+            continue
+        await patiently(segment.require_loaded)
+        position = await patiently(lambda one=segment: one.position_of(start, one.headers()))  # type: ignore[misc]
+        walk = Walk(segment.file, position, segment.size, segment.base_offset, check_crc=False)
+        while found := await walk.more():
+            for _, batch in found:
+                if start <= batch.base_offset < end:
+                    visitor(batch)
+        if walk.damage:
+            raise CorruptLog(f"segment {segment.base_offset}: {walk.damage}")
+
+
+async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], offset: int) -> Producers:
+    """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on."""
+    producers, start = Producers(), 0
+    for taken in reversed(offsets_of(disk.names(directory), ".snapshot")):
+        if taken <= offset:
+            try:
+                producers = producer_snapshot.decode(await read_whole(disk, file_name(directory, taken, ".snapshot")))
+            except CorruptSnapshot as damage:
+                logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
+            else:
+                start = taken
+                break
+    await visit(segments, start, offset, lambda batch: void(remember(producers, batch)))
+    return producers
+
+
+async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], segment: Segment) -> None:
+    """Complete `segment.aborted`: from the file if it holds, else from the log.
+
+    A missing file says nothing, and an empty one is what a crash may leave; neither means that nothing was aborted.
+    """
+    try:
+        data = await read_whole(disk, file_name(directory, segment.base_offset, ".txnindex"))
+        found = txn_index.decode(data, segment.base_offset, segment.next_offset)
+    except (FileNotFoundError, CorruptIndex):
+        found = []
+    found = found or await aborted_in(disk, directory, segments, segment)
+    both = {one.last_offset: one for one in (*found, *segment.aborted)}
+    segment.aborted = [both[marker] for marker in sorted(both)]
+    segment.aborted_unread = False
+
+
+async def aborted_in(disk: Disk, directory: str, segments: Sequence[Segment],
+                     segment: Segment) -> list[AbortedTransaction]:
+    """The transactions whose abort markers stand in `segment`, from the log."""
+    producers = await producers_at(disk, directory, segments, segment.base_offset)
+    found: list[AbortedTransaction] = []
+
+    def take(batch: Batch) -> None:
+        if aborted := remember(producers, batch):
+            found.append(aborted)
+
+    await visit([segment], segment.base_offset, segment.next_offset, take)
+    return found
+
+
+async def leader_epochs(disk: Disk, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:
+    """The epochs of all in `segments`: from the file if it holds, else from the log."""
+    try:
+        return LeaderEpochs(decode_epochs(await read_whole(disk, f"{directory}/{EPOCHS}")))
+    except FileNotFoundError:
+        pass
+    except CorruptCheckpoint as damage:
+        logger.warning("%s: %s does not hold: %s", directory, EPOCHS, damage)
+    epochs = LeaderEpochs()
+    if segments:
+        await visit(segments, segments[0].base_offset, segments[-1].next_offset,
+                    lambda batch: void(epochs.assign(batch.leader_epoch, batch.base_offset)))
+    return epochs
+
+
+def void(_: object) -> None:
+    """For a visitor that has no use for an answer."""

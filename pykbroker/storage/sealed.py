@@ -1,0 +1,126 @@
+"""A segment that another one follows. It never changes; until somebody reads it, it is a name and a size.
+
+1. Its indexes come from their files as far as these hold, and the rest from the log; then the files are put right.
+2. What was not written by this process is checked, range by range, before it first leaves.
+"""
+
+from __future__ import annotations
+
+from pykbroker.storage import txn_index
+from pykbroker.storage.headers import BadHeader, Headers
+from pykbroker.storage.loading import load
+from pykbroker.storage.opening import Opening
+from pykbroker.storage.segment import ActiveSegment, Segment, file_name
+from pykbroker.storage.small_files import replace, replace_durably
+from pykbroker.storage.errors import CorruptLog, Mismatch, Pending
+from pykbroker.storage.walk import check_range
+class SealedSegment(Segment):
+    """Reading it raises Pending until it is loaded.
+
+    `is_dated`: its largest timestamp is known. `unwritten`: its index files are still to be written.
+    """
+
+    __slots__ = ("_directory", "_disk", "_opening", "is_dated", "is_loaded", "unwritten")
+
+    def __init__(self, opening: Opening, base_offset: int, next_offset: int, size: int) -> None:
+        super().__init__(base_offset)
+        self._opening, self._disk, self._directory = opening, opening.disk, opening.directory
+        self.next_offset, self.size = next_offset, size
+        self.is_loaded = self.is_dated = self.unwritten = False
+        self.aborted_unread = True
+
+    @classmethod
+    def found(cls, opening: Opening, base_offset: int, next_offset: int) -> SealedSegment:
+        """One that nobody has looked into."""
+        size = opening.disk.size(file_name(opening.directory, base_offset, ".log"))
+        return cls(opening, base_offset, next_offset, size)
+
+    @classmethod
+    def of(cls, active: ActiveSegment, opening: Opening) -> SealedSegment:
+        """The active segment, never to grow again."""
+        active.finish_times()
+        sealed = cls(opening, active.base_offset, active.next_offset, active.size)
+        sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread
+        sealed.checked = active.checked
+        sealed._take(active)
+        sealed.unwritten = True
+        return sealed
+
+    def _take(self, active: ActiveSegment) -> None:
+        self.file, self.index, self.times = active.file, active.index, active.times
+        self.max_timestamp, self.max_timestamp_offset = active.max_timestamp, active.max_timestamp_offset
+        self.is_loaded = self.is_dated = True
+        self._opening.loaded.use(self)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.is_loaded:
+            self.file.close()
+
+    def unload(self) -> None:
+        """Give descriptor and memory back; slices that are still being sent keep the file open."""
+        if self.is_loaded and not self.unwritten:
+            self.is_loaded = False
+            del self.file, self.index, self.times
+
+    async def load(self, *, trust: bool = True) -> None:
+        """Read the indexes; without `trust` they are built from the log."""
+        segment = self._opening.active(self.base_offset)
+        loading = await load(self._disk, self._directory, segment, trust=trust)
+        if loading.damage or segment.next_offset > self.next_offset:
+            raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {loading.damage or 'ends too late'}")
+        segment.finish_times()
+        self._take(segment)
+        if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
+            self.write()
+
+    def write(self) -> None:
+        """Write the index files."""
+        replace(self._disk, self.path(".index"), self.index.encode())
+        replace(self._disk, self.path(".timeindex"), self.times.encode())
+        if self.unwritten:
+            self.unwritten = False
+            self._opening.loaded.use(self)
+
+    async def write_aborted(self) -> None:
+        """Write the transaction index, durably: unlike the others, one that is cut short looks whole."""
+        if self.aborted and not self.aborted_unread:
+            await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
+
+    def path(self, suffix: str) -> str:
+        """Of one of its files."""
+        return file_name(self._directory, self.base_offset, suffix)
+
+    def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
+        self.require_loaded()
+        try:
+            return super().extent(offset, bytes_max, upper_offset, at_least_one)
+        except (BadHeader, Mismatch):
+            raise Pending(self._rebuild) from None
+
+    def position_since(self, timestamp: int, offset: int, headers: Headers) -> int:
+        try:
+            return super().position_since(timestamp, offset, headers)
+        except (BadHeader, Mismatch):
+            raise Pending(self._rebuild) from None
+
+    def require_loaded(self) -> None:
+        """Pending, until the indexes are there."""
+        if not self.is_loaded:
+            raise Pending(self.load)
+        self._opening.loaded.use(self)
+
+    def require_date(self) -> None:
+        if not self.is_dated:
+            raise Pending(self.load)
+
+    async def _rebuild(self) -> None:
+        await self.load(trust=False)
+
+
+async def check(segment: Segment, directory: str, position: int, size: int) -> None:
+    """See that the batches in a range hold their checksums. CorruptLog."""
+    damage = await check_range(segment.file, position, position + size)
+    if damage:
+        raise CorruptLog(f"{directory}: segment {segment.base_offset}: {damage}")
+    segment.checked.add(position, position + size)

@@ -1,0 +1,125 @@
+"""The segments of one log, in order: finding an offset among them, adding one, letting some go."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+
+from pykbroker.storage.checked import TO_THE_END
+from pykbroker.storage.leftovers import INDEXES
+from pykbroker.storage.loading import load
+from pykbroker.storage.opening import Opening
+from pykbroker.storage.sealed import SealedSegment, check
+from pykbroker.storage.segment import ActiveSegment, Segment, file_name
+from pykbroker.storage.errors import Pending, patiently
+
+DELETED = ".deleted"
+SUFFIXES = (".log", *INDEXES, ".snapshot")
+
+
+class Segments:
+    """Sealed ones, ascending and without overlap, then the active one.
+
+    `unsynced`: sealed and not yet durable. `doomed`: files renamed away, for the owner to remove after a while.
+    """
+
+    __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
+
+    def __init__(self, opening: Opening, sealed: list[SealedSegment], unsynced: list[SealedSegment],
+                 active: ActiveSegment) -> None:
+        self._opening = opening
+        self.sealed, self.unsynced, self.active = sealed, unsynced, active
+        self.doomed: list[str] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches."""
+        return sum(segment.size for segment in self.sealed) + self.active.size
+
+    def every(self) -> list[Segment]:
+        """All of them."""
+        return [*self.sealed, self.active]
+
+    def since(self, offset: int) -> Iterator[Segment]:
+        """The segment that may hold `offset`, and those behind it."""
+        first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
+        if first + 1 < len(self.sealed) or offset < self.active.base_offset:
+            yield from self.sealed[max(first, 0) :]
+        yield self.active
+
+    def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
+        """(segment, position, size) of the whole batches to read. Pending or NotCached: not without waiting.
+
+        Compaction may have left nothing at or above `offset` in a segment; then the next one has it.
+        """
+        for segment in self.since(offset):
+            position, size = segment.extent(offset, bytes_max, upper_offset, at_least_one)
+            if position < segment.size:
+                if not segment.checked.covers(position, position + size):
+                    raise Pending(partial(check, segment, self._opening.directory, position, size))
+                return segment, position, size
+        return self.active, self.active.size, 0
+
+    def roll(self, base_offset: int) -> ActiveSegment:
+        """Seal the active segment and begin another one."""
+        following = self._opening.active(base_offset)
+        following.checked.add(0, TO_THE_END)
+        sealed = SealedSegment.of(self.active, self._opening)
+        self.sealed.append(sealed)
+        self.unsynced.append(sealed)
+        self.active = following
+        return following
+
+    def drop_oldest(self, count: int) -> None:
+        """Let sealed segments go: their files get names that nobody reads."""
+        going, self.sealed = self.sealed[:count], self.sealed[count:]
+        for segment in going:
+            self._doom(segment.base_offset, SUFFIXES)
+            self._opening.loaded.forget(segment)
+        self.unsynced = [segment for segment in self.unsynced if segment not in going]
+
+    async def truncate(self, offset: int) -> ActiveSegment:
+        """Drop the batch that holds `offset` and all behind it; what held it is active now."""
+        going = [segment for segment in self.every()[1:] if segment.base_offset > offset]
+        for segment in going:
+            self._doom(segment.base_offset, SUFFIXES)
+        kept = [segment for segment in self.every() if segment not in going]
+        self.sealed = [segment for segment in self.sealed if segment in kept[:-1]]
+        self.unsynced = [segment for segment in self.unsynced if segment in kept[:-1]]
+        cut = await self._opened(kept[-1].base_offset)
+        cut.file.truncate(await patiently(lambda: cut.position_of(offset, cut.headers())))
+        self._doom(cut.base_offset, INDEXES)
+        self.active = await self._opened(cut.base_offset)
+        return self.active
+
+    async def _opened(self, base_offset: int) -> ActiveSegment:
+        segment = self._opening.active(base_offset)
+        await load(self._opening.disk, self._opening.directory, segment, trust=False)
+        segment.aborted_unread = True
+        segment.checked.add(segment.size, TO_THE_END)
+        return segment
+
+    def begin_anew(self, offset: int) -> ActiveSegment:
+        """Drop all, and begin with an empty segment."""
+        for segment in self.every():
+            self._doom(segment.base_offset, SUFFIXES)
+        self.sealed, self.unsynced = [], []
+        self.active = self._opening.active(offset)
+        self.active.checked.add(0, TO_THE_END)
+        return self.active
+
+    def _doom(self, base_offset: int, suffixes: tuple[str, ...]) -> None:
+        disk = self._opening.disk
+        for suffix in suffixes:
+            path = file_name(self._opening.directory, base_offset, suffix)
+            if disk.exists(path):
+                disk.rename(path, path + DELETED)
+                self.doomed.append(path + DELETED)
+
+    def close(self) -> None:
+        """Give the files back; slices that are still being sent fail from now on."""
+        for segment in self.sealed:
+            segment.close()
+            self._opening.loaded.forget(segment)
+        self.active.file.close()
