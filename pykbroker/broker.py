@@ -7,6 +7,7 @@ metadata says; then the listener, registration, and only then clients. Stop goes
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from functools import partial
 
 import trio
@@ -39,7 +40,7 @@ from pykbroker.server.handler import Handler
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import Table, served
 from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.log_directory import LOCK, LogDirectory
 from pykbroker.world.net import Bound
 from pykbroker.world.system import system_world
 from pykbroker.world.world import World
@@ -99,14 +100,13 @@ class Broker:
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
         """Open what is on disk, or format it where there is nothing."""
-        config, node_id = settings.config, settings.config.node_id
-        identity = await prepare(world.disks, node_id, world.rng, world.wall_ms())
-        directories = [
-            await LogDirectory.open(
-                disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random
-            )
-            for disk in world.disks
-        ]  # fmt: skip
+        config = settings.config
+        directories = await open_directories(world)
+        try:
+            identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
+        except StartError:
+            await leave_untouched(world, directories)
+            raise
         configs = TopicConfigs(config)
         journal = await open_metadata_log(world)
         controller = await start_controller(
@@ -203,6 +203,23 @@ class Broker:
         if settings.advertise_host is None:
             return None
         return settings.advertise_host, settings.advertise_port or self._bound.port
+
+
+async def open_directories(world: World) -> list[LogDirectory]:
+    """Lock all directories before anything is read from one or written to it."""
+    return [
+        await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
+        for disk in world.disks
+    ]
+
+
+async def leave_untouched(world: World, directories: Sequence[LogDirectory]) -> None:
+    """This broker does not start: let go of its directories, and let those that were clean stay so."""
+    for disk, directory in zip(world.disks, directories, strict=True):
+        if directory.clean:
+            await directory.close(high_watermarks={})
+        else:
+            disk.unlock(LOCK)
 
 
 async def open_metadata_log(world: World) -> Log:

@@ -22,8 +22,9 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.handler import Answer, Context
+from pykbroker.storage.errors import patiently
 from pykbroker.storage.log import Log
-from pykbroker.world.disk import Buffer, FileSlice, NotCached
+from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
@@ -62,7 +63,7 @@ class Fetch:
         try:
             response = reading.read()
         except NotCached:
-            return reading.read_slowly()
+            return patiently(reading.read)
         if reading.urgent or reading.size >= request.min_bytes or request.max_wait_ms <= 0:
             return response
         watch = Watch(want.partition for want in wanted if want.partition is not None)
@@ -107,8 +108,6 @@ class _Reading:
         self._request, self._wanted = request, wanted
         self._bytes_max = min(request.max_bytes, bytes_max)
         self._committed_only = request.isolation_level == READ_COMMITTED
-        self._from_disk: dict[int, Buffer | FileSlice] = {}
-        self._missing: tuple[int, Log, int, int, int, bool] | None = None
         self.size = 0
         self.urgent = not wanted
 
@@ -118,7 +117,7 @@ class _Reading:
         response = FetchResponse()
         topic: FetchTopic | None = None
         partitions: list[PartitionData] = []
-        for place, want in enumerate(self._wanted):
+        for want in self._wanted:
             if want.topic is not topic:
                 topic, partitions = want.topic, []
                 response.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, partitions))
@@ -128,21 +127,11 @@ class _Reading:
                 self.urgent = True
                 continue
             try:
-                self._fill(data, place, want.partition, want.asked)
+                self._fill(data, want.partition, want.asked)
             except ApiError as error:
                 self.urgent = True
                 data.error_code, data.high_watermark, data.last_stable_offset = error.code, -1, -1
         return response
-
-    async def read_slowly(self) -> FetchResponse:
-        """As `read`, waiting for the disk where the page cache does not have it."""
-        while True:
-            try:
-                return self.read()
-            except NotCached:
-                assert self._missing is not None
-                place, log, offset, size, upper, at_least_one = self._missing
-                self._from_disk[place] = await log.read_slowly(offset, size, upper, at_least_one=at_least_one)
 
     async def wait(self, watch: Watch) -> FetchResponse:
         """Until there is enough, the time is up, or the connection hurries; then what there is."""
@@ -150,14 +139,14 @@ class _Reading:
             with trio.move_on_after(self._request.max_wait_ms / 1000):
                 while not watch.hurried:
                     await watch.wait()
-                    response = await self.read_slowly()
+                    response = await patiently(self.read)
                     if self.urgent or self.size >= self._request.min_bytes:
                         return response
         finally:
             watch.close()
-        return await self.read_slowly()
+        return await patiently(self.read)
 
-    def _fill(self, data: PartitionData, place: int, partition: Partition, asked: FetchPartition) -> None:
+    def _fill(self, data: PartitionData, partition: Partition, asked: FetchPartition) -> None:
         log = partition.require_leader(asked.current_leader_epoch)
         data.high_watermark = partition.high_watermark
         data.last_stable_offset = log.last_stable_offset(partition.high_watermark)
@@ -166,18 +155,12 @@ class _Reading:
             return
         upper = data.last_stable_offset if self._committed_only else data.high_watermark
         size = min(asked.partition_max_bytes, self._bytes_max - self.size)
-        if (records := self._from_disk.get(place)) is None:
-            try:
-                records = log.read(asked.fetch_offset, size, upper, at_least_one=not self.size)
-            except NotCached:
-                self._missing = (place, log, asked.fetch_offset, size, upper, not self.size)
-                raise
-        data.records = records
+        data.records = records = log.read(asked.fetch_offset, size, upper, at_least_one=not self.size)
         self.size += len(records)
         if self._committed_only:
             data.aborted_transactions = [
                 AbortedTransaction(aborted.producer_id, aborted.first_offset)
-                for aborted in log.aborted_transactions(asked.fetch_offset, records, upper)
+                for aborted in log.aborted_transactions(asked.fetch_offset, records)
             ]
 
     def _diverges(self, data: PartitionData, log: Log, asked: FetchPartition) -> bool:

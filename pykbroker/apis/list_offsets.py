@@ -17,6 +17,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Context
+from pykbroker.storage.errors import patiently
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -94,8 +95,7 @@ class _LookUp:
     def done(self) -> bool:
         """Answer now; False: the disk is needed, `do_slowly` does it."""
         try:
-            partition = self._api.partition(self._context, self._topic, self._asked)
-            self._answer(partition)
+            self._answer()
         except NotCached:
             return False
         except ApiError as error:
@@ -105,13 +105,12 @@ class _LookUp:
     async def do_slowly(self) -> None:
         """As `done`, waiting for the disk."""
         try:
-            partition = self._api.partition(self._context, self._topic, self._asked)
-            log, upper = partition.require_leader(), partition.upper_offset(committed_only=self._committed_only)
-            self._found(await log.offset_for_timestamp_slowly(self._asked.timestamp, upper))
+            await patiently(self._answer)
         except ApiError as error:
             self.answer.error_code = error.code
 
-    def _answer(self, partition: Partition) -> None:
+    def _answer(self) -> None:
+        partition = self._api.partition(self._context, self._topic, self._asked)
         timestamp, log = self._asked.timestamp, partition.require_leader()
         upper = partition.upper_offset(committed_only=self._committed_only)
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):

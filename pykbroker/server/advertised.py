@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 
 from pykbroker.world.net import Peer
+
+LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class Advertised:
         """(host, port) for this client. The first one from another machine is told of in the log."""
         if self._address is not None:
             return self._address
-        if not self._warned and not ipaddress.ip_address(peer.host.partition("%")[0]).is_loopback:
+        if not self._warned and not peer.host.startswith(LOOPBACK):
             self._warned = True
             logger.warning(
                 "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"

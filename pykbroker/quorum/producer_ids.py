@@ -1,0 +1,50 @@
+"""Producer ids for idempotent producers, from blocks that the controller gives out.
+
+A block is durable in the metadata log before its first id is used, so no id is given twice, over restarts too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+
+
+class Allocator(Protocol):
+    """Where blocks come from (the controller)."""
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        """A block of ids that nobody else gets."""
+
+
+class ProducerIds:
+    """The block in hand of one broker, whose current epoch `broker_epoch` tells."""
+
+    def __init__(self, allocator: Allocator, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        self._allocator, self._node_id, self._broker_epoch = allocator, node_id, broker_epoch
+        self._block = range(0)
+        self._allocating = trio.Lock()
+
+    def next_nowait(self) -> int | None:
+        """The next id; None when a new block is needed first."""
+        if not self._block:
+            return None
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
+
+    async def next(self) -> int:
+        """The next id, from a new block where needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        async with self._allocating:
+            while (producer_id := self.next_nowait()) is None:
+                request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+                response = await self._allocator.allocate_producer_ids(request)
+                if response.error_code:
+                    raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+                first = response.producer_id_start
+                self._block = range(first, first + response.producer_id_len)
+        return producer_id
