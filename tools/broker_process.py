@@ -51,15 +51,15 @@ class BrokerProcess:
             time.sleep(0.01)
         self.port = int(printed[1])
 
-    def stop(self) -> int:
-        """SIGTERM, as a service manager would; the exit code."""
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """SIGTERM, as a service manager would, or another signal; the exit code."""
         process = self._running()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         try:
             return process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise RuntimeError(f"the broker ran on after SIGTERM; it said:\n{self.said()}") from None
+            raise RuntimeError(f"the broker ran on after signal {number}; it said:\n{self.said()}") from None
 
     def kill(self) -> None:
         """SIGKILL: a crash of the process. Nothing happens where none runs."""

@@ -59,7 +59,7 @@ def serve(settings: Settings) -> None:
         raise_open_files_limit()
         trio.run(serve_until_signal, settings, ready)
     except Exception as error:
-        reason = None if started else explain(error, settings)
+        reason = None if started else explain(error)
         if reason is None:
             raise
         raise click.ClickException(reason) from None

@@ -1,0 +1,136 @@
+"""The command line as a process: how a broker starts, refuses to, and ends; topics of a running broker."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SECONDS_MAX = 40
+TESTS_OF_A_USER = """
+def test_a_fresh_topic_has_its_partitions(kafka_broker):
+    from kafka import KafkaConsumer, KafkaProducer
+
+    topic = kafka_broker.topic(partitions=2)
+    producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+    assert producer.partitions_for(topic) == {0, 1}
+    producer.send(topic, b"value", partition=1).get(timeout=20)
+    producer.close()
+    consumer = KafkaConsumer(topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest")
+    assert next(consumer).value == b"value"
+    consumer.close()
+
+
+def test_it_is_the_same_broker_with_other_topics(kafka_broker):
+    assert kafka_broker.topic("named") == "named"
+    assert kafka_broker.topic() != kafka_broker.topic()
+
+
+async def in_trio(kafka_broker):
+    return kafka_broker.topic()
+
+
+def test_it_can_be_asked_from_inside_of_a_loop(kafka_broker):
+    import asyncio
+    import trio
+
+    assert trio.run(in_trio, kafka_broker) != asyncio.run(in_trio(kafka_broker))
+"""
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    """`pykbroker ...` to its end."""
+    command = [sys.executable, "-m", "pykbroker", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
+
+
+def refused(*options: object) -> str:
+    """The sentence with which `pykbroker start` refuses; it has said nothing else."""
+    ended = run("start", *options)
+    assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
+    assert "Traceback" not in ended.stderr
+    (sentence,) = [line for line in ended.stderr.splitlines() if line.startswith("Error: ")]
+    return sentence
+
+
+def test_a_port_that_is_taken_is_named_with_a_way_out(broker, tmp_path):
+    sentence = refused("--data-dir", tmp_path / "d", "--listen", broker.address)
+    assert re.search(rf"\b{broker.port}\b.*--listen", sentence)
+
+
+def test_a_directory_in_use_is_named_with_a_way_out(start_broker, tmp_path):
+    start_broker("--data-dir", str(tmp_path))
+    sentence = refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
+    assert "another broker" in sentence
+    assert str(tmp_path) in sentence
+
+
+def test_a_directory_of_another_node_is_refused_and_left_as_it_is(start_broker, tmp_path):
+    start_broker("--data-dir", str(tmp_path)).stop()
+    before = (tmp_path / "meta.properties").read_bytes()
+    sentence = refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0", "--set", "node.id=2")
+    assert "node.id" in sentence
+    assert str(tmp_path) in sentence
+    assert (tmp_path / "meta.properties").read_bytes() == before
+    assert start_broker("--data-dir", str(tmp_path)).stop() == 0
+
+
+def test_a_directory_of_another_cluster_is_refused(start_broker, tmp_path):
+    start_broker("--data-dir", str(tmp_path)).stop()
+    meta = tmp_path / "meta.properties"
+    meta.write_text(re.sub(r"cluster\.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAA", meta.read_text()))
+    assert "cluster" in refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    assert "--data-dir" in refused("--data-dir", tmp_path / "file/d", "--listen", "127.0.0.1:0")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_broker_in_order(start_broker, number):
+    broker = start_broker()
+    assert broker.stop(number) == 0
+    assert f"{signal.Signals(number).name}: stopping." in broker.said()
+
+
+def test_topics_of_the_command_line_are_there_and_survive(start_broker, tmp_path):
+    options = ("--data-dir", str(tmp_path / "d"), "--topic", "orders:3", "--topic", "payments:1")
+    broker = start_broker(*options)
+    expected = "TOPIC     PARTITIONS  REPLICAS\norders    3           1\npayments  1           1\n"
+    assert run("topics", "list", "--bootstrap", broker.address).stdout == expected
+    broker.stop()
+    broker.start()
+    assert run("topics", "list", "--bootstrap", broker.address).stdout == expected
+
+
+def test_topics_are_created_described_and_deleted(shared_broker):
+    there = ("--bootstrap", shared_broker.address)
+    assert run("topics", "create", "a", "--partitions", "2", *there).returncode == 0
+    again = run("topics", "create", "a", *there)
+    assert again.returncode == 1
+    assert "TOPIC_ALREADY_EXISTS" in again.stderr
+    assert run("topics", "delete", "a", *there).returncode == 0
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
+
+
+def test_a_server_properties_is_honoured(start_broker, tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"
+                    "offsets.topic.replication.factor=1\n")
+    broker = start_broker("--config", str(file), "--data-dir", str(tmp_path / "d"))
+    assert run("topics", "create", "a", "--bootstrap", broker.address).returncode == 0
+    assert "a      4" in run("topics", "list", "--bootstrap", broker.address).stdout
+    assert "node.id=5" in (tmp_path / "d/meta.properties").read_text()
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_user_finds_the_fixture(tmp_path: Path):
+    (tmp_path / "test_user.py").write_text(TESTS_OF_A_USER)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX)
+    assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
