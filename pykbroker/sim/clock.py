@@ -1,0 +1,67 @@
+"""Virtual time: trio asks how long to sleep when no task can run, and that is when the next event happens."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+import trio
+
+IDLE_POLLS = 4
+"""Looks at trio's own wake-up pipe before a run counts as stuck."""
+EVENTS_PER_COLLECTION = 50_000
+"""Garbage is collected at fixed places, so that a finaliser always runs at the same step."""
+
+
+class VirtualClock(trio.abc.Clock):
+    """Seconds since the simulation began. `stuck` is called when nothing will ever happen again."""
+
+    def __init__(self, stuck: Callable[[], None]) -> None:
+        self.now = 0.0
+        self.events = 0
+        self._stuck = stuck
+        self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = count()
+        self._idle = 0
+
+    def call_at(self, time_s: float, function: Callable[..., None], *args: Any) -> None:
+        """Call a plain function when that time has come and no task is runnable."""
+        heappush(self._agenda, (max(time_s, self.now), next(self._order), function, args))
+
+    def call_later(self, delay_s: float, function: Callable[..., None], *args: Any) -> None:
+        """As `call_at`, counted from now."""
+        self.call_at(self.now + delay_s, function, *args)
+
+    def start_clock(self) -> None:
+        """As trio's clocks; time begins at 0."""
+
+    def current_time(self) -> float:
+        """As trio's clocks."""
+        return self.now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """No task is runnable: run the next event, or jump to `deadline`. Never sleeps."""
+        agenda = self._agenda
+        if agenda and agenda[0][0] <= deadline:
+            self._idle = 0
+            self._happen(*heappop(agenda))
+        elif deadline < math.inf:
+            self._idle = 0
+            self.now = max(self.now, deadline)
+        else:
+            self._idle += 1
+            if self._idle > IDLE_POLLS:
+                self._idle = 0
+                self._stuck()
+        return 0
+
+    def _happen(self, time_s: float, _order: int, function: Callable[..., None], args: tuple[Any, ...]) -> None:
+        self.now = time_s
+        self.events += 1
+        if self.events % EVENTS_PER_COLLECTION == 0:
+            gc.collect()
+        function(*args)

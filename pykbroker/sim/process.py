@@ -1,0 +1,55 @@
+"""A process of a simulated machine: tasks that can be stopped as SIGSTOP does and ended as SIGKILL does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+
+import trio
+
+CURRENT: ContextVar[Process | None] = ContextVar("pykbroker.sim.process", default=None)
+"""The process that a task belongs to; the tasks it starts inherit it."""
+
+
+class Killed(BaseException):
+    """The process is dead: raised to whatever it still tries to do to the world."""
+
+
+class Process:
+    """One life of a program. While it is `paused` none of its tasks runs; `dead` is for good."""
+
+    __slots__ = ("_lives_on", "dead", "held", "name", "paused", "steps_left")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.paused = self.dead = False
+        self.held: list[trio.lowlevel.Task] = []
+        self.steps_left = -1
+        """Effects on the world until it is killed in the middle of a step; -1: it is not."""
+
+    def start(self, nursery: trio.Nursery, main: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run `main` as this process. What a dead one raises while the simulation ends is nobody's."""
+        token = CURRENT.set(self)
+        nursery.start_soon(self._live, main, args, name=self.name)
+        CURRENT.reset(token)
+
+    async def _live(self, main: Callable[..., Awaitable[object]], args: tuple[object, ...]) -> None:
+        try:
+            await main(*args)
+        except BaseException:
+            if not self.dead:
+                raise
+
+    def step(self) -> None:
+        """Before every effect on the world. Killed when there may be none."""
+        if self.dead:
+            raise Killed(self.name)
+        if self.steps_left >= 0:
+            self.steps_left -= 1
+            if self.steps_left < 0:
+                self.kill()
+                raise Killed(self.name)
+
+    def kill(self) -> None:
+        """SIGKILL. The world around it (sockets, memory not yet written) is the machine's to clean up."""
+        self.paused = self.dead = True

@@ -1,0 +1,141 @@
+"""One simulation: a seed, a clock, a digest of all that happened, and the processes in it."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from pykbroker.sim.clock import VirtualClock
+from pykbroker.sim.poison import poisoned
+from pykbroker.sim.process import Process
+from pykbroker.sim.scheduler import hold_paused_tasks, resume, seeded
+
+T = TypeVar("T")
+
+
+class Stuck(Exception):
+    """Every task waits, and nothing is due that could wake one."""
+
+
+class Simulation:
+    """What the parts of a simulated world share. `nursery` runs the processes, until `main` returns."""
+
+    nursery: trio.Nursery
+
+    def __init__(self, seed: int, kept: list[str] | None = None) -> None:
+        self.seed = seed
+        self.clock = VirtualClock(self._stuck)
+        self.stuck = self.over = False
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._kept = kept
+        self._processes: list[Process] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the simulation began."""
+        return self.clock.now
+
+    def dice(self, label: str) -> random.Random:
+        """Randomness of its own for each part, so that one more draw in one place moves no other."""
+        return random.Random(f"{self.seed} {label}")  # a seed of text is hashed by SHA-512, not by hash()
+
+    # ---- the digest
+
+    def trace(self, *facts: object) -> None:
+        """Something happened that two runs of one seed must have in common."""
+        if self.over:
+            return
+        line = f"{self.clock.now:.9f} {' '.join(map(str, facts))}"
+        self._digest.update(line.encode())
+        if self._kept is not None:
+            self._kept.append(line)
+
+    @property
+    def digest(self) -> str:
+        """Of all that was traced so far, in hex."""
+        return self._digest.hexdigest()
+
+    # ---- processes
+
+    def start(self, process: Process, main: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run `main` as this process."""
+        self._processes.append(process)
+        process.start(self.nursery, main, *args)
+
+    async def at_rest(self) -> None:
+        """Until no task can run: what happens next happens between two steps of everybody."""
+        rest = trio.Event()
+        self.clock.call_later(0, rest.set)
+        await rest.wait()
+
+    def end(self) -> None:
+        """The verdict is in: stop everybody. Even the dead unwind now; nothing of it is traced."""
+        self.over = True
+        self.nursery.cancel_scope.cancel()
+        for process in self._processes:
+            resume(process)
+
+    def _stuck(self) -> None:
+        if self.over:
+            raise AssertionError("the simulation does not end: a task waits though it is cancelled")
+        self.stuck = True
+        self.end()
+
+
+class Steps(trio.abc.Instrument):
+    """Traces which task ran when: the strictest comparison of two runs."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._numbers: dict[trio.lowlevel.Task, int] = {}
+        self._last = 0
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        """Number it by its place among all."""
+        self._last += 1
+        self._numbers[task] = self._last
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """One step."""
+        self._simulation.trace(self._numbers.get(task, 0))
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """It is gone."""
+        self._numbers.pop(task, None)
+
+
+def simulate(seed: int, main: Callable[[Simulation], Awaitable[T]], *, kept: list[str] | None = None) -> tuple[T, str]:
+    """What `main` returns, and the digest. `kept` takes every traced line. Stuck: nothing will ever happen again.
+
+    Not in a process that has threads or uses Hypothesis: the machine is poisoned, and trio's order of tasks seeded.
+    """
+    simulation = Simulation(seed, kept)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        with seeded(f"{seed} tasks"), poisoned():
+            result = trio.run(partial(_main, simulation, main), clock=simulation.clock, instruments=[Steps(simulation)])
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    if simulation.stuck:
+        raise Stuck(f"at {simulation.now:.3f} s")
+    return result[0], simulation.digest
+
+
+async def _main(simulation: Simulation, main: Callable[[Simulation], Awaitable[T]]) -> list[T]:
+    hold_paused_tasks()
+    result = []
+    async with trio.open_nursery() as simulation.nursery:
+        try:
+            result.append(await main(simulation))
+        finally:
+            simulation.end()
+    return result
