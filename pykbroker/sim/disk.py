@@ -1,0 +1,230 @@
+"""A log directory on a simulated volume: `world.disk` with its faults at hand.
+
+Without faults that take time nothing here waits, so that it also works without a simulation.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import trio
+
+from pykbroker.sim.volume import Directory, Inode, Volume, failure
+from pykbroker.world.disk import Buffer, Locked, NotCached
+
+STALL = 100
+"""How many times longer a stalled operation takes."""
+TEBIBYTE = 1 << 40
+
+
+@dataclass(slots=True)
+class DiskFaults:
+    """What goes wrong from now on: chances from 0 to 1 per operation, and times in seconds."""
+
+    room_bytes: int = TEBIBYTE
+    write_fails: float = 0.0
+    read_fails: float = 0.0
+    sync_fails: float = 0.0
+    not_cached: float = 0.0
+    wait_s: float = 0.0
+    """How long the device takes on average."""
+    stalls: float = 0.0
+    happened: dict[str, int] = field(default_factory=dict)
+
+    def strike(self, dice: Random, chance: float, kind: str) -> bool:
+        """Whether this fault happens now; counted."""
+        if not chance or dice.random() >= chance:
+            return False
+        self.count(kind)
+        return True
+
+    def count(self, kind: str) -> None:
+        """One more."""
+        self.happened[kind] = self.happened.get(kind, 0) + 1
+
+
+class SimFile:
+    """An open file. It lives on when its name is gone."""
+
+    __slots__ = ("_closed", "_disk", "_inode", "_warm", "path", "size")
+
+    def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
+        self._disk, self.path, self._inode = disk, path, inode
+        self._closed = self._warm = False
+        self.size = len(inode.content)
+
+    def _enter(self) -> None:
+        self._disk.enter()
+        if self._closed:
+            raise failure(errno.EBADF, self.path)
+
+    def append(self, data: Buffer) -> int:
+        self._enter()
+        disk, whole = self._disk, bytes(data)
+        if disk.strikes(disk.faults.write_fails, "write failed"):
+            raise failure(errno.EIO, self.path)
+        if disk.faults.room_bytes < TEBIBYTE:
+            self._append_into(disk.free_bytes(), whole)
+        disk.volume.write(self._inode.number, self.size, whole)
+        self.size += len(whole)
+        return self.size
+
+    def _append_into(self, room: int, whole: bytes) -> None:
+        """On a full disk as much is written as there is room for, then taken back."""
+        if room >= len(whole):
+            return
+        self._disk.faults.count("disk full")
+        if room:
+            self._disk.volume.write(self._inode.number, self.size, whole[:room])
+            self._enter()
+            self._disk.volume.truncate(self._inode.number, self.size)
+        raise failure(errno.ENOSPC, self.path)
+
+    def read_nowait(self, offset: int, size: int) -> Buffer:
+        disk = self._disk
+        size = min(size, self.size - offset)
+        if not self._warm and disk.strikes(disk.faults.not_cached, "not cached"):
+            raise NotCached(self, offset, size)
+        self._warm = False
+        return self._content(offset, size)
+
+    async def read(self, offset: int, size: int) -> Buffer:
+        await self._disk.wait()
+        self._warm = True
+        return self._content(offset, min(size, self.size - offset))
+
+    def _content(self, offset: int, size: int) -> bytes:
+        self._enter()
+        if self._disk.strikes(self._disk.faults.read_fails, "read failed"):
+            raise failure(errno.EIO, self.path)
+        return bytes(self._inode.content[offset : offset + size])
+
+    def truncate(self, size: int) -> None:
+        self._enter()
+        self._disk.volume.truncate(self._inode.number, size)
+        self.size = size
+
+    async def sync(self) -> None:
+        self._enter()
+        disk, mark = self._disk, self._inode.unsynced.mark
+        await disk.wait()
+        disk.enter()
+        if disk.strikes(disk.faults.sync_fails, "sync failed"):
+            disk.volume.fail_sync(self._inode.number, mark)
+            raise failure(errno.EIO, self.path)
+        disk.volume.sync(self._inode.number, mark)
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def alive() -> None:
+    """A disk without a process has nobody who could be dead."""
+
+
+class SimDisk:
+    """One process's view of a volume. `enter` is called before every operation and raises if there may be none."""
+
+    def __init__(self, volume: Volume, path: str = "simulated", *, faults: DiskFaults | None = None,
+                 dice: Random | None = None, enter: Callable[[], None] = alive) -> None:
+        self.volume, self.path, self.enter = volume, path, enter
+        self.faults = faults or DiskFaults()
+        self._dice = dice or Random(0)
+        self._locks: list[str] = []
+
+    def strikes(self, chance: float, kind: str) -> bool:
+        """Whether a fault happens now."""
+        return self.faults.strike(self._dice, chance, kind)
+
+    async def wait(self) -> None:
+        """For the device."""
+        if self.faults.wait_s:
+            stalled = self.strikes(self.faults.stalls, "stalled")
+            await trio.sleep(self._dice.expovariate(1 / self.faults.wait_s) * (STALL if stalled else 1))
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.enter()
+        try:
+            node = self.volume.find(path)
+        except FileNotFoundError:
+            if not create:
+                raise
+            self._check_room(path)
+            node = self.volume.files[self.volume.create(path)]
+        if isinstance(node, Directory):
+            raise failure(errno.EISDIR, path)
+        return SimFile(self, path, node)
+
+    def lock(self, path: str) -> None:
+        self.enter()
+        if path in self.volume.locks:
+            raise Locked(f"{self.path}/{path}: another process holds it")
+        self.open(path, create=True)
+        self.volume.locks.add(path)
+        self._locks.append(path)
+
+    def unlock(self, path: str) -> None:
+        self.remove(path)
+        self.volume.locks.discard(path)
+        self._locks.remove(path)
+
+    def release(self) -> None:
+        """The process is dead: the kernel lets its locks go."""
+        self.volume.locks.difference_update(self._locks)
+        self._locks.clear()
+
+    def make_directory(self, path: str) -> None:
+        self.enter()
+        self._check_room(path)
+        self.volume.make_directory(path)
+
+    def size(self, path: str) -> int:
+        self.enter()
+        node = self.volume.find(path)
+        return len(node.content) if isinstance(node, Inode) else 0
+
+    def names(self, path: str) -> list[str]:
+        self.enter()
+        return sorted(self.volume.find_directory(path).entries)
+
+    def exists(self, path: str) -> bool:
+        self.enter()
+        try:
+            self.volume.find(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def is_directory(self, path: str) -> bool:
+        return self.exists(path) and isinstance(self.volume.find(path), Directory)
+
+    def rename(self, old: str, new: str) -> None:
+        self.enter()
+        self.volume.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        self.enter()
+        self.volume.remove(path)
+
+    def free_bytes(self) -> int:
+        return max(0, self.faults.room_bytes - self.volume.used_bytes())
+
+    def total_bytes(self) -> int:
+        return self.faults.room_bytes
+
+    async def sync_directory(self, path: str) -> None:
+        self.enter()
+        mark = self.volume.find_directory(path).unsynced.mark
+        await self.wait()
+        self.enter()
+        if self.strikes(self.faults.sync_fails, "sync failed"):
+            raise failure(errno.EIO, path)
+        self.volume.sync_directory(path, mark)
+
+    def _check_room(self, path: str) -> None:
+        if self.faults.room_bytes < TEBIBYTE and not self.free_bytes():
+            self.faults.count("disk full")
+            raise failure(errno.ENOSPC, path)

@@ -1,0 +1,257 @@
+"""What a file system holds: what processes see, what is durable, and the changes in between that no sync has covered.
+
+Every change is one call with plain arguments, files named by number, so that a list of calls is a recording: played
+again on a volume like the first, it makes a volume like the last. Paths are relative, with "/"; "" is the root.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+C = TypeVar("C")
+
+
+class Write(NamedTuple):
+    """Bytes put at an offset."""
+
+    offset: int
+    data: bytes
+
+    def apply(self, content: bytearray) -> None:
+        """What lies between the end and the offset becomes zeros."""
+        if len(content) < self.offset:
+            content.extend(bytes(self.offset - len(content)))
+        content[self.offset : self.offset + len(self.data)] = self.data
+
+
+class Truncate(NamedTuple):
+    """All from `size` on is cut."""
+
+    size: int
+
+    def apply(self, content: bytearray) -> None:
+        """Never lengthens."""
+        del content[self.size :]
+
+
+class Unsynced(Generic[C]):
+    """Changes since the last sync, oldest first. `settled` counts those before it: durable, or dropped as it failed."""
+
+    __slots__ = ("changes", "settled")
+
+    def __init__(self) -> None:
+        self.changes: list[C] = []
+        self.settled = 0
+
+    @property
+    def mark(self) -> int:
+        """How many changes there ever were: what a sync that begins now will cover."""
+        return self.settled + len(self.changes)
+
+    def take(self, mark: int) -> list[C]:
+        """Those before the mark; they count as settled now."""
+        count = max(0, mark - self.settled)
+        taken, self.changes = self.changes[:count], self.changes[count:]
+        self.settled += len(taken)
+        return taken
+
+
+class Inode:
+    """A file: `content` is what processes see."""
+
+    __slots__ = ("content", "durable", "number", "unsynced")
+
+    def __init__(self, number: int, content: bytes = b"") -> None:
+        self.number = number
+        self.content, self.durable = bytearray(content), bytearray(content)
+        self.unsynced: Unsynced[Write | Truncate] = Unsynced()
+
+    def change(self, change: Write | Truncate) -> None:
+        """As processes see it at once."""
+        change.apply(self.content)
+        self.unsynced.changes.append(change)
+
+
+class Directory:
+    """Names. A relinking changes several names at once: each to a node, or to None where it goes."""
+
+    __slots__ = ("durable", "entries", "unsynced")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Node] = {}
+        self.durable: dict[str, Node] = {}
+        self.unsynced: Unsynced[Relinking] = Unsynced()
+
+    def change(self, relinking: Relinking) -> None:
+        """As processes see it at once."""
+        relink(self.entries, relinking)
+        self.unsynced.changes.append(relinking)
+
+
+Node = Inode | Directory
+Relinking = tuple[tuple[str, Node | None], ...]
+Call = tuple[str, tuple[object, ...]]
+"""The name of a method of Volume, and its arguments."""
+
+
+def relink(entries: dict[str, Node], relinking: Relinking) -> None:
+    """Apply one change of names."""
+    for name, node in relinking:
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class Volume:
+    """One file system. `noted` is told every change after it was made."""
+
+    def __init__(self, noted: Callable[[str, tuple[object, ...]], None] | None = None) -> None:
+        self.root = Directory()
+        self.files: list[Inode] = []
+        self.locks: set[str] = set()
+        self.noted = noted
+
+    def find(self, path: str) -> Node:
+        """FileNotFoundError, NotADirectoryError."""
+        node: Node = self.root
+        for name in path.split("/") if path else ():
+            if not isinstance(node, Directory):
+                raise failure(errno.ENOTDIR, path)
+            found = node.entries.get(name)
+            if found is None:
+                raise failure(errno.ENOENT, path)
+            node = found
+        return node
+
+    def find_directory(self, path: str) -> Directory:
+        """As `find`."""
+        node = self.find(path)
+        if not isinstance(node, Directory):
+            raise failure(errno.ENOTDIR, path)
+        return node
+
+    def used_bytes(self) -> int:
+        """Of all files that have a name."""
+        return _used_bytes(self.root)
+
+    # ---- changes
+
+    def create(self, path: str) -> int:
+        """A new, empty file; answers its number."""
+        directory, name = self._place(path)
+        inode = self.new_inode()
+        directory.change(((name, inode),))
+        self._note("create", path)
+        return inode.number
+
+    def new_inode(self, content: bytes = b"") -> Inode:
+        """A file that has no name yet."""
+        inode = Inode(len(self.files), content)
+        self.files.append(inode)
+        return inode
+
+    def write(self, number: int, offset: int, data: bytes) -> None:
+        """Into the page cache."""
+        self.files[number].change(Write(offset, data))
+        self._note("write", number, offset, data)
+
+    def truncate(self, number: int, size: int) -> None:
+        """In the page cache."""
+        self.files[number].change(Truncate(size))
+        self._note("truncate", number, size)
+
+    def sync(self, number: int, mark: int) -> None:
+        """All that was changed before the mark is durable."""
+        inode = self.files[number]
+        for change in inode.unsynced.take(mark):
+            change.apply(inode.durable)
+        self._note("sync", number, mark)
+
+    def fail_sync(self, number: int, mark: int) -> None:
+        """What was to be synced counts as clean now, is seen by readers, and is not on the device."""
+        self.files[number].unsynced.take(mark)
+        self._note("fail_sync", number, mark)
+
+    def flip(self, number: int, byte: int, bit: int) -> None:
+        """One bit of what is durable has changed by itself."""
+        inode = self.files[number]
+        for content in (inode.durable, inode.content):
+            if byte < len(content):
+                content[byte] ^= 1 << bit
+        self._note("flip", number, byte, bit)
+
+    def make_directory(self, path: str) -> None:
+        """FileExistsError."""
+        directory, name = self._place(path)
+        if name in directory.entries:
+            raise failure(errno.EEXIST, path)
+        directory.change(((name, Directory()),))
+        self._note("make_directory", path)
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces a file or an empty directory. Both names stand in one directory: nobody moves between two."""
+        source, old_name = self._place(old)
+        target, new_name = self._place(new)
+        assert source is target, f"{old} and {new} are in different directories"
+        node = self.find(old)
+        replaced = target.entries.get(new_name)
+        if replaced is node:
+            return
+        if replaced is not None:
+            _check_replaceable(node, replaced, new)
+        target.change(((old_name, None), (new_name, node)))
+        self._note("rename", old, new)
+
+    def remove(self, path: str) -> None:
+        """A file or an empty directory."""
+        directory, name = self._place(path)
+        node = self.find(path)
+        if isinstance(node, Directory) and node.entries:
+            raise failure(errno.ENOTEMPTY, path)
+        directory.change(((name, None),))
+        self._note("remove", path)
+
+    def sync_directory(self, path: str, mark: int) -> None:
+        """All names that were changed in it before the mark are durable."""
+        directory = self.find_directory(path)
+        for relinking in directory.unsynced.take(mark):
+            relink(directory.durable, relinking)
+        self._note("sync_directory", path, mark)
+
+    def play(self, call: Call) -> None:
+        """Make one recorded change."""
+        name, args = call
+        getattr(self, name)(*args)
+
+    def _place(self, path: str) -> tuple[Directory, str]:
+        parent, _, name = path.rpartition("/")
+        return self.find_directory(parent), name
+
+    def _note(self, name: str, *args: object) -> None:
+        if self.noted is not None:
+            self.noted(name, args)
+
+
+def failure(code: int, path: str) -> OSError:
+    """The kernel's error for a path."""
+    return OSError(code, os.strerror(code), path)
+
+
+def _check_replaceable(node: Node, replaced: Node, path: str) -> None:
+    if isinstance(replaced, Directory):
+        if not isinstance(node, Directory):
+            raise failure(errno.EISDIR, path)
+        if replaced.entries:
+            raise failure(errno.ENOTEMPTY, path)
+    elif isinstance(node, Directory):
+        raise failure(errno.ENOTDIR, path)
+
+
+def _used_bytes(node: Node) -> int:
+    if isinstance(node, Inode):
+        return len(node.content)
+    return sum(map(_used_bytes, node.entries.values()))

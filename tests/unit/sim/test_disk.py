@@ -1,0 +1,129 @@
+"""The simulated disk answers as the machine's does, and goes wrong as it is told."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from pykbroker.sim.disk import DiskFaults, SimDisk
+from pykbroker.sim.volume import Volume
+from pykbroker.world.disk import Disk, Locked, NotCached
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+
+NAMES = ("a", "b", "d", "d/a", "d/b", "e", "e/x", "nowhere/a")
+
+
+def outcome(step, *args, **named):
+    """What a step answers, or the kind of error."""
+    try:
+        return step(*args, **named)
+    except OSError as error:
+        return type(error), error.errno
+
+
+def random_steps(dice: Random, disk: Disk):
+    """Yield what each of many operations answers on this disk."""
+    files = {}
+    for _ in range(300):
+        path, other, data = dice.choice(NAMES), dice.choice(NAMES), dice.randbytes(dice.randrange(2000))
+        offset, size, which = dice.randrange(3000), dice.randrange(3000), dice.randrange(10)
+        file = files.get(path)
+        if which < 2:
+            found = outcome(disk.open, path, create=dice.random() < 0.7)
+            if not isinstance(found, tuple):
+                files[path], found = found, "open"
+            yield which, path, found
+        elif which < 4 and file is not None:
+            yield which, path, file.append(data), file.size
+        elif which < 5 and file is not None and offset < file.size:
+            yield which, path, bytes(file.read_nowait(offset, size))
+        elif which < 6 and file is not None:
+            file.truncate(file.size // 2)
+            yield which, path, file.size
+        elif which == 6:
+            yield which, path, outcome(disk.make_directory, path)
+        elif which == 7 and path.rpartition("/")[0] == other.rpartition("/")[0]:
+            files.clear()  # of two handles on one file only one would know the size
+            yield which, path, other, outcome(disk.rename, path, other)
+        elif which == 8:
+            yield which, path, outcome(disk.remove, path)
+        else:
+            yield path, disk.exists(path), disk.is_directory(path), outcome(disk.names, path), disk.names("")
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_it_answers_as_the_machine_does(tmp_path: Path, seed):
+    real = list(random_steps(Random(seed), SystemDisk(str(tmp_path), SystemOffLoop())))
+    simulated = list(random_steps(Random(seed), SimDisk(Volume())))
+    assert simulated == real
+
+
+async def test_a_closed_file_and_a_taken_lock_are_refused():
+    volume = Volume()
+    disk, other = SimDisk(volume), SimDisk(volume)
+    file = disk.open("f", create=True)
+    file.close()
+    assert outcome(file.append, b"x")[1] == errno.EBADF
+    disk.lock(".lock")
+    with pytest.raises(Locked):
+        other.lock(".lock")
+    disk.release()
+    other.lock(".lock")
+    other.unlock(".lock")
+    assert not disk.exists(".lock")
+
+
+async def test_a_full_disk_takes_all_or_nothing():
+    disk = SimDisk(Volume(), faults=DiskFaults(room_bytes=1000))
+    file = disk.open("f", create=True)
+    file.append(bytes(600))
+    assert outcome(file.append, bytes(600)) == (OSError, errno.ENOSPC)
+    assert file.size == 600
+    assert disk.free_bytes() == 400
+    file.append(bytes(400))
+    assert outcome(disk.open, "g", create=True) == (OSError, errno.ENOSPC)
+    file.truncate(100)
+    assert file.append(b"again") == 105
+
+
+async def test_after_a_failed_sync_what_was_dirty_is_read_but_not_durable():
+    volume, faults = Volume(), DiskFaults(sync_fails=1.0)
+    disk = SimDisk(volume, faults=faults)
+    file = disk.open("f", create=True)
+    file.append(b"precious")
+    with pytest.raises(OSError, match="Input/output"):
+        await file.sync()
+    faults.sync_fails = 0.0
+    await file.sync()
+    assert file.read_nowait(0, 8) == b"precious"
+    assert volume.files[0].durable == b""
+
+
+async def test_reads_and_writes_fail_and_miss_the_cache():
+    faults = DiskFaults(not_cached=1.0)
+    disk = SimDisk(Volume(), faults=faults)
+    file = disk.open("f", create=True)
+    file.append(b"content")
+    with pytest.raises(NotCached) as missing:
+        file.read_nowait(0, 7)
+    await missing.value.fetch()
+    assert file.read_nowait(0, 7) == b"content"
+    faults.read_fails = faults.write_fails = 1.0
+    with pytest.raises(OSError, match="Input/output"):
+        await file.read(0, 7)
+    with pytest.raises(OSError, match="Input/output"):
+        file.append(b"more")
+    assert faults.happened == {"not cached": 1, "read failed": 1, "write failed": 1}
+
+
+async def test_a_flipped_bit_is_read():
+    volume = Volume()
+    file = SimDisk(volume).open("f", create=True)
+    file.append(b"\x00\x00")
+    await file.sync()
+    volume.flip(0, 1, 3)
+    assert file.read_nowait(0, 2) == b"\x00\x08"
