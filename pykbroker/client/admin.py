@@ -74,7 +74,9 @@ class Admin:
             check(result.error_code, result.error_message or f"Topic '{name}'")
 
     async def topic_configs(self, name: str) -> dict[str, str | None]:
-        """What was configured for this topic alone."""
+        """What was configured for this topic alone; nothing, where the broker does not describe configs."""
+        if DescribeConfigsRequest.key not in self._connection.versions:
+            return {}
         resource = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
         answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
         for result in answer.results:

@@ -423,10 +423,6 @@ BROKER = table(
     Row("telemetry.max.bytes",                              INT,    1_048_576, at_least(1)),
 
     # pykbroker's own
-    Row("pykbroker.flush.before.ack", BOOLEAN, False,
-        doc="Whether a produce request is acknowledged only after its records were flushed to the device (fsync)."),
-    Row("pykbroker.memory.budget.bytes", LONG, 1_073_741_824, at_least(67_108_864),
-        doc="Memory for buffers, a quarter of it for requests in flight; while it is spent, connections are not read."),
     Row("pykbroker.validate.records", BOOLEAN, False,
         doc="Whether every record of a produced batch is checked, not only the batch's header and checksum."),
 )

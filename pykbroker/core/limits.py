@@ -11,8 +11,6 @@ REQUEST_SILENCE_MS_MAX = 30_000
 """Without a byte, in the middle of a request."""
 REQUEST_BYTES_PER_S_MIN = KIB
 """Averaged over REQUEST_SILENCE_MS_MAX since the request began."""
-REQUESTS_MEMORY_SHARE = 0.25
-"""Of `pykbroker.memory.budget.bytes`, for requests in flight; beyond it connections are not read."""
 
 DECOMPRESSED_BYTES_MAX = 64 * MIB
 DECOMPRESSED_TIMES_MAX = 16

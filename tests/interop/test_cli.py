@@ -114,6 +114,9 @@ def test_topics_are_created_described_and_deleted(shared_broker):
     again = run("topics", "create", "a", *there)
     assert again.returncode == 1
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
+    described = run("topics", "describe", "a", *there).stdout.splitlines()
+    assert [line.split() for line in described[1:]] == [
+        ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"], ["0", "1", "0", "1", "1"], ["1", "1", "0", "1", "1"]]
     assert run("topics", "delete", "a", *there).returncode == 0
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
 

@@ -25,6 +25,7 @@ class Broker:
 
     def __init__(self, answer: Response, version: int = 99) -> None:
         self.answer, self.version = answer, version
+        self.versions = {answer.key: version}
         self.asked: Any = None
 
     def newest_version(self, key: int) -> int:
@@ -92,3 +93,5 @@ async def test_only_a_topics_own_configs_are_told() -> None:
                DescribeConfigsResourceResult(name="segment.ms", value="6", config_source=5)]
     broker = Broker(DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)]))
     assert await admin(broker).topic_configs("a") == {"retention.ms": "5"}
+    broker.versions.clear()
+    assert await admin(broker).topic_configs("a") == {}
