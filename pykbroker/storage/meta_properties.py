@@ -6,7 +6,6 @@ import base64
 import binascii
 from datetime import UTC, datetime
 
-import javaproperties
 import msgspec
 
 NAME = "meta.properties"
@@ -27,16 +26,14 @@ class MetaProperties(msgspec.Struct, frozen=True):
     def encode(self, now_ms: int) -> bytes:
         """The file, with its date."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
-        entries = {"node.id": str(self.node_id), "directory.id": uuid_text(self.directory_id), "version": VERSION,
-                   "cluster.id": self.cluster_id}
-        lines = "".join(javaproperties.join_key_value(key, value) + "\n" for key, value in entries.items())
-        return f"#\n#{date}\n{lines}".encode("latin-1")
+        return (f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={uuid_text(self.directory_id)}\n"
+                f"version={VERSION}\ncluster.id={self.cluster_id}\n").encode("latin-1")
 
     @classmethod
     def decode(cls, data: bytes) -> MetaProperties:
         """CorruptMeta: another version, or something is missing."""
         try:
-            found = javaproperties.loads(data)
+            found = properties(data)
             if found["version"] != VERSION:
                 raise CorruptMeta(f"version {found['version']}, not {VERSION}")
             return cls(found["cluster.id"], int(found["node.id"]), uuid_bytes(found["directory.id"]))
@@ -44,6 +41,17 @@ class MetaProperties(msgspec.Struct, frozen=True):
             raise CorruptMeta(f"{missing.args[0]} is missing") from missing
         except ValueError as error:
             raise CorruptMeta(str(error)) from error
+
+
+def properties(data: bytes) -> dict[str, str]:
+    """The entries of the file. What has escapes, as no broker writes it, is left to a library that is slow to load."""
+    if b"\\" in data:
+        import javaproperties
+
+        return dict(javaproperties.loads(data))
+    lines = (line.strip() for line in data.decode("latin-1").splitlines())
+    entries = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {key.rstrip(): value.lstrip() for key, _, value in entries}
 
 
 def uuid_text(uuid: bytes) -> str:
