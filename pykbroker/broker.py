@@ -31,15 +31,17 @@ from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import Identity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
+from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.quorum.start import METADATA_DIRECTORY, METADATA_LOG_CONFIG, start_controller
+from pykbroker.quorum.start import start_controller
+from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.replica.upkeep import Upkeep
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Handler
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import Table, served
-from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LOCK, LogDirectory
 from pykbroker.world.net import Bound
 from pykbroker.world.system import system_world
@@ -94,7 +96,8 @@ class Broker:
     ) -> None:  # fmt: skip
         self._settings, self._world, self._bound, self._identity = settings, world, bound, identity
         self._directories, self._controller = directories, controller
-        self._replicas = Replicas(identity.node_id, directories, configs)
+        self._replicas = Replicas(identity.node_id, Places(directories), configs)
+        self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
 
     @classmethod
@@ -108,7 +111,7 @@ class Broker:
             await leave_untouched(world, directories)
             raise
         configs = TopicConfigs(config)
-        journal = await open_metadata_log(world)
+        journal = await open_metadata_log(world.disks[0], world.off_loop)
         controller = await start_controller(
             journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms
         )
@@ -122,6 +125,7 @@ class Broker:
             for directory in self._directories:
                 house.start_soon(directory.run)
             await self._join()
+            house.start_soon(self._upkeep.run)
             async with trio.open_nursery() as clients:
                 clients.start_soon(self._world.net.run, self._listener(clients))
                 bound = self._bound
@@ -167,7 +171,7 @@ class Broker:
         await self._lifecycle.shut_down()
         for directory in self._directories:
             await directory.close(
-                broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks()
+                broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks(directory)
             )
 
     # ---- the table of APIs
@@ -220,15 +224,6 @@ async def leave_untouched(world: World, directories: Sequence[LogDirectory]) -> 
             await directory.close(high_watermarks={})
         else:
             disk.unlock(LOCK)
-
-
-async def open_metadata_log(world: World) -> Log:
-    """The log of `__cluster_metadata-0`, which lies in the first directory and is recovered whole at each start."""
-    disk = world.disks[0]
-    if not disk.exists(METADATA_DIRECTORY):
-        disk.make_directory(METADATA_DIRECTORY)
-        await disk.sync_directory("")
-    return await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=world.off_loop)
 
 
 def controller_settings(config: BrokerConfig, identity: Identity) -> ControllerSettings:

@@ -103,7 +103,7 @@ class _Work:
                 answers.append(PartitionProduceResponse(part.index))
                 return
             answers.append(self._appended(partition, part.index, partition.append(data, self.now_ms)))
-        except (ApiError, OSError) as error:
+        except ApiError as error:
             answers.append(self.failed(part.index, error))
 
     def finish(self) -> Answer:
@@ -119,7 +119,7 @@ class _Work:
             try:
                 appended = await partition.append_off_loop(part.records, self.now_ms)
                 answers[place] = self._appended(partition, part.index, appended)
-            except (ApiError, OSError) as error:
+            except ApiError as error:
                 answers[place] = self.failed(part.index, error)
         return await self._wait()
 
@@ -135,10 +135,8 @@ class _Work:
             self.uncommitted.append((partition, answer, appended.last_offset + 1))
         return answer
 
-    def failed(self, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+    def failed(self, index: int, error: ApiError) -> PartitionProduceResponse:
         """One partition's error; with acks=0 the first one closes the connection."""
-        if isinstance(error, OSError):
-            error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused the write: {error.strerror}")
         self.first_error = self.first_error or error
         return failed(index, error)
 
@@ -158,7 +156,7 @@ class _Work:
         """Wait for one partition; what goes wrong stands in its place of the response."""
         try:
             await wait(*args)
-        except (ApiError, OSError) as error:
+        except ApiError as error:
             answer.error_code = self.failed(answer.index, error).error_code
 
     def _answer(self) -> ProduceResponse | None:

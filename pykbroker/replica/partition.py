@@ -8,6 +8,7 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.log import Appended, Log
+from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.error_codes import ErrorCode
 
@@ -15,12 +16,12 @@ NO_EPOCH = -1
 
 
 class Partition:
-    """`log` is None while its directory is offline. Offsets are the log's."""
+    """`log` is None while it cannot be served. Offsets are the log's."""
 
-    __slots__ = ("high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches")
+    __slots__ = ("directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches")
 
-    def __init__(self, topic: str, index: int, log: Log | None) -> None:
-        self.topic, self.index, self.log = topic, index, log
+    def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
+        self.topic, self.index, self.log, self.directory = topic, index, log, directory
         self.is_leader = False
         self.leader_epoch = NO_EPOCH
         self.high_watermark = 0
@@ -41,7 +42,7 @@ class Partition:
 
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
         """The log, for a client that believes in `current_leader_epoch` (-1: in none)."""
-        if self.log is None:
+        if self.log is None or self.directory.failed is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             older = current_leader_epoch < self.leader_epoch
@@ -51,22 +52,31 @@ class Partition:
         return self.log
 
     def append(self, data: Buffer, now_ms: int) -> Appended:
-        """Append a client's batch. ApiError says what is wrong with it."""
+        """Append a client's batch. ApiError says what is wrong with it, or that the disk refused it."""
         log = self.require_leader()
-        appended = log.append(data, self.leader_epoch, now_ms)
+        try:
+            appended = log.append(data, self.leader_epoch, now_ms)
+        except OSError as error:
+            raise self._refused(error) from error
         self._advance(log.log_end_offset)
         return appended
 
     async def append_off_loop(self, data: Buffer, now_ms: int) -> Appended:
         """As `append`, for a batch that must be opened and is too large to open on the loop."""
         log = self.require_leader()
-        appended = await log.append_off_loop(data, self.leader_epoch, now_ms)
+        try:
+            appended = await log.append_off_loop(data, self.leader_epoch, now_ms)
+        except OSError as error:
+            raise self._refused(error) from error
         self._advance(log.log_end_offset)
         return appended
 
     async def flush(self) -> None:
-        """Make all that was appended durable; OSError is final for its directory."""
-        await self.require_leader().flush()
+        """Make all that was appended durable; a failure is final for its directory."""
+        try:
+            await self.require_leader().flush()
+        except OSError as error:
+            raise self._refused(error) from error
 
     def upper_offset(self, *, committed_only: bool) -> int:
         """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
@@ -88,6 +98,11 @@ class Partition:
                 self.require_leader()
         finally:
             watch.close()
+
+    def _refused(self, error: OSError) -> ApiError:
+        """What a client is told when the disk refuses; the directory decides whether it goes on."""
+        self.directory.fail(error)
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 
     def _advance(self, high_watermark: int) -> None:
         if high_watermark > self.high_watermark:

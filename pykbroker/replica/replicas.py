@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import Delta, MetadataImage, TopicImage
 from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
@@ -30,11 +32,10 @@ class Topic:
 class Replicas:
     """The partitions of broker `node_id`; `apply` is the only thing that changes which there are."""
 
-    def __init__(self, node_id: int, directories: tuple[LogDirectory, ...], configs: TopicConfigs) -> None:
-        self._node_id, self._directories, self._configs = node_id, directories, configs
+    def __init__(self, node_id: int, places: Places, configs: TopicConfigs) -> None:
+        self._node_id, self._places, self._configs = node_id, places, configs
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._found = {(found.topic, found.partition) for directory in directories for found in directory.partitions()}
 
     # ---- look-ups
 
@@ -53,14 +54,16 @@ class Replicas:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
-    def high_watermarks(self) -> dict[tuple[str, int], int]:
-        """For the checkpoint, of all partitions whose log is online."""
-        return {
-            (topic.name, index): partition.high_watermark
-            for topic in self._by_name.values()
-            for index, partition in topic.partitions.items()
-            if partition.log is not None
-        }
+    def online(self, directory: LogDirectory) -> Iterator[Partition]:
+        """The partitions whose log is open in this directory."""
+        for topic in self._by_name.values():
+            for partition in topic.partitions.values():
+                if partition.log is not None and partition.directory is directory:
+                    yield partition
+
+    def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
+        """For the checkpoint of a directory."""
+        return {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
 
     # ---- metadata
 
@@ -81,7 +84,8 @@ class Replicas:
             del self._by_name[image.name]
         for index, partition in topic.partitions.items():
             partition.resign(partition.leader_epoch)
-            await self._directories[0].delete_log(image.name, index)
+            await partition.directory.delete_log(image.name, index)
+            self._places.forget(image.name, index)
 
     async def _take(self, image: TopicImage, metadata: MetadataImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead."""
@@ -91,19 +95,24 @@ class Replicas:
                 continue
             partition = topic.partitions.get(index)
             if partition is None:
-                log = await self._log(image, index, metadata)
-                partition = topic.partitions[index] = Partition(image.name, index, log)
+                partition = topic.partitions[index] = await self._partition(image, index, metadata)
             if placed.leader == self._node_id:
                 partition.lead(placed.leader_epoch)
             else:
                 partition.resign(placed.leader_epoch)
         self._by_id[image.id] = self._by_name[image.name] = topic
 
-    async def _log(self, image: TopicImage, index: int, metadata: MetadataImage) -> Log | None:
+    async def _partition(self, image: TopicImage, index: int, metadata: MetadataImage) -> Partition:
+        directory, is_new = self._places.find(image.name, index)
+        log = await self._log(directory, image, index, self._log_config(image.name, metadata), is_new=is_new)
+        return Partition(image.name, index, log, directory)
+
+    async def _log(
+        self, directory: LogDirectory, image: TopicImage, index: int, config: LogConfig, *, is_new: bool
+    ) -> Log | None:
         """The log on disk, or a new one; None, and a line that says why, where what is there cannot be served."""
-        directory, config = self._directories[0], self._log_config(image.name, metadata)
         try:
-            if (image.name, index) in self._found:
+            if not is_new:
                 return await directory.open_log(image.name, index, image.id, config)
             if directory.high_watermark(image.name, index) > 0:
                 raise CorruptLog("its directory is missing, though there were records in it")

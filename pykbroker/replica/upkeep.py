@@ -1,0 +1,52 @@
+"""What this broker's partitions need from time to time: their high watermarks written down, old segments let go."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.replica.replicas import Replicas
+from pykbroker.storage.log_directory import LogDirectory
+
+
+class Upkeep:
+    """Two chores, each at the interval that its config says. A directory that fails has none."""
+
+    def __init__(
+        self, replicas: Replicas, directories: tuple[LogDirectory, ...], config: BrokerConfig,
+        wall_ms: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._replicas, self._directories, self._config, self._wall_ms = replicas, directories, config, wall_ms
+        self._written: dict[str, dict[tuple[str, int], int]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            checkpoint_ms = self._config.replica_high_watermark_checkpoint_interval_ms
+            nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
+            nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
+
+    async def _every(self, interval_ms: int, chore: Callable[[LogDirectory], Awaitable[None]]) -> None:
+        while True:
+            await trio.sleep(interval_ms / 1000)
+            for directory in self._directories:
+                if directory.failed is None:
+                    try:
+                        await chore(directory)
+                    except OSError as error:
+                        directory.fail(error)
+
+    async def _checkpoint(self, directory: LogDirectory) -> None:
+        """Nothing is written while nothing moves."""
+        high_watermarks = self._replicas.high_watermarks(directory)
+        if high_watermarks != self._written.get(directory.path):
+            await directory.checkpoint_high_watermarks(high_watermarks)
+            self._written[directory.path] = high_watermarks
+
+    async def _retain(self, directory: LogDirectory) -> None:
+        now_ms = self._wall_ms()
+        for partition in list(self._replicas.online(directory)):
+            if partition.log is not None and not partition.log.config.compacted:
+                await partition.log.retain(now_ms, partition.high_watermark)
