@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -52,6 +53,16 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
     broker.start()
     yield broker
     broker.kill()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """The address of the broker that a file's tests share: ours, or the one that `PYKBROKER_TEST_BOOTSTRAP` names.
+
+    Apache Kafka must pass the same tests: its address there tries the tests themselves.
+    """
+    other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
+    return other or request.getfixturevalue("shared_broker").address
 
 
 @cache

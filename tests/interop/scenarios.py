@@ -1,0 +1,337 @@
+"""What every Python client must see of a broker, written once; a file for each client says how it does it.
+
+A file has a class that fulfils `Client` for its library and a subclass of `Scenarios` that names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+import pytest
+
+from tools.broker_process import BrokerProcess
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+DELIVERIES = {
+    "acks=0": {"acks": "0"},
+    "acks=1": {"acks": "1"},
+    "acks=all": {"acks": "all"},
+    "idempotent": {"acks": "all", "idempotent": True},
+}
+PATIENCE_S = 15
+KILLS = 3
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a client sends and must get back: headers in order, a timestamp in ms."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+class Client(Protocol):
+    """A client library on one broker. What it opens for a call it closes in the call, all else in `close`."""
+
+    def __init__(self, bootstrap: str) -> None: ...
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1
+    ) -> None: ...
+
+    def delete_topic(self, name: str) -> None: ...
+
+    def topics(self) -> Mapping[str, int]:
+        """The number of partitions of each topic."""
+
+    def topic_id(self, name: str) -> str | None:
+        """In whatever form the library shows it; None where it shows none."""
+
+    def send(
+        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        idempotent: bool = False,
+    ) -> list[int]:
+        """Send all through one producer and give the offset of each, -1 where acks is 0; raises the first failure."""
+
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+        """Messages from an offset on, for ever; out of range means from the earliest. TimeoutError when none comes.
+
+        `wait_ms` is how long the broker may park a fetch.
+        """
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Its first offset and its end."""
+
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        """Of the first message that is not older; None where there is none."""
+
+    @staticmethod
+    def error_code(error: BaseException) -> int | None:
+        """Kafka's code in an exception of this library."""
+
+    def close(self) -> None: ...
+
+
+def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Message]:
+    """Compressible messages, stamped a minute ago and a second apart, round robin over the partitions."""
+    start_ms = int(time.time() * 1000) - 60_000
+    return [
+        Message(
+            index % partitions,
+            f"key-{index:05}".encode(),
+            f"value-{index:05}-".encode().ljust(value_bytes, b"x"),
+            (("index", str(index).encode()), ("ünïcode", b"\0\xff")) if index % 3 == 0 else (),
+            start_ms + index * 10,
+        )
+        for index in range(count)
+    ]
+
+
+def take(reading: Iterator[tuple[int, Message]], count: int) -> list[tuple[int, Message]]:
+    """The next `count` of what a client reads; closes the reader, whose client may hold a connection."""
+    with contextlib.closing(reading):
+        return list(itertools.islice(reading, count))
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds that a broker or client learns of late, and may fail on until then."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Exception):
+            if condition():
+                return
+        time.sleep(0.02)
+    assert condition()
+
+
+class Scenarios:
+    """Collected by pytest for each subclass, which names its library's `Client`."""
+
+    library: ClassVar[type[Client]]
+    codecs: ClassVar[Sequence[str]] = CODECS
+
+    @pytest.fixture
+    def client(self, bootstrap: str) -> Iterator[Client]:
+        client = self.library(bootstrap)
+        yield client
+        client.close()
+
+    @pytest.fixture
+    def topic(self, client: Client) -> str:
+        """A topic of two partitions, which Kafka may serve only some time after it said that they are there."""
+        name = f"topic-{uuid.uuid4().hex}"
+        client.create_topic(name, 2)
+        eventually(lambda: client.bounds(name, 0) == client.bounds(name, 1) == (0, 0))
+        return name
+
+    @contextlib.contextmanager
+    def refused(self, code: int) -> Iterator[None]:
+        """The broker must refuse what is done inside with this code."""
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            yield
+        assert self.library.error_code(caught.value) == code, repr(caught.value)
+
+    def check_log(self, client: Client, topic: str, sent: Sequence[Message]) -> None:
+        """The partitions hold exactly what was sent, in order."""
+        logs: dict[int, list[Message]] = {}
+        for message in sent:
+            logs.setdefault(message.partition, []).append(message)
+        eventually(lambda: all(client.bounds(topic, partition) == (0, len(log)) for partition, log in logs.items()))
+        for partition, log in logs.items():
+            assert take(client.read(topic, partition, 0), len(log)) == list(enumerate(log))
+
+    # ---- topics
+
+    def test_a_topic_is_created_listed_and_deleted(self, client: Client) -> None:
+        name = f"topic-{uuid.uuid4().hex}"
+        client.create_topic(name, 3)
+        eventually(lambda: client.topics()[name] == 3)
+        client.delete_topic(name)
+        eventually(lambda: name not in client.topics())
+
+    def test_a_topic_made_again_is_another_and_empty(self, client: Client, topic: str) -> None:
+        first = client.topic_id(topic)
+        client.send(topic, messages(10))
+        client.delete_topic(topic)
+        eventually(lambda: topic not in client.topics())
+        client.create_topic(topic, 2)
+        eventually(lambda: client.bounds(topic, 0) == (0, 0))
+        assert first is None or client.topic_id(topic) != first
+
+    def test_wrong_topics_are_refused_with_the_codes_of_kafka(self, client: Client, topic: str) -> None:
+        with self.refused(36):  # TOPIC_ALREADY_EXISTS
+            client.create_topic(topic)
+        with self.refused(17):  # INVALID_TOPIC_EXCEPTION
+            client.create_topic("no spaces")
+        with self.refused(37):  # INVALID_PARTITIONS
+            client.create_topic(f"topic-{uuid.uuid4().hex}", 0)
+        with self.refused(38):  # INVALID_REPLICATION_FACTOR
+            client.create_topic(f"topic-{uuid.uuid4().hex}", replicas=3)
+        with self.refused(40):  # INVALID_CONFIG
+            client.create_topic(f"topic-{uuid.uuid4().hex}", configs={"retention.ms": "soon"})
+        with self.refused(3):  # UNKNOWN_TOPIC_OR_PARTITION
+            client.delete_topic(f"topic-{uuid.uuid4().hex}")
+
+    def test_a_topic_is_made_by_its_first_message(self, client: Client) -> None:
+        name = f"topic-{uuid.uuid4().hex}"
+        sent = messages(5, partitions=1)
+        assert client.send(name, sent) == [0, 1, 2, 3, 4]
+        eventually(lambda: client.topics()[name] == 1)
+        self.check_log(client, name, sent)
+
+    # ---- messages
+
+    @pytest.mark.parametrize("delivery", DELIVERIES)
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_messages_come_back_as_sent(self, client: Client, topic: str, codec: str, delivery: str) -> None:
+        if codec not in self.codecs:
+            pytest.skip(f"this client has no {codec}")
+        sent = messages(100)
+        offsets = client.send(topic, sent, codec=codec, **DELIVERIES[delivery])
+        if delivery != "acks=0":
+            assert offsets == [index // 2 for index in range(100)]
+        self.check_log(client, topic, sent)
+
+    def test_null_and_empty_are_not_the_same(self, client: Client, topic: str) -> None:
+        now_ms = int(time.time() * 1000)
+        sent = [
+            Message(0, key, value, headers, now_ms - age_ms)
+            for key, value, headers, age_ms in (
+                (None, b"value", (), 0),
+                (b"key", None, (), 0),
+                (None, b"", (), 5_000),
+                (b"", b"value", (("", b""), ("again", b"1"), ("again", b"2")), 1_000),
+                ("schlüssel".encode(), b"\0" * 10, (("größe", b"\xff\xfe"),), 60_000),
+            )
+        ]
+        client.send(topic, sent)
+        self.check_log(client, topic, sent)
+
+    def test_messages_of_a_megabyte(self, client: Client, topic: str) -> None:
+        noise = random.Random(1)
+        sent = [replace(message, value=noise.randbytes(1_000_000)) for message in messages(4)]
+        client.send(topic, sent)
+        self.check_log(client, topic, sent)
+
+    def test_max_message_bytes_rules(self, client: Client, topic: str) -> None:
+        large = replace(messages(1)[0], value=random.Random(1).randbytes(3_000_000))
+        with self.refused(10):  # MESSAGE_TOO_LARGE
+            client.send(topic, [large])
+        assert client.bounds(topic, 0) == (0, 0)
+        roomy = f"topic-{uuid.uuid4().hex}"
+        client.create_topic(roomy, 1, {"max.message.bytes": "4000000"})
+        client.send(roomy, [large, large])
+        self.check_log(client, roomy, [large, large])
+
+    @pytest.mark.parametrize("compression", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+    def test_a_topic_may_choose_its_compression(self, client: Client, compression: str) -> None:
+        name = f"topic-{uuid.uuid4().hex}"
+        client.create_topic(name, 2, {"compression.type": compression})
+        sent = messages(200)
+        client.send(name, sent[:100], codec="none", idempotent=True)
+        client.send(name, sent[100:], codec="gzip", idempotent=True)
+        self.check_log(client, name, sent)
+
+    def test_log_append_time_is_the_clock_of_the_broker(self, client: Client) -> None:
+        name = f"topic-{uuid.uuid4().hex}"
+        client.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
+        sent = messages(10, partitions=1)
+        client.send(name, sent)
+        got = [message for _, message in take(client.read(name, 0, 0), 10)]
+        assert [message.value for message in got] == [message.value for message in sent]
+        assert all(message.timestamp_ms > sent[-1].timestamp_ms + 1_000 for message in got)
+
+    # ---- offsets
+
+    def test_reading_starts_at_any_offset(self, client: Client, topic: str) -> None:
+        sent = [message for message in messages(200) if message.partition == 0]
+        client.send(topic, sent, codec="lz4")
+        for offset in (0, 1, 42, 99):
+            assert take(client.read(topic, 0, offset), 1) == [(offset, sent[offset])]
+
+    def test_an_offset_out_of_range_is_reset(self, client: Client, topic: str) -> None:
+        sent = messages(10)
+        client.send(topic, sent)
+        assert take(client.read(topic, 0, 1_000_000), 1) == [(0, sent[0])]
+
+    def test_bounds_and_times(self, client: Client, topic: str) -> None:
+        assert client.bounds(topic, 0) == (0, 0)
+        assert client.offset_at(topic, 0, 0) is None
+        sent = messages(100)
+        client.send(topic, sent)
+        assert client.bounds(topic, 1) == (0, 50)
+        first_ms = sent[0].timestamp_ms
+        assert client.offset_at(topic, 0, 0) == 0
+        assert client.offset_at(topic, 0, first_ms + 201) == 11
+        assert client.offset_at(topic, 0, sent[98].timestamp_ms) == 49
+        assert client.offset_at(topic, 0, sent[98].timestamp_ms + 1) is None
+
+    def test_a_parked_fetch_wakes(self, client: Client, topic: str) -> None:
+        """The broker may park it for longer than the reader waits, so only waking can save the second message."""
+        sent = [replace(message, partition=0) for message in messages(2)]
+        client.send(topic, sent[:1])
+        got: list[tuple[int, Message]] = []
+        first = threading.Event()
+
+        def follow() -> None:
+            reader = self.library(client.bootstrap)
+            reading = reader.read(topic, 0, 0, wait_ms=4 * PATIENCE_S * 1000)
+            got.append(next(reading))
+            first.set()
+            got.append(next(reading))
+            take(reading, 0)
+            reader.close()
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        assert first.wait(PATIENCE_S)
+        client.send(topic, sent[1:])
+        thread.join(2 * PATIENCE_S)
+        assert got == list(enumerate(sent))
+
+    # ---- crashes
+
+    def test_what_was_acknowledged_survives_kill_9(self, broker: BrokerProcess) -> None:
+        client = self.library(broker.address)
+        client.create_topic("before", 2)
+        sent = messages(1_000)
+        for start, codec in zip(range(0, 1_000, 200), self.codecs, strict=False):
+            client.send("before", sent[start : start + 200], codec=codec, idempotent=True)
+        sent = sent[: 200 * len(self.codecs)]
+        client.close()
+        broker.kill()
+        broker.restart()
+        client = self.library(broker.address)
+        self.check_log(client, "before", sent)
+        more = messages(10)
+        assert client.send("before", more)[0] == len(sent) // 2
+        self.check_log(client, "before", sent + more)
+        client.close()
+
+    def test_a_producer_outlives_kills_without_loss_or_duplicate(self, broker: BrokerProcess) -> None:
+        """An idempotent producer goes on while the broker is killed and started again under it."""
+        client = self.library(broker.address)
+        client.create_topic("under-fire", 2)
+        sent = messages(KILLS * 1_000)
+
+        def under_fire() -> Iterator[Message]:
+            for index, message in enumerate(sent):
+                if index % 1_000 == 500:
+                    broker.restart()
+                yield message
+
+        offsets = client.send("under-fire", under_fire(), idempotent=True)
+        assert offsets == [index // 2 for index in range(len(sent))]
+        self.check_log(client, "under-fire", sent)
+        client.close()

@@ -1,0 +1,112 @@
+"""kafka-python against the broker."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterable, Iterator, Mapping
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError
+
+from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
+
+
+class KafkaPython:
+    """`Client` by kafka-python."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        self._asking = self._consumer()
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1
+    ) -> None:
+        topic = NewTopic(name, partitions, replicas, topic_configs=dict(configs))
+        self._admin.create_topics([topic])
+
+    def delete_topic(self, name: str) -> None:
+        self._admin.delete_topics([name])
+
+    def topics(self) -> Mapping[str, int]:
+        described = self._admin.describe_topics(self._admin.list_topics())
+        return {topic["name"]: len(topic["partitions"]) for topic in described if not topic["error_code"]}
+
+    def topic_id(self, name: str) -> str:
+        return str(self._admin.describe_topics([name])[0]["topic_id"])
+
+    def send(
+        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        idempotent: bool = False,
+    ) -> list[int]:
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            compression_type=None if codec == "none" else codec,
+            acks="all" if acks == "all" else int(acks),
+            enable_idempotence=idempotent,
+            max_request_size=10_000_000,
+            linger_ms=5,
+        )
+        try:
+            futures = [
+                producer.send(topic, message.value, message.key, list(message.headers), message.partition,
+                              message.timestamp_ms)
+                for message in messages
+            ]
+            return [future.get(4 * PATIENCE_S).offset for future in futures]
+        finally:
+            producer.close()
+
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+        consumer = self._consumer(fetch_max_wait_ms=wait_ms, request_timeout_ms=wait_ms + 30_000)
+        try:
+            place = TopicPartition(topic, partition)
+            consumer.assign([place])
+            consumer.seek(place, offset)
+            deadline = time.monotonic() + PATIENCE_S
+            while time.monotonic() < deadline:
+                for record in consumer.poll(PATIENCE_S * 1000).get(place, ()):
+                    yield record.offset, Message(
+                        record.partition, record.key, record.value, tuple(record.headers), record.timestamp
+                    )
+                    deadline = time.monotonic() + PATIENCE_S
+            raise TimeoutError(f"no message within {PATIENCE_S} s")
+        finally:
+            consumer.close()
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        place = TopicPartition(topic, partition)
+        return self._asking.beginning_offsets([place])[place], self._asking.end_offsets([place])[place]
+
+    def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
+        place = TopicPartition(topic, partition)
+        found = self._asking.offsets_for_times({place: timestamp_ms})[place]
+        return found and found.offset
+
+    def _consumer(self, **settings: object) -> KafkaConsumer:
+        return KafkaConsumer(
+            bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", **settings
+        )
+
+    @staticmethod
+    def error_code(error: BaseException) -> int | None:
+        return error.errno if isinstance(error, KafkaError) else None
+
+    def close(self) -> None:
+        self._asking.close()
+        self._admin.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collect_sockets() -> Iterator[None]:
+    """It leaves the sockets of failed connections to the garbage collector, whose warnings belong to this file."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+class TestKafkaPython(Scenarios):
+    library = KafkaPython
