@@ -93,7 +93,7 @@ class Controller:
 
     async def close(self) -> None:
         """Close the log, once `run` has ended."""
-        await self._driver.close()
+        await self._driver.close(failed=self._failure is not None)
 
     async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int) -> Rsp:
         with trio.move_on_after(timeout_ms / 1000):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE, RECORDS_MAX, Record
 from pykbroker.core.metadata.features import record_version
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.outcome import Entry
 from pykbroker.quorum.journal import Journal
+from pykbroker.quorum.quorum_state import QuorumState, write_state
+from pykbroker.world.disk import Disk
 from wire.error_codes import ErrorCode
 from wire.records.builder import BatchBuilder
 from wire.records.control import kraft_batch
@@ -25,14 +29,21 @@ class Driver:
     Any error of `write` and `commit` is final: it is not known what the log holds.
     """
 
-    def __init__(self, journal: Journal, machine: ControllerMachine, node_id: int, epoch: int) -> None:
-        self._journal, self._node_id = journal, node_id
-        self.machine, self.epoch = machine, epoch
+    def __init__(self, journal: Journal, machine: ControllerMachine, disk: Disk, state: QuorumState) -> None:
+        self._journal, self._disk, self._state = journal, disk, state
+        self.machine = machine
 
-    def begin_epoch(self, now_ms: int) -> None:
-        """Note the epoch and write its LeaderChange: this voter leads, elected by itself alone."""
-        voters = [LeaderChangeMessageVoter(voter_id=self._node_id)]
-        message = LeaderChangeMessage(leader_id=self._node_id, voters=voters, granting_voters=voters)
+    @property
+    def epoch(self) -> int:
+        """The epoch in which this voter leads."""
+        return self._state.leader_epoch
+
+    async def begin_epoch(self, now_ms: int) -> None:
+        """Write the epoch down, then into the log: this voter leads, elected by itself alone."""
+        await self._journal.flush()
+        await self._note_synced()
+        voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]
+        message = LeaderChangeMessage(leader_id=self._state.leader_id, voters=voters, granting_voters=voters)
         batch = kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms)
         self._journal.become_leader(self.epoch)
         self._journal.append_as_leader(batch, self.epoch, now_ms)
@@ -62,9 +73,16 @@ class Driver:
         """Make durable all that was written before the call."""
         await self._journal.flush()
 
-    async def close(self) -> None:
-        """Flush and close the log."""
+    async def close(self, *, failed: bool) -> None:
+        """Close the log; one that has not failed is all on disk then, and known to be."""
+        if not failed:
+            await self._journal.flush()
+            await self._note_synced()
         await self._journal.close()
+
+    async def _note_synced(self) -> None:
+        self._state = msgspec.structs.replace(self._state, applied_offset=self._journal.log_end_offset)
+        await write_state(self._disk, self._state)
 
 
 def _batch(values: Sequence[bytes], now_ms: int) -> bytes:

@@ -15,7 +15,7 @@ from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, new_id
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
-from pykbroker.quorum.start import METADATA_DIRECTORY
+from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
 from pykbroker.storage.partition_directory import parse_name

@@ -6,6 +6,9 @@ from typing import Any, Protocol
 
 from pykbroker.world.disk import Buffer, FileSlice
 
+METADATA_DIRECTORY = "__cluster_metadata-0"
+"""Where the metadata log lies, in the first log directory."""
+
 
 class Journal(Protocol):
     """The log of `__cluster_metadata-0`. Errors of the disk are OSError."""

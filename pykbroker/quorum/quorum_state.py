@@ -1,4 +1,4 @@
-"""`quorum-state`: the epoch and the leader that this voter last knew of, as JSON beside the metadata log.
+"""`quorum-state`: what this voter last knew, as JSON beside the metadata log.
 
 Version 0 lists the voters, for a quorum that the configuration names; version 1 is that of a quorum whose voters stand
 in the log. A directory keeps the version that it was formatted with. Source: QuorumStateData, KIP-853.
@@ -13,18 +13,27 @@ import msgspec
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import id_text
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.storage.small_files import read_whole, replace_durably
+from pykbroker.world.disk import Disk
 from wire.declare import NIL
 
+QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 NOBODY = -1
 
 
 class QuorumState(msgspec.Struct, frozen=True):
-    """Cluster id and voters are known in version 0 alone. Kafka leaves the cluster id empty and does not read it."""
+    """The epoch, its leader, and in version 0 what else is known.
+
+    Cluster id and applied offset are fields that Kafka leaves empty and does not read. They say whose metadata this is,
+    and below which offset the log was synced: damage there is no torn tail.
+    """
 
     leader_id: int = NOBODY
     leader_epoch: int = 0
     voters: tuple[int, ...] = ()
     cluster_id: str = ""
+    applied_offset: int = 0
     version: int = 0
 
     def to_text(self) -> str:
@@ -34,7 +43,7 @@ class QuorumState(msgspec.Struct, frozen=True):
                                       "votedDirectoryId": id_text(NIL)}
         else:
             fields = {"clusterId": self.cluster_id, "leaderId": self.leader_id, "leaderEpoch": self.leader_epoch,
-                      "votedId": NOBODY, "appliedOffset": 0,
+                      "votedId": NOBODY, "appliedOffset": self.applied_offset,
                       "currentVoters": [{"voterId": voter} for voter in self.voters]}
         return json.dumps({**fields, "data_version": self.version}, separators=(",", ":"))
 
@@ -45,7 +54,19 @@ class QuorumState(msgspec.Struct, frozen=True):
             fields = json.loads(text)
             return cls(fields["leaderId"], fields["leaderEpoch"],
                        tuple(voter["voterId"] for voter in fields.get("currentVoters") or ()),
-                       fields.get("clusterId", ""), fields["data_version"])
-        except (ValueError, LookupError, TypeError) as error:
+                       fields.get("clusterId", ""), fields.get("appliedOffset", 0), fields["data_version"])
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise StartError(f"quorum-state is damaged ({error!r}): remove it, and the epoch is taken from the log") \
                 from error
+
+
+async def read_state(disk: Disk) -> QuorumState | None:
+    """None before the first start; `StartError` when the file is damaged."""
+    if not disk.exists(QUORUM_STATE):
+        return None
+    return QuorumState.from_text((await read_whole(disk, QUORUM_STATE)).decode(errors="replace"))
+
+
+async def write_state(disk: Disk, state: QuorumState) -> None:
+    """The file is on disk when this returns."""
+    await replace_durably(disk, QUORUM_STATE, state.to_text().encode())

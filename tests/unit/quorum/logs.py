@@ -16,7 +16,10 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
-from pykbroker.quorum.start import METADATA_DIRECTORY, METADATA_LOG_CONFIG, start_controller
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.metadata_log import open_metadata_log
+from pykbroker.quorum.quorum_state import QuorumState
+from pykbroker.quorum.start import start_controller
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.system_disk import SystemDisk
@@ -72,12 +75,14 @@ class MemoryJournal:
         self.closed = True
 
 
-def in_memory(journal: MemoryJournal) -> Controller:
-    """A controller of a cluster with one broker, on a log in memory."""
+def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
+    """A controller of a cluster with one broker, on a log in memory; `disk` is for its state."""
     image = Room().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset
-    return Controller(Driver(journal, machine, 1, 1), Images(machine.freeze(1)), lambda: NOW_MS)
+    disk.make_directory(METADATA_DIRECTORY)
+    driver = Driver(journal, machine, disk, QuorumState(leader_id=1, leader_epoch=1))
+    return Controller(driver, Images(machine.freeze(1)), lambda: NOW_MS)
 
 
 def disk_at(path: Path) -> SystemDisk:
@@ -87,9 +92,7 @@ def disk_at(path: Path) -> SystemDisk:
 
 async def metadata_log(disk: Disk) -> Log:
     """The metadata log of a directory."""
-    if not disk.exists(METADATA_DIRECTORY):
-        disk.make_directory(METADATA_DIRECTORY)
-    return await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=Inline())
+    return await open_metadata_log(disk, Inline())
 
 
 async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, **settings: Any) -> Controller:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import trio.testing
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.controller import Controller, JournalFailed
 from tests.unit.core.metadata.room import topic
-from tests.unit.quorum.logs import MemoryJournal, in_memory
+from tests.unit.quorum.logs import MemoryJournal, disk_at, in_memory
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -29,9 +30,9 @@ def creating(*names: str, timeout_ms: int = 60_000) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[topic(name) for name in names], timeout_ms=timeout_ms)
 
 
-async def test_a_topic_is_created_committed_and_applied() -> None:
+async def test_a_topic_is_created_committed_and_applied(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
@@ -50,9 +51,9 @@ async def test_a_topic_is_created_committed_and_applied() -> None:
     assert journal.closed
 
 
-async def test_requests_that_come_together_share_a_flush_and_see_each_other() -> None:
+async def test_requests_that_come_together_share_a_flush_and_see_each_other(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     answers: list[CreateTopicsResponse] = []
 
     async def ask(*names: str) -> None:
@@ -77,10 +78,10 @@ async def test_requests_that_come_together_share_a_flush_and_see_each_other() ->
     assert (codes.count(0), codes.count(ErrorCode.TOPIC_ALREADY_EXISTS)) == (26, 25)
 
 
-async def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
+async def test_an_answer_without_records_waits_for_what_it_rests_on(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     answers: list[CreateTopicsResponse] = []
 
     async def ask() -> None:
@@ -99,9 +100,9 @@ async def test_an_answer_without_records_waits_for_what_it_rests_on() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_writes_nothing_costs_no_flush() -> None:
+async def test_what_writes_nothing_costs_no_flush(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
@@ -110,9 +111,9 @@ async def test_what_writes_nothing_costs_no_flush() -> None:
     assert (journal.flushes, journal.batches) == (0, [])
 
 
-async def test_a_batch_that_is_too_large_is_refused_before_anything_happens() -> None:
+async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     long = "x" * 30_000
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
@@ -126,8 +127,9 @@ async def test_a_batch_that_is_too_large_is_refused_before_anything_happens() ->
     assert len(journal.batches) == 1
 
 
-async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_asked(autojump_clock: Any) -> None:
-    controller = in_memory(MemoryJournal())
+async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_asked(
+        autojump_clock: Any, tmp_path: Path) -> None:
+    controller = in_memory(MemoryJournal(), disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         started = trio.current_time()
@@ -150,10 +152,10 @@ async def refused(call: Any) -> None:
     assert error.value.code is ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_not() -> None:
+async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_not(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expect_the_end, controller)
         nursery.start_soon(refused, partial(controller.create_topics, creating("a")))
@@ -166,10 +168,10 @@ async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_no
     assert "a" not in controller.images.committed.topics.by_name
 
 
-async def test_a_failed_append_ends_everything_but_what_is_being_committed() -> None:
+async def test_a_failed_append_ends_everything_but_what_is_being_committed(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
-    controller = in_memory(journal)
+    controller = in_memory(journal, disk_at(tmp_path))
     with trio.move_on_after(10) as patience:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, controller)
@@ -189,8 +191,8 @@ async def test_a_failed_append_ends_everything_but_what_is_being_committed() -> 
     assert set(controller.images.current.topics.by_name) == {"a"}
 
 
-async def test_blocks_of_producer_ids_need_no_subscriber() -> None:
-    controller = in_memory(MemoryJournal())
+async def test_blocks_of_producer_ids_need_no_subscriber(tmp_path: Path) -> None:
+    controller = in_memory(MemoryJournal(), disk_at(tmp_path))
     epoch = controller.images.committed.cluster.brokers[1].epoch
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)

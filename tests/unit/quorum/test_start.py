@@ -15,8 +15,8 @@ from pykbroker.core.metadata.image import Endpoint
 from pykbroker.quorum.bootstrap_file import bootstrap_content
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import Identity
+from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.quorum.start import METADATA_DIRECTORY
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.core.metadata.room import CLUSTER, SNAPSHOTTED, golden, golden_room, topic
@@ -55,7 +55,8 @@ class Life:
                 if not self.kill:
                     await lifecycle.shut_down()
                 nursery.cancel_scope.cancel()
-        await controller.close()
+        if not self.kill:
+            await controller.close()
         return controller
 
     async def _follow(self, controller: Controller) -> None:
@@ -170,6 +171,53 @@ async def test_a_log_that_ends_before_its_snapshot_has_lost_something(tmp_path: 
     log.write_bytes(log.read_bytes()[:30000])
     with pytest.raises(StartError, match="is damaged"):
         await started(disk)
+
+
+def flip(path: Path, position: int) -> None:
+    """One bit of a file is another."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+async def test_damage_where_the_log_was_synced_is_no_torn_tail(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await Life(disk, clean=False).live("a")
+    log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
+    flip(log, 300)
+    before = log.read_bytes()
+    with pytest.raises(StartError, match="Restore __cluster_metadata-0 from a copy; nothing was changed"):
+        await started(disk)
+    assert log.read_bytes() == before
+
+
+async def test_a_tail_that_was_not_synced_is_cut(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await Life(disk, clean=False).live("a")
+    log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes() + bytes(100))
+    await Life(disk, clean=False).live("b")
+    life = Life(disk, clean=True)
+    await life.live()
+    assert set(life.serving.topics.by_name) == {"a", "b"}
+
+
+async def test_a_log_that_has_lost_its_end(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await Life(disk, clean=False).live("a")
+    log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
+    first = next(batches(log.read_bytes()))
+    log.write_bytes(first.buffer)
+    with pytest.raises(StartError, match="ends at offset 1, and it reached to"):
+        await started(disk)
+
+
+async def test_a_kill_keeps_what_was_answered(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await Life(disk, clean=False, kill=True).live("a")
+    life = Life(disk, clean=False, kill=True)
+    await life.live("b")
+    assert set(life.serving.topics.by_name) == {"a", "b"}
 
 
 async def test_another_clusters_metadata(tmp_path: Path) -> None:

@@ -14,7 +14,12 @@ from tests.unit.core.metadata.room import Room, topic
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
+from wire.stored.metadata_brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord
 from wire.stored.metadata_topics import ClearElrRecord, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord
@@ -164,6 +169,15 @@ def test_a_record_about_what_does_not_exist_is_damage(record: PartitionRecord) -
     room = Room().open(1)
     with pytest.raises(DamagedMetadata, match=f"at offset {room.machine.next_offset}"):
         room.write(record)
+
+
+def test_the_fencing_records_of_older_controllers() -> None:
+    room = Room().open(1)
+    epoch = room.freeze().image.cluster.brokers[1].epoch
+    room.write(FenceBrokerRecord(id=1, epoch=epoch))
+    assert room.freeze().image.cluster.brokers[1].fenced
+    room.write(UnfenceBrokerRecord(id=1, epoch=epoch))
+    assert not room.freeze().image.cluster.brokers[1].fenced
 
 
 def test_a_broker_that_was_unregistered_is_gone() -> None:

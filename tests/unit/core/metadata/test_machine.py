@@ -20,6 +20,7 @@ from wire.messages.controller_registration import ControllerRegistrationRequest,
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.stored.metadata_settings import FeatureLevelRecord, ProducerIdsRecord
 
 NAMES = ["a", "b", "c.d", "c_d", "e"]
 BROKERS = [1, 2, 3]
@@ -177,6 +178,22 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
     with pytest.raises(ApiError, match="but got cluster ID other") as refused:
         Room().bootstrap().register(1, cluster_id="other")
     assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_broker_that_does_not_know_a_level_of_the_cluster_is_refused() -> None:
+    room = Room().open(1)
+    room.write(FeatureLevelRecord(name="group.version", feature_level=2))
+    with pytest.raises(ApiError, match="does not support finalized version 2 of group.version") as refused:
+        room.register(2)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_producer_ids_do_not_begin_anew_when_they_are_used_up() -> None:
+    room = Room().open(1)
+    room.write(ProducerIdsRecord(broker_id=1, next_producer_id=2**63 - 1000))
+    epoch = room.freeze().image.cluster.brokers[1].epoch
+    with pytest.raises(ApiError, match="Exhausted all producerIds"):
+        room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
 
 
 def test_an_unclean_election_where_it_is_allowed() -> None:

@@ -1,0 +1,40 @@
+"""Opens the metadata log, which is recovered whole at each start, whatever the rest of the directory went through."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.quorum.driver import BATCH_BYTES_MAX
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.quorum_state import read_state
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log import Log
+from pykbroker.storage.partition_directory import METADATA, encode_metadata
+from pykbroker.storage.small_files import replace_durably
+from pykbroker.world.disk import Disk
+from pykbroker.world.off_loop import OffLoop
+
+METADATA_TOPIC_ID = UNASSIGNED
+METADATA_LOG_CONFIG = LogConfig(max_message_bytes=BATCH_BYTES_MAX, retention_ms=-1)
+"""Nothing of the metadata log is deleted by its age: only a snapshot makes records superfluous."""
+
+
+async def open_metadata_log(disk: Disk, off_loop: OffLoop) -> Log:
+    """The log, with a torn tail cut. `StartError` for damage where it is known to have been synced."""
+    if not disk.exists(METADATA_DIRECTORY):
+        disk.make_directory(METADATA_DIRECTORY)
+        await disk.sync_directory("")
+    if not disk.exists(f"{METADATA_DIRECTORY}/{METADATA}"):
+        await replace_durably(disk, f"{METADATA_DIRECTORY}/{METADATA}", encode_metadata(METADATA_TOPIC_ID))
+    state = await read_state(disk)
+    synced = 0 if state is None else state.applied_offset
+    try:
+        log = await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=off_loop, recovery_point=synced)
+    except CorruptLog as error:
+        raise StartError(f"{disk.path}: {error}. Restore {METADATA_DIRECTORY} from a copy; nothing was changed") \
+            from error
+    if log.log_end_offset < synced:
+        raise StartError(f"{disk.path}/{METADATA_DIRECTORY} ends at offset {log.log_end_offset}, and it reached to "
+                         f"{synced}: restore it from a copy")
+    return log
