@@ -1,12 +1,14 @@
 """Kafka's small text files: offsets of partitions in a log directory's root, leader epochs in a partition's.
 
 Shape: a line with version 0, a line with the number of entries, then the entries, a line each. An empty file has none.
-Disposable: CorruptCheckpoint where the text does not hold, which a file that was not synced may be.
+Disposable: CorruptCheckpoint where the text does not hold, which a file that was not synced may be. (There is no
+checksum: a digit that changed so that the numbers still rise is believed.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 VERSION = 0
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -45,7 +47,9 @@ def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
-    """(epoch, start offset), as they stand there."""
+    """(epoch, start offset), both rising. An empty file is not one that says that there are none."""
+    if not data:
+        raise CorruptCheckpoint("it is empty")
     found = []
     for line in _decode(data):
         try:
@@ -53,6 +57,8 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
         except ValueError:
             raise CorruptCheckpoint(f"{line!r} is not `epoch start-offset`") from None
         found.append((epoch, start))
+    if not all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found)):
+        raise CorruptCheckpoint(f"{found} do not all rise")
     return found
 
 

@@ -4,7 +4,8 @@ Offset index: 8-byte entries (relative offset i32, position i32), both strictly 
 and the byte where that batch begins.
 Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly rising: the largest timestamp so far and
 the last offset of the batch that contains it.
-Big-endian, sparse. Disposable: what does not hold raises CorruptIndex and is rebuilt. Source: disk-format of Kafka 4.3.
+Big-endian, sparse. Disposable: what does not hold raises CorruptIndex and is rebuilt from the log. (There
+is no checksum: a time index cut short at an entry, in a segment whose timestamps go back, is believed.)
 In memory a column is an array, so that a large segment's 250,000 entries cost 5 MB and are read in a few ms.
 """
 

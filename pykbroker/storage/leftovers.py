@@ -39,7 +39,7 @@ async def tidy(disk: Disk, directory: str) -> list[str]:
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     """A compacted segment takes the place of those whose offsets it covers."""
     file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
-    walk = Walk(file, 0, file.size, base, check_crc=True)
+    walk = Walk(file, 0, file.size, base, base, check_crc=True)
     while await walk.more():
         pass
     file.close()

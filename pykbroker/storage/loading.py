@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 import msgspec
 
+from pykbroker.storage.errors import CorruptLog, Mismatch, Pending, patiently
 from pykbroker.storage.headers import BadHeader, Headers
 from pykbroker.storage.indexes import CorruptIndex, OffsetIndex, TimeIndex
-from pykbroker.storage.segment import RELATIVE_OFFSET_MAX, ActiveSegment, file_name
+from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.small_files import read_whole
-from pykbroker.storage.errors import patiently
-from pykbroker.storage.walk import Walk
+from pykbroker.storage.walk import RELATIVE_OFFSET_MAX, Walk
 from pykbroker.world.disk import Disk, File
+
+T = TypeVar("T")
 
 
 class Loading(msgspec.Struct, gc=False):
@@ -24,21 +30,43 @@ class Loading(msgspec.Struct, gc=False):
     times_file: bytes | None = None
 
 
-async def load(disk: Disk, directory: str, segment: ActiveSegment, *, trust: bool = True) -> Loading:
-    """Fill a segment that was just opened; without `trust` its index files are not believed.
-
-    Checksums are not looked at.
-    """
+async def load(disk: Disk, directory: str, segment: ActiveSegment) -> Loading:
+    """Fill a segment that was just opened. Checksums are not looked at."""
     loading = Loading(index_file=await _content(disk, file_name(directory, segment.base_offset, ".index")),
                       times_file=await _content(disk, file_name(directory, segment.base_offset, ".timeindex")))
-    if trust and loading.index_file and loading.times_file is not None:
+    if loading.index_file and loading.times_file is not None:
         await _resume(segment, loading.index_file, loading.times_file)
-    walk = Walk(segment.file, segment.size, segment.file.size, segment.next_offset, check_crc=False)
+    loading.damage = await note_rest(segment, segment.file.size)
+    segment.rest()
+    return loading
+
+
+async def note_rest(segment: ActiveSegment, end: int) -> str | None:
+    """Index what stands in the file between the segment's end and `end`; answers what does not hold there."""
+    walk = Walk(segment.file, segment.size, end, segment.base_offset, segment.next_offset, check_crc=False)
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
-    loading.damage = walk.damage
-    return loading
+    return walk.damage
+
+
+def attempt(segment: Segment, look: Callable[[], T]) -> T:
+    """What a plain look into a segment answers. Pending: its indexes do not hold and must be built anew."""
+    try:
+        return look()
+    except (BadHeader, Mismatch):
+        raise Pending(partial(reindex, segment)) from None
+
+
+async def reindex(segment: Segment) -> None:
+    """Build the indexes from the log, which may grow meanwhile. CorruptLog."""
+    fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
+    while fresh.size < segment.size:
+        if damage := await note_rest(fresh, segment.size):
+            raise CorruptLog(f"segment {segment.base_offset}: {damage}")
+    fresh.rest()
+    segment.index, segment.times = fresh.index, fresh.times
+    segment.reindexed()
 
 
 async def _content(disk: Disk, path: str) -> bytes | None:
@@ -59,7 +87,7 @@ async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) 
     except (CorruptIndex, BadHeader):
         return
     last_offset, position = index.entry(-1)
-    segment.resume(index, times, position + size, last_offset + 1, size)
+    segment.resume(index, times, position + size, last_offset + 1)
 
 
 def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.config import LONG_MAX, LogConfig
+from pykbroker.storage.errors import patiently
 from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.lookup import TimestampOffset, aborted_within, first_since, youngest
 from pykbroker.storage.opening import Loaded, Opening
@@ -29,7 +30,6 @@ from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.segments import Segments
 from pykbroker.storage.small_files import replace, replace_durably, warned
 from pykbroker.storage.tail import JOIN_BYTES_MAX, KEEP_BYTES_MAX, Tail
-from pykbroker.storage.errors import patiently
 from pykbroker.storage.validate import REFUSED_ATTRIBUTES, refusal, single_batch
 from pykbroker.world.disk import Buffer, Disk, FileSlice
 from pykbroker.world.off_loop import OffLoop
@@ -296,8 +296,8 @@ class Log:
         target, active, sealed = self.log_end_offset, self._active, self._segments.unsynced
         self._segments.unsynced = []
         try:
-            await self._settle(sealed)
             await self._make_durable(sealed, active)
+            await self._settle(sealed)
             self.recovery_point = max(self.recovery_point, target)
         except BaseException:
             self._segments.unsynced = [*sealed, *self._segments.unsynced]
@@ -322,6 +322,7 @@ class Log:
     async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
         try:
             for segment in (*sealed, active):
+                await patiently(segment.require_loaded)
                 await segment.file.sync()
             await self.place()
             if sealed:

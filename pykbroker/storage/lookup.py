@@ -7,10 +7,11 @@ from functools import partial
 from typing import NamedTuple
 
 from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.errors import Pending
 from pykbroker.storage.headers import Headers
+from pykbroker.storage.loading import attempt
 from pykbroker.storage.segment import Segment
 from pykbroker.storage.segments import Segments
-from pykbroker.storage.errors import Pending
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.records.batch import Batch
 from wire.records.compression import TooLarge
@@ -34,14 +35,19 @@ def first_since(segments: Segments, timestamp: int, start_offset: int) -> Timest
         if segment.max_timestamp < timestamp:
             continue
         segment.require_loaded()
-        headers = segment.headers()
-        position = segment.position_since(timestamp, start_offset, headers)
-        while position < segment.size:
-            size = headers.at(position)[1]
-            found = _first_record(segment, position, size, timestamp, start_offset)
-            if found:
-                return found
-            position = headers.position_since(timestamp, position + size)
+        if found := attempt(segment, partial(_first_in, segment, timestamp, start_offset)):
+            return found
+    return None
+
+
+def _first_in(segment: Segment, timestamp: int, start_offset: int) -> TimestampOffset | None:
+    headers = segment.headers()
+    position = segment.position_since(timestamp, start_offset, headers)
+    while position < segment.size:
+        size = headers.at(position)[1]
+        if found := _first_record(segment, position, size, timestamp, start_offset):
+            return found
+        position = headers.position_since(timestamp, position + size)
     return None
 
 

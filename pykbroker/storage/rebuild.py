@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.replication.transactions import AbortedTransaction
-from pykbroker.storage import producer_snapshot, txn_index
+from pykbroker.storage import producer_snapshot
 from pykbroker.storage.checkpoints import EPOCHS, CorruptCheckpoint, decode_epochs
-from pykbroker.storage.indexes import CorruptIndex
+from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.leftovers import offsets_of
+from pykbroker.storage.loading import attempt
 from pykbroker.storage.producer_snapshot import CorruptSnapshot
 from pykbroker.storage.replay import remember
 from pykbroker.storage.segment import Segment, file_name
 from pykbroker.storage.small_files import read_whole
-from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.walk import Walk
 from pykbroker.world.disk import Disk
 from wire.records.batch import Batch
@@ -30,14 +31,19 @@ async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Call
         if segment.next_offset <= start or segment.base_offset >= end:
             continue
         await patiently(segment.require_loaded)
-        position = await patiently(lambda one=segment: one.position_of(start, one.headers()))  # type: ignore[misc]
-        walk = Walk(segment.file, position, segment.size, segment.base_offset, check_crc=False)
+        position = await patiently(partial(_position, segment, start))
+        walk = Walk(segment.file, position, segment.size, segment.base_offset, segment.base_offset,
+                    check_crc=False)
         while found := await walk.more():
             for _, batch in found:
                 if start <= batch.base_offset < end:
                     visitor(batch)
         if walk.damage:
             raise CorruptLog(f"segment {segment.base_offset}: {walk.damage}")
+
+
+def _position(segment: Segment, offset: int) -> int:
+    return attempt(segment, lambda: segment.position_of(offset, segment.headers()))
 
 
 async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], offset: int) -> Producers:
@@ -57,33 +63,21 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
 
 
 async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], segment: Segment) -> None:
-    """Complete `segment.aborted`: from the file if it holds, else from the log.
+    """Complete `segment.aborted` from the log.
 
-    A missing file says nothing, and an empty one is what a crash may leave; neither means that nothing was aborted.
+    The .txnindex file is not asked: it has no checksum, and when it is missing it might never have been there.
     """
-    try:
-        data = await read_whole(disk, file_name(directory, segment.base_offset, ".txnindex"))
-        found = txn_index.decode(data, segment.base_offset, segment.next_offset)
-    except (FileNotFoundError, CorruptIndex):
-        found = []
-    found = found or await aborted_in(disk, directory, segments, segment)
-    both = {one.last_offset: one for one in (*found, *segment.aborted)}
-    segment.aborted = [both[marker] for marker in sorted(both)]
-    segment.aborted_unread = False
-
-
-async def aborted_in(disk: Disk, directory: str, segments: Sequence[Segment],
-                     segment: Segment) -> list[AbortedTransaction]:
-    """The transactions whose abort markers stand in `segment`, from the log."""
     producers = await producers_at(disk, directory, segments, segment.base_offset)
-    found: list[AbortedTransaction] = []
+    found: dict[int, AbortedTransaction] = {}
 
     def take(batch: Batch) -> None:
         if aborted := remember(producers, batch):
-            found.append(aborted)
+            found[aborted.last_offset] = aborted
 
     await visit([segment], segment.base_offset, segment.next_offset, take)
-    return found
+    found |= {one.last_offset: one for one in segment.aborted}
+    segment.aborted = [found[marker] for marker in sorted(found)]
+    segment.aborted_unread = False
 
 
 async def leader_epochs(disk: Disk, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:

@@ -16,6 +16,7 @@ from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.core.replication.producers import Producers
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.checked import TO_THE_END
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
@@ -24,7 +25,6 @@ from pykbroker.storage.replay import remember
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace
-from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.walk import Walk
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
 async def _scan_segment(opening: Opening, state: LogState) -> bool:
     """Take every batch of the active segment into the state. False: its tail was torn, and cut."""
     segment = state.active
-    walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, check_crc=True)
+    walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
@@ -106,6 +106,7 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
             if aborted := remember(state.producers, batch):
                 segment.aborted.append(aborted)
     segment.checked.add(0, TO_THE_END)
+    segment.rest()
     if walk.damage:
         _cut(opening, segment, walk.damage)
     return not walk.damage
@@ -147,9 +148,9 @@ def _settle_snapshots(opening: Opening, state: LogState, *, taken: bool) -> None
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     found = offsets_of(disk.names(directory), ".snapshot")
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
-    strays = [offset for offset in found if offset not in bases]
-    for offset in strays:
-        if offset != strays[-1] or offset > end:
+    newest = max((offset for offset in found if offset <= end), default=0)
+    for offset in found:
+        if offset > end or (offset not in bases and offset != newest):
             disk.remove(file_name(directory, offset, ".snapshot"))
-    if not taken and end > max((offset for offset in found if offset <= end), default=0):
+    if not taken and end > newest:
         replace(disk, file_name(directory, end, ".snapshot"), producer_snapshot.encode(state.producers.entries()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import takewhile
 
 from pykbroker.storage.config import LogConfig
-from pykbroker.storage.segments import Segments
 from pykbroker.storage.errors import patiently
+from pykbroker.storage.segments import Segments
 
 
 async def expired(segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int,

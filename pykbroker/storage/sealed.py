@@ -7,26 +7,27 @@
 from __future__ import annotations
 
 from pykbroker.storage import txn_index
-from pykbroker.storage.headers import BadHeader, Headers
+from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.small_files import replace, replace_durably
-from pykbroker.storage.errors import CorruptLog, Mismatch, Pending
-from pykbroker.storage.walk import check_range
+
+
 class SealedSegment(Segment):
     """Reading it raises Pending until it is loaded.
 
-    `is_dated`: its largest timestamp is known. `unwritten`: its index files are still to be written.
+    `is_dated`: its largest timestamp is known. `is_dropped`: its files are about to go. `unwritten`: its index files
+    are still to be written.
     """
 
-    __slots__ = ("_directory", "_disk", "_opening", "is_dated", "is_loaded", "unwritten")
+    __slots__ = ("_directory", "_disk", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
 
     def __init__(self, opening: Opening, base_offset: int, next_offset: int, size: int) -> None:
-        super().__init__(base_offset)
+        super().__init__(base_offset, opening.config)
         self._opening, self._disk, self._directory = opening, opening.disk, opening.directory
         self.next_offset, self.size = next_offset, size
-        self.is_loaded = self.is_dated = self.unwritten = False
+        self.is_loaded = self.is_dated = self.is_dropped = self.unwritten = False
         self.aborted_unread = True
 
     @classmethod
@@ -38,7 +39,7 @@ class SealedSegment(Segment):
     @classmethod
     def of(cls, active: ActiveSegment, opening: Opening) -> SealedSegment:
         """The active segment, never to grow again."""
-        active.finish_times()
+        active.rest()
         sealed = cls(opening, active.base_offset, active.next_offset, active.size)
         sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread
         sealed.checked = active.checked
@@ -63,16 +64,24 @@ class SealedSegment(Segment):
             self.is_loaded = False
             del self.file, self.index, self.times
 
-    async def load(self, *, trust: bool = True) -> None:
-        """Read the indexes; without `trust` they are built from the log."""
-        segment = self._opening.active(self.base_offset)
-        loading = await load(self._disk, self._directory, segment, trust=trust)
+    async def load(self) -> None:
+        """Open the file and read the indexes, or build them."""
+        try:
+            file = self._disk.open(self.path(".log"))
+        except FileNotFoundError:
+            if self.is_dropped:
+                return
+            raise CorruptLog(f"{self.path('.log')} is missing") from None
+        segment = ActiveSegment(self.base_offset, file, self.config)
+        loading = await load(self._disk, self._directory, segment)
         if loading.damage or segment.next_offset > self.next_offset:
             raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {loading.damage or 'ends too late'}")
-        segment.finish_times()
         self._take(segment)
         if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
             self.write()
+
+    def reindexed(self) -> None:
+        self.write()
 
     def write(self) -> None:
         """Write the index files."""
@@ -91,19 +100,6 @@ class SealedSegment(Segment):
         """Of one of its files."""
         return file_name(self._directory, self.base_offset, suffix)
 
-    def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
-        self.require_loaded()
-        try:
-            return super().extent(offset, bytes_max, upper_offset, at_least_one)
-        except (BadHeader, Mismatch):
-            raise Pending(self._rebuild) from None
-
-    def position_since(self, timestamp: int, offset: int, headers: Headers) -> int:
-        try:
-            return super().position_since(timestamp, offset, headers)
-        except (BadHeader, Mismatch):
-            raise Pending(self._rebuild) from None
-
     def require_loaded(self) -> None:
         """Pending, until the indexes are there."""
         if not self.is_loaded:
@@ -113,14 +109,3 @@ class SealedSegment(Segment):
     def require_date(self) -> None:
         if not self.is_dated:
             raise Pending(self.load)
-
-    async def _rebuild(self) -> None:
-        await self.load(trust=False)
-
-
-async def check(segment: Segment, directory: str, position: int, size: int) -> None:
-    """See that the batches in a range hold their checksums. CorruptLog."""
-    damage = await check_range(segment.file, position, position + size)
-    if damage:
-        raise CorruptLog(f"{directory}: segment {segment.base_offset}: {damage}")
-    segment.checked.add(position, position + size)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage.checked import Checked
 from pykbroker.storage.config import LONG_MAX, LogConfig
+from pykbroker.storage.errors import Mismatch
 from pykbroker.storage.headers import BadHeader, Headers
 from pykbroker.storage.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from pykbroker.storage.errors import Mismatch
+from pykbroker.storage.walk import RELATIVE_OFFSET_MAX
 from pykbroker.world.disk import File
 from wire.records.batch import Batch
-
-RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 def file_name(directory: str, offset: int, suffix: str) -> str:
@@ -26,15 +25,16 @@ class Segment:
     `checked`: what was seen to hold its checksums.
     """
 
-    __slots__ = ("aborted", "aborted_unread", "base_offset", "checked", "file", "index", "max_timestamp",
+    __slots__ = ("aborted", "aborted_unread", "base_offset", "checked", "config", "file", "index", "max_timestamp",
                  "max_timestamp_offset", "next_offset", "size", "times")
 
     file: File
     index: OffsetIndex
     times: TimeIndex
 
-    def __init__(self, base_offset: int) -> None:
+    def __init__(self, base_offset: int, config: LogConfig) -> None:
         self.base_offset = self.next_offset = base_offset
+        self.config = config
         self.size = 0
         self.max_timestamp, self.max_timestamp_offset = -1, base_offset
         self.aborted: list[AbortedTransaction] = []
@@ -72,6 +72,9 @@ class Segment:
             offset = max(offset, of_offset + 1)
         return headers.position_since(timestamp, self.position_of(offset, headers))
 
+    def reindexed(self) -> None:
+        """The indexes were built anew."""
+
     def require_loaded(self) -> None:
         """Pending, until the indexes are there; an active segment has them."""
 
@@ -97,10 +100,10 @@ class Segment:
 class ActiveSegment(Segment):
     """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll."""
 
-    __slots__ = ("_config", "_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
+    __slots__ = ("_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
 
     def __init__(self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0) -> None:
-        super().__init__(base_offset)
+        super().__init__(base_offset, config)
         self.file = file
         self.index, self.times = OffsetIndex(base_offset), TimeIndex(base_offset)
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
@@ -121,7 +124,7 @@ class ActiveSegment(Segment):
 
     def configure(self, config: LogConfig) -> None:
         """Take limits from now on."""
-        self._config = config
+        self.config = config
         self.size_max = config.segment_bytes
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
@@ -131,7 +134,7 @@ class ActiveSegment(Segment):
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
         if not position:
             self.begin(max_timestamp)
-        if self._since_entry > self._config.index_interval_bytes:
+        if self._since_entry > self.config.index_interval_bytes:
             self._index(last_offset, position)
         self._since_entry += size
         self.size = position + size
@@ -144,23 +147,23 @@ class ActiveSegment(Segment):
     def begin(self, timestamp: int) -> None:
         """The first batch decides when the segment is old: `segment.ms` by the stamps of the records, less jitter."""
         if timestamp >= 0:
-            self.timestamp_max = timestamp + self._config.segment_ms - self._jitter_ms
+            self.timestamp_max = timestamp + self.config.segment_ms - self._jitter_ms
 
     def _index(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset, position)
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0
-        room = self._config.segment_index_bytes
+        room = self.config.segment_index_bytes
         if len(self.index) >= room // OFFSET_ENTRY_BYTES or len(self.times) >= room // TIME_ENTRY_BYTES - 1:
             self.size_max = 0  # full: whatever comes next begins a segment
 
-    def resume(self, index: OffsetIndex, times: TimeIndex, size: int, next_offset: int, since_entry: int) -> None:
+    def resume(self, index: OffsetIndex, times: TimeIndex, size: int, next_offset: int) -> None:
         """Go on from indexes that a file held: all below `size` is in them."""
-        self.index, self.times = index, times
-        self.size, self.next_offset, self._since_entry = size, next_offset, since_entry
+        self.index, self.times, self.size, self.next_offset = index, times, size, next_offset
         if times:
             self.max_timestamp, self.max_timestamp_offset = times.entry(-1)
 
-    def finish_times(self) -> None:
-        """The time index ends with the largest timestamp of all; at roll and close."""
+    def rest(self) -> None:
+        """At roll, close and recovery the time index gets the largest timestamp; entries are then counted anew."""
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
+        self._since_entry = 0

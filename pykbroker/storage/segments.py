@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from pykbroker.storage.checked import TO_THE_END
-from pykbroker.storage.leftovers import INDEXES
-from pykbroker.storage.loading import load
-from pykbroker.storage.opening import Opening
-from pykbroker.storage.sealed import SealedSegment, check
-from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.errors import Pending, patiently
+from pykbroker.storage.leftovers import INDEXES
+from pykbroker.storage.loading import attempt, load
+from pykbroker.storage.opening import Opening
+from pykbroker.storage.scrub import check
+from pykbroker.storage.sealed import SealedSegment
+from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 
 DELETED = ".deleted"
 SUFFIXES = (".log", *INDEXES, ".snapshot")
@@ -54,7 +55,9 @@ class Segments:
         Compaction may have left nothing at or above `offset` in a segment; then the next one has it.
         """
         for segment in self.since(offset):
-            position, size = segment.extent(offset, bytes_max, upper_offset, at_least_one)
+            segment.require_loaded()
+            look = partial(segment.extent, offset, bytes_max, upper_offset, at_least_one)
+            position, size = attempt(segment, look)
             if position < segment.size:
                 if not segment.checked.covers(position, position + size):
                     raise Pending(partial(check, segment, self._opening.directory, position, size))
@@ -75,6 +78,7 @@ class Segments:
         """Let sealed segments go: their files get names that nobody reads."""
         going, self.sealed = self.sealed[:count], self.sealed[count:]
         for segment in going:
+            segment.is_dropped = True
             self._doom(segment.base_offset, SUFFIXES)
             self._opening.loaded.forget(segment)
         self.unsynced = [segment for segment in self.unsynced if segment not in going]
@@ -87,15 +91,16 @@ class Segments:
         kept = [segment for segment in self.every() if segment not in going]
         self.sealed = [segment for segment in self.sealed if segment in kept[:-1]]
         self.unsynced = [segment for segment in self.unsynced if segment in kept[:-1]]
-        cut = await self._opened(kept[-1].base_offset)
+        base_offset = kept[-1].base_offset
+        self._doom(base_offset, INDEXES)
+        cut = await self._opened(base_offset)
         cut.file.truncate(await patiently(lambda: cut.position_of(offset, cut.headers())))
-        self._doom(cut.base_offset, INDEXES)
-        self.active = await self._opened(cut.base_offset)
+        self.active = await self._opened(base_offset)
         return self.active
 
     async def _opened(self, base_offset: int) -> ActiveSegment:
         segment = self._opening.active(base_offset)
-        await load(self._opening.disk, self._opening.directory, segment, trust=False)
+        await load(self._opening.disk, self._opening.directory, segment)
         segment.aborted_unread = True
         segment.checked.add(segment.size, TO_THE_END)
         return segment

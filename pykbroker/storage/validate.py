@@ -9,7 +9,6 @@ from pykbroker.core.errors import ApiError
 from pykbroker.storage.config import LogConfig
 from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
-from wire.errors import DecodeError
 from wire.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
 from wire.records.compression import Codec
 
@@ -44,11 +43,11 @@ def _size_at(data: Buffer, at: int) -> int | None:
 
 
 def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
-    """Why this batch, just one and whole, cannot be appended; None if it can."""
+    """Why what is to be one whole batch cannot be appended; None if it can."""
     try:
-        batch = Batch.read(data)
-    except DecodeError as error:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        batch = Batch.read(single_batch(data))
+    except ApiError as error:
+        return error
     return _wrong_size(batch, config) or _wrong_header(batch) or _wrong_time(batch, config, now_ms)
 
 

@@ -6,31 +6,37 @@ wrong magic or checksum, or whose offsets go back. Memory: `CHUNK_BYTES`, or one
 
 from __future__ import annotations
 
-from struct import Struct
+import trio
 
 from pykbroker.world.disk import Buffer, File, NotCached
 from wire.errors import DecodeError
-from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, Batch
-from wire.records.crc import crc32c
+from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
 
-CHUNK_BYTES = 1 << 20
-CHECKED_PART = Struct(">i5xI")
-"""From byte 8 of a batch: its length, leader epoch and magic, checksum."""
+CHUNK_BYTES = 256 << 10
+RELATIVE_OFFSET_MAX = 2**31 - 1
+"""How far an offset may be above its segment's base."""
 
 
 async def read_file(file: File, offset: int, size: int) -> Buffer:
-    """Read, without a thread where the page cache has it."""
+    """Read, without a thread where the page cache has it. A checkpoint either way."""
     try:
-        return file.read_nowait(offset, size)
+        data = file.read_nowait(offset, size)
     except NotCached:
         return await file.read(offset, size)
+    await trio.lowlevel.checkpoint()
+    return data
 
 
 class Walk:
-    """One pass from `position` to `end` (bytes). `next_offset` is the least that the next batch may begin with."""
+    """One pass from `position` to `end` (bytes) of the segment of `base_offset`.
 
-    def __init__(self, file: File, position: int, end: int, next_offset: int, *, check_crc: bool) -> None:
+    `next_offset` is the least that the next batch may begin with.
+    """
+
+    def __init__(self, file: File, position: int, end: int, base_offset: int, next_offset: int, *,
+                 check_crc: bool) -> None:
         self.position, self.next_offset = position, next_offset
+        self._offset_max = base_offset + RELATIVE_OFFSET_MAX
         self.damage: str | None = None
         self._file, self._end, self._check_crc = file, end, check_crc
         self._wanted = CHUNK_BYTES
@@ -73,29 +79,8 @@ class Walk:
             return f"batch of offset {batch.base_offset} where {self.next_offset} or more was due"
         if batch.last_offset_delta < 0:
             return f"batch of offset {batch.base_offset} ends {-batch.last_offset_delta} before it begins"
+        if batch.last_offset > self._offset_max:
+            return f"batch of offset {batch.base_offset} is too far from the others of its segment"
         if self._check_crc and not batch.crc_ok():
             return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
         return None
-
-
-async def check_range(file: File, position: int, end: int) -> str | None:
-    """What is wrong with the checksums of the whole batches in position..end, None if nothing is."""
-    wanted = CHUNK_BYTES
-    while position < end:
-        view = memoryview(await read_file(file, position, min(wanted, end - position)))
-        at = 0
-        while at + HEADER_BYTES <= len(view):
-            length, crc = CHECKED_PART.unpack_from(view, at + 8)
-            after = at + LENGTH_OVERHEAD + length
-            if after > len(view):
-                break
-            if after < at + HEADER_BYTES or crc32c(view[at + CRC_START : after]) != crc:
-                return f"the batch at byte {position + at} does not have its checksum {crc:08x}"
-            at = after
-        if at:
-            position, wanted = position + at, CHUNK_BYTES
-        elif wanted >= end - position:
-            return f"the batch at byte {position} does not end with its range, {end - position} bytes later"
-        else:
-            wanted *= 2
-    return None

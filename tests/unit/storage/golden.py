@@ -1,0 +1,24 @@
+"""Log directories that Apache Kafka 4.3.1 wrote, unpacked."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[2] / "data" / "golden"
+KINDS = {"clean": "clean", "unclean": "unclean", "snapshotted": "kraft-snapshot-and-dynamic"}
+
+
+def unpack(kind: str, to: Path) -> Path:
+    """The directory `kind`, below `to`."""
+    with tarfile.open(DATA / f"logdir-{KINDS[kind]}.tar.xz") as archive:
+        archive.extractall(to, filter="data")
+    return to / kind
+
+
+def expected(kind: str) -> dict[str, Any]:
+    """What Kafka served from it: by topic, partition and isolation level."""
+    found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())["topics"]
+    return found

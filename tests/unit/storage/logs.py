@@ -1,0 +1,73 @@
+"""What the tests of storage share: batches, logs in a temporary directory, and a model of what a log must answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.log import Log
+from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+from wire.records.batch import Batch, batches
+from wire.records.builder import BatchBuilder
+
+NOW = 1_700_000_000_000
+DIRECTORY = "topic-0"
+SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
+
+
+def batch(*values: bytes, timestamp: int = NOW, step: int = 0, key: bytes | None = b"key", **fields: Any) -> bytes:
+    """A batch of these values; the timestamps go up by `step`."""
+    builder = BatchBuilder(**fields)
+    for at, value in enumerate(values or (b"value",)):
+        builder.append(key, value, timestamp=timestamp + at * step)
+    return builder.build()
+
+
+def marker(producer_id: int, *, commit: bool, producer_epoch: int = 0, coordinator_epoch: int = 0) -> bytes:
+    """The end of a transaction."""
+    builder = BatchBuilder(producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
+    builder.append(bytes([0, 0, 0, commit]), b"\0\0" + coordinator_epoch.to_bytes(4, "big"), timestamp=NOW)
+    return builder.build()
+
+
+async def open_log(disk: SystemDisk, config: LogConfig = SMALL, **options: Any) -> Log:
+    """The log in DIRECTORY, made if it is not there."""
+    if not disk.exists(DIRECTORY):
+        disk.make_directory(DIRECTORY)
+    return await Log.open(disk, DIRECTORY, config, off_loop=SystemOffLoop(), **options)
+
+
+def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
+    """Append batches of one to three records; (first, last offset) of each."""
+    places = []
+    for number in range(count):
+        values = [b"%d" % number * (1 + number % 7)] * (1 + number % 3)
+        appended = log.append(batch(*values, timestamp=NOW + number, **fields), 0, NOW)
+        places.append((appended.base_offset, appended.last_offset))
+    return places
+
+
+def content(data: Buffer | FileSlice) -> bytes:
+    """The bytes of what `read` answered."""
+    return bytes(data.file.read_nowait(data.offset, data.size)) if isinstance(data, FileSlice) else bytes(data)
+
+
+async def every_batch(log: Log) -> list[Batch]:
+    """All that can be read from the log, checksums checked."""
+    found: list[Batch] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = await log.read_slowly(offset, 700, log.log_end_offset, at_least_one=True)
+        got = list(batches(content(data), strict=True))
+        assert got
+        assert all(one.crc_ok() for one in got)
+        found += got
+        offset = found[-1].last_offset + 1
+    return found
+
+
+async def every_byte(log: Log) -> bytes:
+    """The log as one piece."""
+    return b"".join(bytes(one.buffer) for one in await every_batch(log))

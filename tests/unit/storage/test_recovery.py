@@ -1,0 +1,224 @@
+"""Opening after a crash: what was synced is there, a torn tail is not, and what can be rebuilt may be in any state."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log import Log
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_byte, filled, marker, open_log
+from wire.records.batch import batches
+
+BATCHES = 12
+ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
+
+
+def contents(disk: SystemDisk) -> dict[str, bytes]:
+    """The files of the log."""
+    found = {}
+    for name in disk.names(DIRECTORY):
+        file = disk.open(f"{DIRECTORY}/{name}")
+        found[name] = bytes(file.read_nowait(0, file.size))
+    return found
+
+
+def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
+    """Make the log's directory hold exactly these."""
+    for name in disk.names(DIRECTORY):
+        disk.remove(f"{DIRECTORY}/{name}")
+    for name, data in files.items():
+        disk.open(f"{DIRECTORY}/{name}", create=True).append(data)
+
+
+def last_log(files: dict[str, bytes]) -> str:
+    return max(name for name in files if name.endswith(".log"))
+
+
+async def crashed(disk: SystemDisk) -> tuple[dict[str, bytes], list[bytes], int]:
+    """The files of a log that nobody closed, its batches, and the offset up to which it was synced."""
+    log = await open_log(disk)
+    filled(log, BATCHES)
+    await log.flush()
+    point = log.log_end_offset
+    filled(log, 6)
+    return contents(disk), [bytes(one.buffer) for one in batches(await every_byte(log))], point
+
+
+def torn(data: bytes, keep: int) -> Iterator[bytes]:
+    """What a crash may make of a file of which the first `keep` bytes were synced."""
+    for cut in range(keep, len(data) + 1):
+        yield data[:cut]
+        yield data[:cut] + bytes(len(data) - cut)
+    for at in range(keep, len(data)):
+        yield data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+
+
+async def test_a_torn_tail_is_cut_and_what_was_synced_stays(disk: SystemDisk) -> None:
+    """Cut, zeroed and flipped at every byte above the recovery point of the active segment."""
+    files, stored, point = await crashed(disk)
+    name = last_log(files)
+    whole, base = b"".join(stored), int(name.removesuffix(".log"))
+    assert base < point, "the recovery point is in the active segment"
+    before = whole.index(files[name])
+    synced = sum(len(one) for one in stored[:BATCHES]) - before
+    for tail in torn(files[name], synced):
+        lay(disk, files | {name: tail})
+        log = await open_log(disk, recovery_point=point)
+        found = await every_byte(log)
+        assert len(found) >= before + synced
+        if found != whole:
+            prefix = covered(found)
+            assert covered(whole).startswith(prefix) or prefix == covered(whole)
+        appended = log.append(batch(b"next"), 0, NOW)
+        assert appended.base_offset == log.log_end_offset - 1
+
+
+def covered(data: bytes) -> bytes:
+    """Of each batch what its checksum covers; leader epochs are not."""
+    return b"".join(bytes(one.buffer[21:]) for one in batches(data, strict=True))
+
+
+async def test_damage_below_the_recovery_point_stops_the_partition_and_changes_nothing(disk: SystemDisk) -> None:
+    log = await open_log(disk, ONE_SEGMENT)
+    filled(log, BATCHES)
+    files, name = contents(disk), f"{0:020d}.log"
+    for at in (30, len(files[name]) // 2, len(files[name]) - 1):
+        flipped = files[name][:at] + bytes([files[name][at] ^ 4]) + files[name][at + 1 :]
+        lay(disk, {name: flipped})
+        with pytest.raises(CorruptLog):
+            await open_log(disk, ONE_SEGMENT, recovery_point=log.log_end_offset)
+        assert contents(disk)[name] == flipped
+
+
+async def test_segments_behind_a_cut_are_dropped(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    files = contents(disk)
+    names = sorted(name for name in files if name.endswith(".log"))
+    lay(disk, files | {names[1]: files[names[1]][:-1]})
+    log = await open_log(disk)
+    found = await every_byte(log)
+    assert found == (files[names[0]] + files[names[1]])[: len(found)]
+    assert int(names[1][:20]) < log.log_end_offset < int(names[2][:20])
+    assert names[2] not in disk.names(DIRECTORY)
+
+
+DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
+
+
+async def with_transactions(disk: SystemDisk) -> Log:
+    """Idempotent producers, aborted and open transactions, several epochs, several segments; closed in order."""
+    log = await open_log(disk)
+    for number in range(30):
+        log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
+        for producer in (1, 2):
+            log.append(batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number, transactional=True,
+                             timestamp=NOW + number * 10 + producer), number // 8, NOW)
+        if number % 4 == 3:
+            log.append_as_leader(marker(1, commit=number % 8 == 3), number // 8, NOW)
+        if number % 9 == 8:
+            log.append_as_leader(marker(2, commit=False), number // 8, NOW)
+    return log
+
+
+async def answers(log: Log) -> dict[str, object]:
+    """All that is asked of a log."""
+    end = log.log_end_offset
+    found: dict[str, object] = {"bytes": await every_byte(log), "end": end, "epochs": log.epochs.entries,
+                                "stable": log.last_stable_offset(end), "youngest": await log.max_timestamp_slowly()}
+    for offset in range(0, end, 5):
+        data = await log.read_slowly(offset, 500, end, at_least_one=True)
+        assert next(batches(content(data))).last_offset >= offset
+        found[f"aborted {offset}"] = await log.aborted_transactions_slowly(offset, data)
+    for timestamp in range(NOW - 5, NOW + 310, 7):
+        found[f"since {timestamp}"] = await log.offset_for_timestamp_slowly(timestamp, end)
+    for producer in (1, 2):
+        known = log.producers.get(producer)
+        assert known is not None
+        found[f"producer {producer}"] = (known.epoch, known.next_sequence, known.batches[-1].last_offset,
+                                         known.txn_first_offset, known.coordinator_epoch, known.last_timestamp)
+    return found
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("harm", ["lost", "emptied", "cut", "flipped", "garbage", "another's"])
+async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: bool, harm: str) -> None:
+    """Of all files but the log itself a random half is harmed, ten times over; the answers stay the same."""
+    log = await with_transactions(disk)
+    expected = await answers(log)
+    await log.close()
+    files, rng = contents(disk), random.Random(harm)
+    disposable = [name for name in files if name.endswith(DISPOSABLE)]
+    if harm == "flipped":  # a digit of an epoch may become another
+        disposable.remove("leader-epoch-checkpoint")
+    for _ in range(10):
+        harmed = dict(files)
+        for name in rng.sample(disposable, len(disposable) // 2):
+            data = bytearray(files[name])
+            if harm == "lost":
+                del harmed[name]
+            elif harm == "another's":
+                same = [one for one in disposable if one[20:] == name[20:] and not name.endswith(".snapshot")]
+                harmed[name] = files[rng.choice(same or [name])]
+            elif harm == "cut":
+                harmed[name] = bytes(data[: rng.randrange(len(data) + 1)])
+            elif harm == "flipped":
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+                harmed[name] = bytes(data)
+            else:
+                harmed[name] = b"" if harm == "emptied" else rng.randbytes(len(data))
+        lay(disk, harmed)
+        log = await open_log(disk, clean=clean, recovery_point=expected["end"])
+        got = await answers(log)
+        assert {key: got[key] for key in expected if got[key] != expected[key]} == {}
+        log.abandon()
+
+
+async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
+    log = await with_transactions(disk)
+    await log.close()
+    files = contents(disk)
+    log = await open_log(disk, clean=True, recovery_point=log.log_end_offset)
+    await answers(log)
+    await log.close()
+    assert contents(disk) == files
+
+
+async def test_a_log_that_ends_below_its_start_begins_anew_there(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 3)
+    log = await open_log(disk, log_start_offset=100)
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    assert log.append(batch(), 0, NOW).base_offset == 100
+
+
+async def test_what_was_half_done_is_undone_or_completed(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    files = contents(disk)
+    logs = sorted(name for name in files if name.endswith(".log"))
+    lay(disk, files | {logs[0] + ".swap": files[logs[0]] + files[logs[1]], logs[2] + ".deleted": b"x",
+                       logs[3] + ".cleaned": b"x", "leader-epoch-checkpoint.tmp": b"x", f"{99999:020d}.index": b"x"})
+    log = await open_log(disk, clean=True)
+    assert logs[1] not in disk.names(DIRECTORY)
+    assert not [name for name in disk.names(DIRECTORY) if name.endswith(("deleted", "cleaned", "swap", "tmp"))]
+    assert f"{99999:020d}.index" not in disk.names(DIRECTORY)
+    assert await every_byte(log) == b"".join(files[name] for name in logs)
+
+
+async def test_snapshots_stay_where_segments_begin_and_at_the_end(disk: SystemDisk) -> None:
+    log = await with_transactions(disk)
+    await log.close()
+    snapshot = disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot").read_nowait(0, 10_000)
+    for stray in (3, 5, 10_000):
+        disk.open(f"{DIRECTORY}/{stray:020d}.snapshot", create=True).append(snapshot)
+    await open_log(disk, recovery_point=log.log_end_offset)
+    bases = {name[:20] for name in disk.names(DIRECTORY) if name.endswith(".log")}
+    snapshots = {name[:20] for name in disk.names(DIRECTORY) if name.endswith(".snapshot")}
+    assert {one for one in snapshots if one not in bases} == {f"{log.log_end_offset:020d}"}
