@@ -7,31 +7,26 @@ from collections.abc import Callable
 from struct import Struct, error
 
 import msgspec
-import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Written
-from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage import producer_snapshot
-from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.config import LONG_MAX, LogConfig
-from pykbroker.storage.errors import patiently
+from pykbroker.storage.durability import Durability
 from pykbroker.storage.leftovers import offsets_of
-from pykbroker.storage.lookup import TimestampOffset, aborted_within, first_since, youngest
+from pykbroker.storage.log_reads import LogReads
 from pykbroker.storage.opening import Loaded, Opening
-from pykbroker.storage.partition_directory import METADATA
-from pykbroker.storage.rebuild import producers_at, read_aborted
+from pykbroker.storage.rebuild import producers_at
 from pykbroker.storage.recovery import LogState, recover
 from pykbroker.storage.replay import remember
 from pykbroker.storage.retention import expired
 from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
 from pykbroker.storage.sealed import SealedSegment
-from pykbroker.storage.segment import ActiveSegment, Segment, file_name
-from pykbroker.storage.segments import Segments
-from pykbroker.storage.small_files import replace, replace_durably, warned
-from pykbroker.storage.tail import JOIN_BYTES_MAX, KEEP_BYTES_MAX, Tail
+from pykbroker.storage.segment import ActiveSegment, file_name
+from pykbroker.storage.small_files import replace, warned
+from pykbroker.storage.tail import KEEP_BYTES_MAX
 from pykbroker.storage.validate import REFUSED_ATTRIBUTES, refusal, single_batch
-from pykbroker.world.disk import Buffer, Disk, FileSlice
+from pykbroker.world.disk import Buffer, Disk
 from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -65,27 +60,17 @@ class Appended(msgspec.Struct, gc=False):
     duplicate: bool = False
 
 
-class Log:
+class Log(LogReads):
     """Offsets are absolute, sizes in bytes, times in ms since 1970.
 
     1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
-    2. Plain methods end on the loop. Those that read raise NotCached; their `_slowly` twins wait instead.
-    3. An OSError of `flush` is final (`failed`): what was written may be lost though a later fsync succeeds.
+    2. An OSError of `flush` is final (`failed`): what was written may be lost though a later fsync succeeds.
     """
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
-        self.directory = opening.directory
-        self._disk, self._opening, self._off_loop = opening.disk, opening, off_loop
-        self._segments = Segments(opening, state.sealed, state.unsynced, state.active)
-        self._active = state.active
-        self._tail = Tail()
-        self.epochs, self.producers = state.epochs, state.producers
-        self.log_start_offset = state.log_start_offset
-        self.log_end_offset = state.active.next_offset
-        self.recovery_point = state.recovery_point
-        self.failed: OSError | None = None
-        self._syncing: trio.Event | None = None
-        self._is_placed = self._epochs_synced = False
+        super().__init__(opening, state)
+        self._opening, self._off_loop = opening, off_loop
+        self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point)
         self.configure(opening.config)
 
     @classmethod
@@ -109,11 +94,6 @@ class Log:
         self._rewrites = rewrites(config)
         self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
         self._ahead_ms_max = LONG_MAX if config.log_append_time else config.message_timestamp_after_max_ms
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all batches on disk."""
-        return self._segments.size_bytes
 
     # Appending
 
@@ -254,21 +234,21 @@ class Log:
         """An epoch in which this broker leads begins here, also if nothing will be appended in it."""
         self._assign_epoch(leader_epoch, self.log_end_offset)
 
-    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(The largest epoch not above this one, where it ends), (-1, -1) when it is not known yet."""
-        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(leader_epoch, start_offset):
-            self._save_epochs()
-
-    def _save_epochs(self) -> None:
-        self._epochs_synced = False
-        path = f"{self.directory}/{EPOCHS}"
-        with warned(path):
-            replace(self._disk, path, encode_epochs(self.epochs.entries))
+            self._durability.save_epochs()
 
     # Flushing
+
+    @property
+    def recovery_point(self) -> int:
+        """All below is durable."""
+        return self._durability.recovery_point
+
+    @property
+    def failed(self) -> OSError | None:
+        """What made a flush fail; nothing that was appended since the last one counts any more."""
+        return self._durability.failed
 
     @property
     def flush_due(self) -> bool:
@@ -282,137 +262,11 @@ class Log:
 
     async def flush(self) -> None:
         """Make all that was appended before this call durable. Callers that come together share one fsync."""
-        target = self.log_end_offset
-        while self.recovery_point < target or self.has_rolled:
-            if self.failed:
-                raise self.failed
-            if self._syncing:
-                await self._syncing.wait()
-            else:
-                await self._sync()
-
-    async def _sync(self) -> None:
-        self._syncing = trio.Event()
-        target, active, sealed = self.log_end_offset, self._active, self._segments.unsynced
-        self._segments.unsynced = []
-        try:
-            await self._make_durable(sealed, active)
-            await self._settle(sealed)
-            self.recovery_point = max(self.recovery_point, target)
-        except BaseException:
-            self._segments.unsynced = [*sealed, *self._segments.unsynced]
-            raise
-        finally:
-            self._syncing.set()
-            self._syncing = None
-
-    async def _settle(self, sealed: list[SealedSegment]) -> None:
-        """Bring what goes with the log to its files before the recovery point says that the log can be trusted."""
-        for segment in sealed:
-            if segment.unwritten:
-                if segment.aborted and segment.aborted_unread:
-                    await self._read_aborted(segment)
-                await segment.write_aborted()
-                with warned(f"{self.directory}: an index"):
-                    segment.write()
-        if not self._epochs_synced:
-            self._epochs_synced = True
-            await replace_durably(self._disk, f"{self.directory}/{EPOCHS}", encode_epochs(self.epochs.entries))
-
-    async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
-        try:
-            for segment in (*sealed, active):
-                await patiently(segment.require_loaded)
-                await segment.file.sync()
-            await self.place()
-            if sealed:
-                await self._disk.sync_directory(self.directory)
-        except OSError as failure:
-            self.failed = failure
-            raise
+        await self._durability.flush(self)
 
     async def place(self) -> None:
-        """Make the directory itself durable, with what says whose it is; once is enough."""
-        if not self._is_placed:
-            self._is_placed = True
-            if self._disk.exists(metadata := f"{self.directory}/{METADATA}"):
-                file = self._disk.open(metadata)
-                await file.sync()
-                file.close()
-            await self._disk.sync_directory(self.directory)
-            await self._disk.sync_directory("")
-
-    # Reading
-
-    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Whole batches from the one that holds `offset`, all below `upper_offset`; empty when there is none.
-
-        At most `bytes_max` bytes, or the first batch if `at_least_one` (KIP-74). OFFSET_OUT_OF_RANGE below the log's
-        start and above its end. NotCached: `read_slowly` waits for the disk.
-        """
-        end = self.log_end_offset
-        if not self.log_start_offset <= offset <= end:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in {self.log_start_offset}..{end}")
-        if offset >= upper_offset or offset == end:
-            return b""
-        tail = self._tail
-        if offset >= tail.first_offset:
-            segment: Segment = self._active
-            position, size, data = tail.find(offset, bytes_max, upper_offset, end, segment.size, at_least_one)
-            if data is not None:
-                return data
-        else:
-            segment, position, size = self._segments.extent(offset, bytes_max, upper_offset, at_least_one)
-        if size <= JOIN_BYTES_MAX:
-            return segment.file.read_nowait(position, size) if size else b""
-        return FileSlice(segment.file, position, size)
-
-    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, *,
-                          at_least_one: bool) -> Buffer | FileSlice:
-        """As `read`, waiting for the disk where needed. CorruptLog: what is stored there does not hold."""
-        return await patiently(lambda: self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one))
-
-    def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
-        """How much `read` could give without a limit, counted no further than the newest batches: else `enough`."""
-        if offset >= upper_offset:
-            return 0
-        if offset < self._tail.first_offset:
-            return enough
-        return self._tail.bytes_from(offset, upper_offset, self.log_end_offset, self._active.size)
-
-    def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
-        """The first record below `upper_offset` that is as young as `timestamp`. NotCached."""
-        found = first_since(self._segments, timestamp, self.log_start_offset)
-        return found if found and found.offset < upper_offset else None
-
-    async def offset_for_timestamp_slowly(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
-        """As `offset_for_timestamp`, waiting for the disk where needed."""
-        return await patiently(lambda: self.offset_for_timestamp(timestamp, upper_offset))
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The youngest record, the first of them if there are several. NotCached."""
-        return youngest(self._segments)
-
-    async def max_timestamp_slowly(self) -> TimestampOffset | None:
-        """As `max_timestamp`, waiting for the disk where needed."""
-        return await patiently(self.max_timestamp)
-
-    # Transactions
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided, by a marker that `high_watermark` has passed."""
-        return max(self.log_start_offset, self.producers.transactions.last_stable_offset(high_watermark))
-
-    def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
-        """Those with data in what `read` answered for `offset`. NotCached."""
-        return aborted_within(self._segments, offset, data, self._read_aborted)
-
-    async def aborted_transactions_slowly(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
-        """As `aborted_transactions`, waiting for the disk where needed."""
-        return await patiently(lambda: self.aborted_transactions(offset, data))
-
-    async def _read_aborted(self, segment: Segment) -> None:
-        await read_aborted(self._disk, self.directory, self._segments.every(), segment)
+        """Make the directory itself durable, with what says whose it is."""
+        await self._durability.place()
 
     # Shrinking
 
@@ -423,7 +277,7 @@ class Log:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             if self.epochs.truncate_start(offset):
-                self._save_epochs()
+                self._durability.save_epochs()
         return self.log_start_offset
 
     async def retain(self, now_ms: int, high_watermark: int) -> None:
@@ -460,18 +314,12 @@ class Log:
         """The log ends at `end` now: forget what was known of offsets above."""
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
-        self.recovery_point = min(self.recovery_point, end)
         for taken in offsets_of(self._disk.names(self.directory), ".snapshot"):
             if taken > end:
                 self._disk.remove(file_name(self.directory, taken, ".snapshot"))
         self.epochs.truncate_end(end)
-        self._save_epochs()
+        self._durability.retreat(end)
         self.producers = await producers_at(self._disk, self.directory, self._segments.every(), end)
-
-    @property
-    def starts_inside(self) -> bool:
-        """Whether records before `log_start_offset` are still in the first segment, so that only a checkpoint tells."""
-        return self.log_start_offset > self._segments.every()[0].base_offset
 
     def take_doomed(self) -> list[str]:
         """Files that were let go since the last call, to be removed after `file.delete.delay.ms`."""
@@ -480,22 +328,17 @@ class Log:
 
     def abandon(self) -> None:
         """Give the files back and leave everything as it is: the partition is deleted."""
-        self.failed = self.failed or OSError(f"{self.directory} is deleted")
+        self._durability.failed = self.failed or OSError(f"{self.directory} is deleted")
         self._segments.close()
 
     async def close(self) -> None:
         """Make all durable, write what lets the next broker open the log at once, give the files back."""
         if self.failed is None:
             await self.flush()
-            active = self._active
-            if active.aborted and active.aborted_unread:
-                await self._read_aborted(active)
             taken = offsets_of(self._disk.names(self.directory), ".snapshot")
             if self.log_end_offset > max(taken, default=0):
                 self._take_snapshot()
-            sealed = SealedSegment.of(active, self._opening)
-            sealed.write()
-            await sealed.write_aborted()
+            await self._durability.settle([SealedSegment.of(self._active, self._opening)])
         self._segments.close()
 
 

@@ -1,0 +1,114 @@
+"""How far one log is safe from a crash, and what must be on disk before that is said.
+
+1. The recovery point moves after an fsync, and after all that goes with the log below it was brought to its files.
+2. A failed fsync is final: the kernel forgets what it could not write, and a later one succeeds without it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import trio
+
+from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
+from pykbroker.storage.errors import patiently
+from pykbroker.storage.opening import Opening
+from pykbroker.storage.partition_directory import METADATA
+from pykbroker.storage.rebuild import read_aborted
+from pykbroker.storage.sealed import SealedSegment
+from pykbroker.storage.segment import ActiveSegment
+from pykbroker.storage.segments import Segments
+from pykbroker.storage.small_files import replace, replace_durably, warned
+
+
+class Growing(Protocol):
+    """A log that is appended to while it is flushed."""
+
+    log_end_offset: int
+
+
+class Durability:
+    """All below `recovery_point` is durable. `failed`: why nothing more will be."""
+
+    def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int) -> None:
+        self._disk, self._directory = opening.disk, opening.directory
+        self._segments, self._epochs = segments, epochs
+        self._epochs_path = f"{self._directory}/{EPOCHS}"
+        self.recovery_point = recovery_point
+        self.failed: OSError | None = None
+        self._syncing: trio.Event | None = None
+        self._is_placed = self._epochs_synced = False
+
+    def save_epochs(self) -> None:
+        """Write the leader epochs, not yet durably: the next flush does that."""
+        self._epochs_synced = False
+        with warned(self._epochs_path):
+            replace(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
+
+    def retreat(self, end: int) -> None:
+        """The log was cut at `end`."""
+        self.recovery_point = min(self.recovery_point, end)
+        self.save_epochs()
+
+    async def flush(self, log: Growing) -> None:
+        """Make all that stands in `log` now durable. Callers that come together share one fsync."""
+        target = log.log_end_offset
+        while self.recovery_point < target or self._segments.unsynced:
+            if self.failed:
+                raise self.failed
+            if self._syncing is not None:
+                await self._syncing.wait()
+            else:
+                await self._sync(log.log_end_offset)
+
+    async def _sync(self, target: int) -> None:
+        self._syncing = trio.Event()
+        active, sealed = self._segments.active, self._segments.unsynced
+        self._segments.unsynced = []
+        try:
+            await self._make_durable(sealed, active)
+            await self.settle(sealed)
+            self.recovery_point = max(self.recovery_point, target)
+        except BaseException:
+            self._segments.unsynced = [*sealed, *self._segments.unsynced]
+            raise
+        finally:
+            self._syncing.set()
+            self._syncing = None
+
+    async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
+        try:
+            for segment in (*sealed, active):
+                await patiently(segment.require_loaded)
+                await segment.file.sync()
+            await self.place()
+            if sealed:
+                await self._disk.sync_directory(self._directory)
+        except OSError as failure:
+            self.failed = failure
+            raise
+
+    async def place(self) -> None:
+        """Make the directory itself durable, with what says whose it is; once is enough."""
+        if not self._is_placed:
+            self._is_placed = True
+            if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
+                file = self._disk.open(metadata)
+                await file.sync()
+                file.close()
+            await self._disk.sync_directory(self._directory)
+            await self._disk.sync_directory("")
+
+    async def settle(self, sealed: list[SealedSegment]) -> None:
+        """Write what goes with these segments, and the leader epochs. A full disk costs what can be rebuilt."""
+        for segment in sealed:
+            if segment.unwritten:
+                if segment.aborted and segment.aborted_unread:
+                    await read_aborted(self._disk, self._directory, self._segments.every(), segment)
+                await segment.write_aborted()
+                with warned(f"{self._directory}: an index"):
+                    segment.write()
+        if not self._epochs_synced:
+            self._epochs_synced = True
+            await replace_durably(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
