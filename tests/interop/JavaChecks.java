@@ -1,0 +1,478 @@
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Random;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicCollection;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.InvalidConfigurationException;
+import org.apache.kafka.common.errors.InvalidPartitionsException;
+import org.apache.kafka.common.errors.InvalidReplicationFactorException;
+import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicIdException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/** Apache Kafka's own clients against a broker: prints "ok NAME" or "not ok NAME: why" for each check. */
+public class JavaChecks {
+    static final Duration PATIENCE = Duration.ofSeconds(15);
+    static String bootstrap;
+    static Admin admin;
+
+    interface Body {
+        void run() throws Exception;
+    }
+
+    public static void main(String[] arguments) {
+        bootstrap = arguments[0];
+        admin = Admin.create(settings(Map.of()));
+        topics();
+        cluster();
+        offsets();
+        producing();
+        consuming();
+        admin.close(Duration.ofSeconds(1));
+    }
+
+    static void topics() {
+        check("create says what it made", () -> {
+            var name = unused();
+            var made = admin.createTopics(List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("retention.ms", "5000"))));
+            same(3, made.numPartitions(name).get());
+            same(1, made.replicationFactor(name).get());
+            same("5000", made.config(name).get().get("retention.ms").value());
+            same("delete", made.config(name).get().get("cleanup.policy").value());
+            same(false, made.topicId(name).get().equals(Uuid.ZERO_UUID));
+        });
+        check("create takes the defaults of the broker", () -> {
+            var name = unused();
+            var made = admin.createTopics(List.of(new NewTopic(name, Optional.empty(), Optional.empty())));
+            same(1, made.numPartitions(name).get());
+            same(1, made.replicationFactor(name).get());
+        });
+        check("create with an assignment", () -> {
+            var node = admin.describeCluster().nodes().get().iterator().next().id();
+            var name = unused();
+            admin.createTopics(List.of(new NewTopic(name, Map.of(0, List.of(node), 1, List.of(node))))).all().get();
+            same(2, eventually(() -> describe(name)).partitions().size());
+        });
+        check("create only to validate makes nothing", () -> {
+            var name = unused();
+            var options = new CreateTopicsOptions().validateOnly(true);
+            same(2, admin.createTopics(List.of(new NewTopic(name, 2, (short) 1)), options).numPartitions(name).get());
+            same(false, admin.listTopics().names().get().contains(name));
+        });
+        check("create refuses an existing topic", () -> {
+            var name = topic(1);
+            refused(TopicExistsException.class, create(name, 1, 1));
+        });
+        check("create refuses a wrong name", () -> refused(InvalidTopicException.class, create("a/b", 1, 1)));
+        check("create refuses a name that is too long", () ->
+            refused(InvalidTopicException.class, create("x".repeat(250), 1, 1)));
+        check("create refuses no partitions", () -> refused(InvalidPartitionsException.class, create(unused(), 0, 1)));
+        check("create refuses more replicas than brokers", () ->
+            refused(InvalidReplicationFactorException.class, create(unused(), 1, 2)));
+        check("create refuses an unknown config", () -> refused(InvalidConfigurationException.class,
+            admin.createTopics(List.of(new NewTopic(unused(), 1, (short) 1).configs(Map.of("no.such", "1")))).all()));
+        check("one refused topic does not spoil the others", () -> {
+            var good = unused();
+            var made = admin.createTopics(List.of(new NewTopic(good, 1, (short) 1), new NewTopic("a/b", 1, (short) 1)));
+            made.values().get(good).get();
+            refused(InvalidTopicException.class, made.values().get("a/b"));
+        });
+        check("describe by name and by id", () -> {
+            var name = topic(2);
+            var byName = describe(name);
+            var id = byName.topicId();
+            var byId = admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).topicIdValues().get(id).get();
+            same(byName.topicId(), byId.topicId());
+            same(false, byName.isInternal());
+            for (var partition : byName.partitions()) {
+                same(List.of(partition.leader()), partition.replicas());
+                same(List.of(partition.leader()), partition.isr());
+                same(true, bootstrap.endsWith(":" + partition.leader().port()));
+            }
+            same(List.of(0, 1), byName.partitions().stream().map(partition -> partition.partition()).toList());
+        });
+        check("describe refuses an unknown name", () ->
+            refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(unused())).allTopicNames()));
+        check("describe refuses an unknown id", () -> refused(UnknownTopicIdException.class,
+            admin.describeTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).allTopicIds()));
+        check("list knows all topics and their ids", () -> {
+            var name = topic(1);
+            var listing = admin.listTopics().namesToListings().get().get(name);
+            same(describe(name).topicId(), listing.topicId());
+        });
+        check("delete by name", () -> {
+            var name = topic(1);
+            admin.deleteTopics(List.of(name)).all().get();
+            eventually(() -> refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(name)).allTopicNames()));
+        });
+        check("delete by id", () -> {
+            var name = topic(1);
+            admin.deleteTopics(TopicCollection.ofTopicIds(List.of(describe(name).topicId()))).all().get();
+            eventually(() -> same(false, admin.listTopics().names().get().contains(name)));
+        });
+        check("delete refuses an unknown name", () ->
+            refused(UnknownTopicOrPartitionException.class, admin.deleteTopics(List.of(unused())).all()));
+        check("delete refuses an unknown id", () -> refused(UnknownTopicIdException.class,
+            admin.deleteTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).all()));
+    }
+
+    static void cluster() {
+        check("describe cluster", () -> {
+            var cluster = admin.describeCluster();
+            same(1, cluster.nodes().get().size());
+            var node = cluster.nodes().get().iterator().next();
+            same(bootstrap, node.host() + ":" + node.port());
+            same(node.id(), cluster.controller().get().id());
+            same(22, cluster.clusterId().get().length());
+        });
+    }
+
+    static void offsets() {
+        check("list offsets of every kind", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            send(place, Map.of(), 10);
+            same(0L, offset(place, OffsetSpec.earliest()));
+            same(10L, offset(place, OffsetSpec.latest()));
+            same(9L, offset(place, OffsetSpec.maxTimestamp()));
+            same(0L, offset(place, OffsetSpec.earliestLocal()));
+            same(3L, offset(place, OffsetSpec.forTimestamp(now - 10_000 + 3)));
+            same(-1L, offset(place, OffsetSpec.forTimestamp(now + 60_000)));
+            same(-1L, offset(place, OffsetSpec.latestTiered()));
+        });
+        check("list offsets of an empty partition", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            same(0L, offset(place, OffsetSpec.latest()));
+            same(-1L, offset(place, OffsetSpec.maxTimestamp()));
+            same(-1L, offset(place, OffsetSpec.forTimestamp(0)));
+        });
+    }
+
+    static void producing() {
+        for (var codec : List.of("none", "gzip", "snappy", "lz4", "zstd")) {
+            check("idempotent producer, " + codec, () -> {
+                var place = new TopicPartition(topic(1), 0);
+                var sent = send(place, Map.of("compression.type", codec, "linger.ms", "5"), 500);
+                for (var index = 0; index < 500; index++) same((long) index, sent.get(index).offset());
+                same(500, read(place, 500, Map.of()).size());
+            });
+        }
+        for (var acks : List.of("0", "1", "all")) {
+            check("producer without idempotence, acks=" + acks, () -> {
+                var place = new TopicPartition(topic(1), 0);
+                send(place, Map.of("enable.idempotence", "false", "acks", acks), 100);
+                same(100, read(place, 100, Map.of()).size());
+            });
+        }
+        check("keys, values, headers and timestamps come back", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var producer = producer(Map.of())) {
+                var full = new ProducerRecord<>(place.topic(), 0, now, bytes("key"), bytes("value"));
+                full.headers().add("a", bytes("1")).add("a", null).add("", new byte[0]);
+                producer.send(full).get();
+                producer.send(new ProducerRecord<byte[], byte[]>(place.topic(), 0, now + 1, null, null)).get();
+            }
+            var got = read(place, 2, Map.of());
+            same("key", new String(got.get(0).key()));
+            same("value", new String(got.get(0).value()));
+            same(now, got.get(0).timestamp());
+            same(TimestampType.CREATE_TIME, got.get(0).timestampType());
+            var headers = new ArrayList<String>();
+            for (Header header : got.get(0).headers()) {
+                headers.add(header.key() + "=" + (header.value() == null ? null : new String(header.value())));
+            }
+            same(List.of("a=1", "a=null", "="), headers);
+            same(null, got.get(1).key());
+            same(null, got.get(1).value());
+        });
+        check("a record of a megabyte, and one too large", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var producer = producer(Map.of("max.request.size", "10000000"))) {
+                producer.send(new ProducerRecord<>(place.topic(), 0, null, noise(1_000_000))).get();
+                refused(RecordTooLargeException.class,
+                    producer.send(new ProducerRecord<>(place.topic(), 0, null, noise(2_000_000))));
+            }
+            same(1_000_000, read(place, 1, Map.of()).get(0).value().length);
+        });
+        check("a topic is made by its first record", () -> {
+            var place = new TopicPartition(unused(), 0);
+            send(place, Map.of(), 3);
+            same(3, read(place, 3, Map.of()).size());
+        });
+        check("a producer follows a topic that was made again", () -> {
+            var name = topic(1);
+            try (var producer = producer(Map.of())) {
+                same(0L, producer.send(new ProducerRecord<>(name, 0, null, bytes("first"))).get().offset());
+                admin.deleteTopics(List.of(name)).all().get();
+                eventually(() -> same(false, admin.listTopics().names().get().contains(name)));
+                create(name, 1, 1).get();
+                same(0L, producer.send(new ProducerRecord<>(name, 0, null, bytes("second"))).get().offset());
+            }
+        });
+    }
+
+    static void consuming() {
+        check("a consumer sees partitions and offsets", () -> {
+            var name = topic(2);
+            var place = new TopicPartition(name, 1);
+            send(place, Map.of(), 10);
+            try (var consumer = consumer(Map.of())) {
+                same(2, consumer.partitionsFor(name).size());
+                same(true, consumer.listTopics().containsKey(name));
+                same(Map.of(place, 0L), consumer.beginningOffsets(Set.of(place)));
+                same(Map.of(place, 10L), consumer.endOffsets(Set.of(place)));
+                same(7L, consumer.offsetsForTimes(Map.of(place, now - 10_000 + 7)).get(place).offset());
+                same(null, consumer.offsetsForTimes(Map.of(place, now + 60_000)).get(place));
+            }
+        });
+        check("a consumer seeks", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            send(place, Map.of("compression.type", "lz4", "linger.ms", "50"), 100);
+            try (var consumer = consumer(Map.of())) {
+                consumer.assign(Set.of(place));
+                for (var offset : List.of(42L, 99L, 0L)) {
+                    consumer.seek(place, offset);
+                    same(offset, poll(consumer, 1).get(0).offset());
+                }
+                consumer.seekToEnd(Set.of(place));
+                same(100L, consumer.position(place));
+            }
+        });
+        check("read_committed reads what has no transaction", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            send(place, Map.of(), 10);
+            same(10, read(place, 10, Map.of("isolation.level", "read_committed")).size());
+        });
+        check("an offset out of range is told", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var consumer = consumer(Map.of("auto.offset.reset", "none"))) {
+                consumer.assign(Set.of(place));
+                consumer.seek(place, 1000);
+                refused(OffsetOutOfRangeException.class, () -> poll(consumer, 1));
+            }
+        });
+        check("a consumer does not make a topic against its will", () -> {
+            var name = unused();
+            try (var consumer = consumer(Map.of("allow.auto.create.topics", "false"))) {
+                consumer.assign(Set.of(new TopicPartition(name, 0)));
+                consumer.poll(Duration.ofMillis(300));
+            }
+            same(false, admin.listTopics().names().get().contains(name));
+        });
+        check("a small fetch gets a large batch whole", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            send(place, Map.of("linger.ms", "50", "batch.size", "100000"), 500);
+            var limits = Map.of("fetch.max.bytes", "100", "max.partition.fetch.bytes", "100");
+            same(500, read(place, 500, limits).size());
+        });
+        check("many partitions in one session", () -> {
+            var name = topic(20);
+            for (var partition = 0; partition < 20; partition++) send(new TopicPartition(name, partition), Map.of(), 5);
+            try (var consumer = consumer(Map.of())) {
+                consumer.assign(admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().stream()
+                    .map(partition -> new TopicPartition(name, partition.partition())).toList());
+                consumer.seekToBeginning(consumer.assignment());
+                same(100, poll(consumer, 100).size());
+                send(new TopicPartition(name, 13), Map.of(), 1);
+                same(13, poll(consumer, 1).get(0).partition());
+            }
+        });
+        check("a parked fetch wakes", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            var consumer = consumer(Map.of("fetch.max.wait.ms", "60000", "request.timeout.ms", "90000"));
+            try {
+                consumer.assign(Set.of(place));
+                consumer.seek(place, 0);
+                consumer.poll(Duration.ofMillis(300));
+                send(place, Map.of(), 1);
+                same(1, poll(consumer, 1).size());
+            } finally {
+                consumer.close(CloseOptions.timeout(Duration.ZERO)); // or it waits for the next parked fetch
+            }
+        });
+    }
+
+    // ---- how a check is made
+
+    static final long now = System.currentTimeMillis();
+
+    static void check(String name, Body body) {
+        try {
+            body.run();
+            System.out.println("ok " + name);
+        } catch (Throwable error) {
+            var cause = error instanceof ExecutionException ? error.getCause() : error;
+            System.out.println("not ok " + name + ": " + cause.toString().replace('\n', ' ') + " at " + line(error));
+        }
+        System.out.flush();
+    }
+
+    static String line(Throwable error) {
+        for (var frame : error.getStackTrace()) {
+            var helper = Set.of("same", "refused", "eventually", "line").contains(frame.getMethodName());
+            if (frame.getClassName().startsWith("JavaChecks") && !helper) return frame.toString();
+        }
+        return "an unknown place";
+    }
+
+    static void same(Object expected, Object got) {
+        if (expected == null ? got != null : !expected.equals(got)) {
+            throw new AssertionError("expected " + expected + ", got " + got);
+        }
+    }
+
+    static void refused(Class<? extends Exception> why, Future<?> future) {
+        refused(why, () -> future.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+    }
+
+    static void refused(Class<? extends Exception> why, Body body) {
+        try {
+            body.run();
+        } catch (Exception error) {
+            same(why, (error instanceof ExecutionException ? error.getCause() : error).getClass());
+            return;
+        }
+        throw new AssertionError("expected " + why.getSimpleName());
+    }
+
+    interface Question<T> {
+        T ask() throws Exception;
+    }
+
+    /** Kafka tells of a new or deleted topic before its broker knows; ask until the answer comes. */
+    static <T> T eventually(Question<T> question) throws Exception {
+        var deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (true) {
+            try {
+                return question.ask();
+            } catch (Exception | AssertionError error) {
+                if (System.nanoTime() > deadline) throw error;
+                Thread.sleep(20);
+            }
+        }
+    }
+
+    static void eventually(Body body) throws Exception {
+        eventually(() -> {
+            body.run();
+            return null;
+        });
+    }
+
+    static Properties settings(Map<String, String> more) {
+        var settings = new Properties();
+        settings.putAll(Map.of("bootstrap.servers", bootstrap, "enable.metrics.push", "false"));
+        settings.putAll(more);
+        return settings;
+    }
+
+    static String unused() {
+        return "java-" + UUID.randomUUID();
+    }
+
+    static Future<Void> create(String name, int partitions, int replicas) {
+        return admin.createTopics(List.of(new NewTopic(name, partitions, (short) replicas))).all();
+    }
+
+    static String topic(int partitions) throws Exception {
+        var name = unused();
+        create(name, partitions, 1).get();
+        eventually(() -> describe(name));
+        for (var partition = 0; partition < partitions; partition++) {
+            offset(new TopicPartition(name, partition), OffsetSpec.latest());
+        }
+        return name;
+    }
+
+    static TopicDescription describe(String name) throws Exception {
+        return admin.describeTopics(List.of(name)).allTopicNames().get().get(name);
+    }
+
+    static long offset(TopicPartition place, OffsetSpec spec) throws Exception {
+        return admin.listOffsets(Map.of(place, spec)).partitionResult(place).get().offset();
+    }
+
+    static KafkaProducer<byte[], byte[]> producer(Map<String, String> more) {
+        return new KafkaProducer<>(settings(more), new ByteArraySerializer(), new ByteArraySerializer());
+    }
+
+    static KafkaConsumer<byte[], byte[]> consumer(Map<String, String> more) {
+        var settings = settings(Map.of(
+            "enable.auto.commit", "false", "auto.offset.reset", "earliest", "fetch.max.wait.ms", "100"));
+        settings.putAll(more);
+        return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    /** Records a millisecond apart, the first ten seconds ago. */
+    static List<RecordMetadata> send(TopicPartition place, Map<String, String> more, int count) throws Exception {
+        var futures = new ArrayList<Future<RecordMetadata>>();
+        try (var producer = producer(more)) {
+            for (var index = 0; index < count; index++) {
+                var value = bytes("value " + index + " ".repeat(40));
+                futures.add(producer.send(
+                    new ProducerRecord<>(place.topic(), place.partition(), now - 10_000 + index, bytes("key"), value)));
+            }
+        }
+        var sent = new ArrayList<RecordMetadata>();
+        for (var future : futures) sent.add(future.get());
+        return sent;
+    }
+
+    static List<ConsumerRecord<byte[], byte[]>> read(TopicPartition place, int count, Map<String, String> more) {
+        try (var consumer = consumer(more)) {
+            consumer.assign(Set.of(place));
+            consumer.seekToBeginning(Set.of(place));
+            var got = poll(consumer, count);
+            for (var index = 0; index < count; index++) same((long) index, got.get(index).offset());
+            return got;
+        }
+    }
+
+    static List<ConsumerRecord<byte[], byte[]>> poll(KafkaConsumer<byte[], byte[]> consumer, int count) {
+        var got = new ArrayList<ConsumerRecord<byte[], byte[]>>();
+        var deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (got.size() < count && System.nanoTime() < deadline) {
+            for (var record : consumer.poll(Duration.ofSeconds(1))) got.add(record);
+        }
+        if (got.size() < count) throw new AssertionError("expected " + count + " records, got " + got.size());
+        return got;
+    }
+
+    static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static byte[] noise(int size) {
+        var bytes = new byte[size];
+        new Random(1).nextBytes(bytes);
+        return bytes;
+    }
+}
