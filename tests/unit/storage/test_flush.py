@@ -1,0 +1,119 @@
+"""Durability: what a flush covers, who shares it, and what happens when the disk fails."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+
+import pytest
+import trio
+from msgspec.structs import replace
+
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
+import trio.lowlevel
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each file and directory was synced, by its name."""
+    counted: Counter[str] = Counter()
+
+    async def sync(file: SystemFile) -> None:
+        counted[file.path.rpartition("/")[2]] += 1
+        await trio.lowlevel.checkpoint()
+
+    async def sync_directory(disk: SystemDisk, path: str) -> None:
+        counted[path or "root"] += 1
+        await trio.lowlevel.checkpoint()
+
+    monkeypatch.setattr(SystemFile, "sync", sync)
+    monkeypatch.setattr(SystemDisk, "sync_directory", sync_directory)
+    return counted
+
+
+async def test_the_first_flush_makes_the_names_durable_later_ones_the_data_alone(
+        disk: SystemDisk, syncs: Counter[str]) -> None:
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+    await log.flush()
+    assert log.recovery_point == 1
+    assert syncs[f"{0:020d}.log"] == syncs["root"] == 1
+    assert syncs["leader-epoch-checkpoint.tmp"] == 1
+    syncs.clear()
+    log.append(batch(), 0, NOW)
+    await log.flush()
+    await log.flush()
+    assert syncs == {f"{0:020d}.log": 1}
+
+
+async def test_callers_that_come_together_share_an_fsync(disk: SystemDisk, syncs: Counter[str]) -> None:
+    log = await open_log(disk)
+
+    async def append_and_flush() -> None:
+        end = log.append(batch(), 0, NOW).last_offset
+        await log.flush()
+        assert log.recovery_point > end
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(append_and_flush)
+    assert syncs[f"{0:020d}.log"] <= 3
+    assert log.recovery_point == 50
+
+
+async def test_a_flush_covers_the_segments_that_were_sealed(disk: SystemDisk, syncs: Counter[str]) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    names = [name for name in disk.names(DIRECTORY) if name.endswith(".log")]
+    assert log.has_rolled
+    await log.flush()
+    assert not log.has_rolled
+    assert {name: syncs[name] for name in names} == dict.fromkeys(names, 1)
+    assert all(disk.exists(f"{DIRECTORY}/{name[:20]}.index") for name in names[:-1])
+
+
+async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+
+    async def fail(_: SystemFile) -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFile, "sync", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            await log.flush()
+    assert log.failed is not None
+    assert log.recovery_point == 0
+    with pytest.raises(OSError, match="Input/output"):
+        await log.flush()
+    await log.close()
+    assert not disk.exists(f"{DIRECTORY}/{0:020d}.index")
+
+
+async def test_flush_messages(disk: SystemDisk) -> None:
+    log = await open_log(disk, replace(SMALL, flush_messages=3))
+    log.append(batch(b"a", b"b"), 0, NOW)
+    assert not log.flush_due
+    log.append(batch(b"c"), 0, NOW)
+    assert log.flush_due
+    await log.flush()
+    assert not log.flush_due
+
+
+async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk)
+    rename = SystemDisk.rename
+
+    def full(self: SystemDisk, old: str, new: str) -> None:
+        if new.endswith((".index", ".snapshot", ".timeindex")):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(self, old, new)
+
+    monkeypatch.setattr(SystemDisk, "rename", full)
+    places = filled(log, 40)
+    await log.flush()
+    assert log.recovery_point == log.log_end_offset == places[-1][1] + 1

@@ -1,0 +1,116 @@
+"""What Kafka served from its log directories, this storage serves, too: every record, in both isolation levels."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.meta_properties import uuid_bytes
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.golden import expected, unpack
+from tests.unit.storage.logs import content
+from wire.records.batch import Batch, batches
+from wire.records.record import Record, records
+
+NOW = 1_800_000_000_000
+
+
+async def directory(path: Path) -> LogDirectory:
+    disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
+    return await LogDirectory.open(disk, off_loop=SystemOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.0)
+
+
+async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[Record, Batch]]:
+    """The records that a consumer gets: no control records, and with `committed` none that were aborted."""
+    found: list[tuple[Record, Batch]] = []
+    offset = log.log_start_offset
+    while offset < upper_offset:
+        data = await log.read_slowly(offset, 1000, upper_offset, at_least_one=True)
+        aborted = await log.aborted_transactions_slowly(offset, data) if committed else []
+        for batch in batches(content(data), strict=True):
+            void = batch.is_transactional and any(
+                one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
+                for one in aborted)
+            if not batch.is_control and not void:
+                found += ((one, batch) for one in records(batch, 1 << 20) if one.offset >= log.log_start_offset)
+            offset = max(offset, batch.last_offset + 1)
+        if not len(data):
+            break
+    return found
+
+
+def checksum(found: list[tuple[Record, Batch]]) -> str:
+    return f"{zlib.crc32(b''.join(piece for one in found for piece in pieces(*one))):08x}"
+
+
+def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
+    yield pack(">qqi", record.offset, record.timestamp, int(batch.is_log_append_time))
+    for field in (record.key, record.value):
+        yield pack(">i", -1) if field is None else pack(">i", len(field)) + field
+    for name, value in record.headers:
+        yield pack(">H", len(name.encode())) + name.encode()
+        yield pack(">i", -1) if value is None else pack(">i", len(value)) + value
+
+
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+async def test_every_partition(tmp_path: Path, kind: str) -> None:
+    """After the unclean end a transaction was open; Kafka aborted it before it served."""
+    house = await directory(unpack(kind, tmp_path))
+    assert house.clean is (kind == "clean")
+    seen = 0
+    for topic, facts in expected(kind).items():
+        for partition, levels in facts["p"].items():
+            log = await house.open_log(topic, int(partition), uuid_bytes(facts["id"]), LogConfig())
+            end = log.log_end_offset
+            everything = levels["read_uncommitted"]
+            found = await served(log, end, committed=False)
+            assert (log.log_start_offset, len(found), checksum(found)) == (
+                everything["start"], everything["count"], everything["crc"]), topic
+            stable = log.last_stable_offset(end)
+            if stable == end:
+                found = await served(log, end, committed=True)
+                committed = levels["read_committed"]
+                assert (len(found), checksum(found)) == (committed["count"], committed["crc"]), topic
+            else:
+                assert (kind, topic) == ("unclean", "txn")
+            if kind == "clean":
+                assert end == everything["end"]
+                assert house.high_watermark(topic, int(partition)) == end
+            seen += 1
+    assert seen >= 15
+
+
+async def test_kafkas_files_stay_as_they_are(tmp_path: Path) -> None:
+    """Opening, reading and closing in order changes nothing in a directory that Kafka closed in order."""
+    path = unpack("clean", tmp_path)
+    before = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
+    house = await directory(path)
+    topics = expected("clean")
+    for topic, facts in topics.items():
+        for partition in facts["p"]:
+            log = await house.open_log(topic, int(partition), uuid_bytes(facts["id"]), LogConfig())
+            await served(log, log.log_end_offset, committed=True)
+    await house.close(broker_epoch=238, high_watermarks={})
+    after = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
+    different = {str(name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert {name for name in different if not name.endswith(("leader-epoch-checkpoint", ".snapshot"))} == set()
+    assert (path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":238}'
+    assert not (path / ".lock").exists()
+
+
+async def test_without_the_transaction_index_aborted_records_stay_hidden(tmp_path: Path) -> None:
+    path = unpack("clean", tmp_path)
+    for index in path.glob("txn-0/*.txnindex"):
+        index.unlink()
+    house, facts = await directory(path), expected("clean")["txn"]
+    log = await house.open_log("txn", 0, uuid_bytes(facts["id"]), LogConfig())
+    found = await served(log, log.log_end_offset, committed=True)
+    assert checksum(found) == facts["p"]["0"]["read_committed"]["crc"]

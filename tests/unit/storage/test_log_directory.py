@@ -1,0 +1,237 @@
+"""A log directory as a whole: who may use it, what it finds, what it writes down, and how it is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from msgspec.structs import replace
+
+from pykbroker.core.errors import StartError
+from pykbroker.storage import chores
+from pykbroker.storage.checkpoints import decode_offsets
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
+
+TOPIC_ID = bytes(range(16))
+
+
+class House:
+    """A directory with a clock of its own; it may be left in order, or as a crash leaves it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.now_ms = path, NOW
+        self.disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
+
+    async def open(self) -> LogDirectory:
+        self.directory = await LogDirectory.open(self.disk, off_loop=SystemOffLoop(), wall_ms=lambda: self.now_ms,
+                                                 jitter=lambda: 0.5)
+        return self.directory
+
+    def crash(self) -> None:
+        """Nobody says goodbye; the lock goes with the process."""
+        self.disk.unlock(".lock")
+        self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
+
+    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
+        return decode_offsets((self.path / name).read_bytes())
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+async def test_an_orderly_stop_writes_what_the_next_start_needs(house: House) -> None:
+    first = await house.open()
+    assert not first.clean
+    log = await first.create_log("topic", 3, TOPIC_ID, SMALL)
+    filled(log, 30)
+    whole, end = await every_byte(log), log.log_end_offset
+    log.delete_records(5)
+    await first.close(broker_epoch=17, high_watermarks={("topic", 3): end})
+    assert json.loads((house.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 3): end}
+    assert house.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
+    assert (house.path / "cleaner-offset-checkpoint").read_bytes() == b""
+
+    second = await house.open()
+    assert second.clean
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert [(one.topic, one.partition, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
+    assert second.high_watermark("topic", 3) == end
+    log = await second.open_log("topic", 3, TOPIC_ID, SMALL)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (5, end, end)
+    assert whole.endswith(await every_byte(log))
+    await second.close(high_watermarks={})
+
+
+async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+    await log.flush()
+    point = log.log_end_offset
+    await directory.checkpoint()
+    log.append(batch(), 0, NOW)
+    house.crash()
+    with next(house.path.glob(f"topic-0/*{log._active.base_offset}.log")).open("ab") as file:
+        file.write(b"half a batch")
+    directory = await house.open()
+    assert not directory.clean
+    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
+
+
+async def test_one_broker_at_a_time(house: House) -> None:
+    await house.open()
+    other = House(house.path)
+    with pytest.raises(StartError, match="in use"):
+        await other.open()
+    house.crash()
+    await other.open()
+
+
+async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("backup", "topic-1", "topic-1.0123456789abcdef0123456789abcdef-stray", "lost+found",
+                 "__cluster_metadata-0"):
+        (house.path / name).mkdir()
+    (house.path / "a file-0").touch()
+    directory = await house.open()
+    assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"{house.path}/backup is no partition's directory and is left alone"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?",
+                                     b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"])
+async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: House, content: bytes | None) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 3})
+    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata.unlink()
+    if content is not None:
+        metadata.write_bytes(content)
+    before = sorted(path.name for path in house.path.glob("topic-0/*.log"))
+    directory = await house.open()
+    with pytest.raises(CorruptLog):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.close(high_watermarks={})
+    assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
+
+
+async def test_a_checkpoint_that_does_not_hold_is_not_used(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 3})
+    (house.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
+    (house.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
+    directory = await house.open()
+    assert directory.high_watermark("topic", 0) == 0
+    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert log.log_end_offset == 6
+
+
+async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 3)
+    await directory.delete_log("topic", 0)
+    assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
+    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 0
+    await directory.delete_log("topic", 0)
+    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
+    house.now_ms += 59_999
+    await directory._chores.round()
+    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
+    house.now_ms += 1
+    await directory._chores.round()
+    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+
+
+async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
+    directory = await house.open()
+    await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
+    await directory.delete_log("a" * 249, 0)
+    house.crash()
+    directory = await house.open()
+    assert directory.partitions() == []
+    house.now_ms += 60_000
+    await directory._chores.round()
+    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+
+
+async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) -> None:
+    """What rolled is made durable, what waited for flush.ms too; old files go; checkpoints are written."""
+    directory = await house.open()
+    rolled = await directory.create_log("rolled", 0, TOPIC_ID, SMALL)
+    filled(rolled, 30)
+    waits = await directory.create_log("waits", 0, TOPIC_ID, replace(LogConfig(), flush_ms=5000))
+    waits.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW)
+    never = await directory.create_log("never", 0, TOPIC_ID, LogConfig())
+    never.append(batch(), 0, NOW)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory.run)
+        await trio.sleep(2)
+        assert (rolled.recovery_point, waits.recovery_point) == (rolled.log_end_offset, 0)
+        rolled.configure(replace(SMALL, retention_bytes=0))
+        await rolled.retain(NOW, rolled.log_end_offset)
+        house.now_ms += 6000
+        await trio.sleep(2)
+        assert (waits.recovery_point, never.recovery_point) == (1, 0)
+        assert list(house.path.glob("rolled-0/*.deleted"))
+        house.now_ms += 60_000
+        await trio.sleep(2)
+        assert not list(house.path.glob("rolled-0/*.deleted"))
+        assert house.offsets("recovery-point-offset-checkpoint") == {
+            ("rolled", 0): rolled.log_end_offset, ("waits", 0): 1, ("never", 0): 0}
+        assert len(waits.producers) == 1
+        house.now_ms += 86_400_000
+        await trio.sleep(2)
+        assert len(waits.producers) == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+
+    async def fail(_: SystemFile) -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFile, "sync", fail)
+        patch.setattr(chores, "CHORE_INTERVAL_S", 0)
+        await directory.run()
+    assert directory.failed is log.failed is not None
+    await directory.close(high_watermarks={})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert not (await house.open()).clean
+
+
+def test_a_full_disk_is_no_failure(tmp_path: Path) -> None:
+    async def check() -> None:
+        directory = await House(tmp_path).open()
+        directory.fail(OSError(errno.ENOSPC, "No space left on device"))
+        assert directory.failed is None
+        directory.fail(OSError(errno.EROFS, "Read-only file system"))
+        assert directory.failed is not None
+
+    trio.run(check)

@@ -1,0 +1,142 @@
+"""Offsets by time and by epoch, and aborted transactions, against what a list of all records says."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.lookup import TimestampOffset
+from pykbroker.world.disk import FileSlice, NotCached
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.logs import NOW, SMALL, batch, content, every_batch, marker, open_log
+from wire.records.batch import batches
+from wire.records.compression import Codec
+from wire.records.record import records
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("order", ["rising", "random"])
+async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, order: str) -> None:
+    log, rng = await open_log(disk), random.Random(5)
+    for number in range(60):
+        timestamp = NOW + (number * 10 if order == "rising" else rng.randrange(600))
+        data = batch(*[b"v"] * (1 + number % 3), timestamp=timestamp, step=3, codec=Codec(number % 5))
+        log.append(data, number // 9, NOW)
+    if reopened:
+        await log.close()
+        log = await open_log(disk, clean=True)
+    model = [(one.timestamp, one.offset, stored.leader_epoch)
+             for stored in await every_batch(log) for one in records(stored, 10_000)]
+    end = log.log_end_offset
+    for timestamp in range(NOW - 2, NOW + 620, 3):
+        expected = next((TimestampOffset(*one) for one in model if one[0] >= timestamp), None)
+        assert await log.offset_for_timestamp_slowly(timestamp, end) == expected
+    largest = max(model, key=lambda one: one[0])
+    assert await log.max_timestamp_slowly() == TimestampOffset(*largest)
+    log.delete_records(largest[1] + 1)
+    assert await log.offset_for_timestamp_slowly(NOW, end) == next(
+        (TimestampOffset(*one) for one in model if one[1] > largest[1]), None)
+
+
+async def test_what_is_not_committed_has_no_time(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append(batch(timestamp=NOW), 0, NOW)
+    assert log.offset_for_timestamp(NOW, 0) is None
+    assert log.offset_for_timestamp(NOW, 1) == (NOW, 0, 0)
+
+
+async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    assert log.max_timestamp() is None
+    assert log.offset_for_timestamp(0, 0) is None
+    log.append(batch(timestamp=-1), 0, NOW)
+    assert log.max_timestamp() is None
+
+
+async def test_where_epochs_end(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.become_leader(1)
+    log.append(batch(b"a", b"b"), 1, NOW)
+    log.become_leader(4)
+    log.append(batch(b"c"), 4, NOW)
+    assert [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5)] == [(0, 0), (1, 2), (1, 2), (4, 3), (-1, -1)]
+
+
+async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[AbortedTransaction]]]:
+    """A log of interleaved transactions, read piece by piece, with what each piece is told to skip."""
+    log, rng = await open_log(disk, SMALL), random.Random(7)
+    sequences = dict.fromkeys(range(4), 0)
+    begun: set[int] = set()
+    for _ in range(300):
+        producer = rng.randrange(4)
+        if producer in begun and rng.random() < 0.3:
+            log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0, NOW)
+            begun.discard(producer)
+        elif producer < 3:
+            log.append(batch(b"v", producer_id=producer, producer_epoch=0, base_sequence=sequences[producer],
+                             transactional=True), 0, NOW)
+            sequences[producer] += 1
+            begun.add(producer)
+        else:
+            log.append(batch(b"plain"), 0, NOW)
+    if config.get("reopened"):
+        await log.close()
+        log = await open_log(disk, clean=True)
+    offset, found = 0, []
+    upper = log.last_stable_offset(log.log_end_offset)
+    while offset < upper:
+        data = await log.read_slowly(offset, rng.randrange(100, 2000), upper, at_least_one=True)
+        found.append((offset, await log.aborted_transactions_slowly(offset, data)))
+        offset = list(batches(content(data)))[-1].last_offset + 1
+    return found
+
+
+async def test_a_reader_is_told_what_to_skip(disk: SystemDisk) -> None:
+    """Every aborted transaction with data in the piece is named, first offset and all, and none that is committed."""
+    log, told = None, await fetched(disk)
+    log = await open_log(disk)
+    open_since: dict[int, int] = {}
+    void: set[int] = set()
+    data: dict[int, list[int]] = {}
+    for one in await every_batch(log):
+        if one.is_control:
+            kind = next(records(one, 1000)).key
+            since = open_since.pop(one.producer_id)
+            if kind == b"\0\0\0\0":
+                void |= {offset for offset in data[one.producer_id] if offset >= since}
+        elif one.is_transactional:
+            open_since.setdefault(one.producer_id, one.base_offset)
+            data.setdefault(one.producer_id, []).append(one.base_offset)
+    ends = [offset for offset, _ in told[1:]] + [log.last_stable_offset(log.log_end_offset)]
+    for (offset, aborted), end in zip(told, ends, strict=True):
+        skipped = {at for one in aborted for at in data[one.producer_id]
+                   if offset <= at < end and one.first_offset <= at < one.last_offset}
+        assert skipped == {at for at in void if offset <= at < end}
+        assert len(aborted) == len(set(aborted))
+
+
+async def test_the_answers_are_the_same_after_a_restart(disk: SystemDisk, tmp_path: Path) -> None:
+    other = SystemDisk(str(tmp_path / "other"), SystemOffLoop(), durable=False)
+    assert await fetched(disk) == await fetched(other, reopened=True)
+
+
+async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
+    log = await open_log(disk, SMALL)
+    log.configure(type(SMALL)())
+    log.append(batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+    log.append_as_leader(marker(1, commit=False), 0, NOW)
+    log.append(batch(bytes(50_000)), 0, NOW)
+    data = log.read(0, 1 << 20, 3, at_least_one=True)
+    assert isinstance(data, FileSlice)
+    assert log.aborted_transactions(0, data) == [AbortedTransaction(1, 0, 1, 2)]
+    await log.close()
+    log = await open_log(disk, clean=True)
+    plain = await log.read_slowly(2, 10, 3, at_least_one=True)
+    assert log.aborted_transactions(2, plain) == []
+    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
+    with pytest.raises(NotCached):
+        log.aborted_transactions(0, data)

@@ -1,0 +1,169 @@
+"""This machine's disk: all or nothing, without waiting, and for one broker at a time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.world import system_disk
+from pykbroker.world.disk import FileSlice, Locked, NotCached
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.system_off_loop import SystemOffLoop
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SystemDisk:
+    return SystemDisk(str(tmp_path / "log"), SystemOffLoop())
+
+
+async def test_a_file_grows_and_is_read(disk: SystemDisk) -> None:
+    file = disk.open("one", create=True)
+    assert [file.append(data) for data in (b"abc", bytearray(b"de"), memoryview(b"f"))] == [3, 5, 6]
+    assert bytes(file.read_nowait(1, 3)) == b"bcd"
+    assert bytes(file.read_nowait(4, 100)) == b"ef"
+    assert bytes(await file.read(4, 100)) == b"ef"
+    await file.sync()
+    file.truncate(2)
+    file.append(b"x")
+    assert disk.size("one") == disk.open("one").size == 3
+    assert bytes(disk.open("one").read_nowait(0, 3)) == b"abx"
+
+
+@pytest.mark.parametrize("written", [0, 1, 4])
+def test_an_append_that_fails_leaves_nothing(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"before")
+
+    def write(fd: int, data: Any, offset: int) -> int:
+        if offset > 6 or not written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.pwrite(fd, data[:written], offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system_disk, "pwrite", write)
+        with pytest.raises(OSError, match="No space"):
+            file.append(b"after")
+    assert file.size == disk.size("one") == 6
+    file.append(b"!")
+    assert bytes(file.read_nowait(0, 10)) == b"before!"
+
+
+def test_a_short_write_is_finished(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = disk.open("one", create=True)
+    monkeypatch.setattr(system_disk, "pwrite", lambda fd, data, offset: os.pwrite(fd, data[:2], offset))
+    assert file.append(b"abcdefg") == 7
+    assert bytes(file.read_nowait(0, 7)) == b"abcdefg"
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
+@pytest.mark.parametrize("cached", [0, 2])
+def test_a_read_that_would_wait_says_so(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, cached: int) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"abcdef")
+
+    def preadv(*_: Any) -> int:
+        if not cached:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return cached
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    with pytest.raises(NotCached):
+        file.read_nowait(0, 6)
+
+
+async def test_what_is_missing_can_be_fetched(disk: SystemDisk) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"abcdef")
+    await NotCached(file, 0, 6).fetch()
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_where_the_flag_is_refused_reads_are_plain(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"abcdef")
+    calls = []
+
+    def refuse(*_: Any) -> int:
+        calls.append(1)
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "preadv", refuse)
+    assert [bytes(file.read_nowait(at, 2)) for at in (0, 2, 4)] == [b"ab", b"cd", b"ef"]
+    assert len(calls) == 1
+
+
+def test_nobody_sends_from_a_closed_file(disk: SystemDisk) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"abcdef")
+    part = FileSlice(file, 2, 3)
+    assert len(part) == 3
+    assert file.fileno() >= 0
+    file.close()
+    file.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.fileno()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.read_nowait(0, 1)
+
+
+def test_a_file_that_is_dropped_closes_itself(disk: SystemDisk) -> None:
+    file: SystemFile | None = disk.open("one", create=True)
+    assert file is not None
+    fd = file.fileno()
+    part: FileSlice | None = FileSlice(file, 0, 0)
+    file = None
+    os.fstat(fd)
+    assert part is not None
+    part = None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+async def test_names(disk: SystemDisk) -> None:
+    disk.make_directory("b")
+    disk.open("a", create=True)
+    disk.open("b/c", create=True)
+    assert (disk.names(""), disk.names("b")) == (["a", "b"], ["c"])
+    assert [disk.exists(name) for name in ("a", "b", "b/c", "d")] == [True, True, True, False]
+    assert [disk.is_directory(name) for name in ("a", "b", "d")] == [False, True, False]
+    disk.rename("a", "b/c")
+    disk.remove("b/c")
+    disk.remove("b")
+    await disk.sync_directory("")
+    assert disk.names("") == []
+    assert 0 < disk.free_bytes() <= disk.total_bytes()
+    with pytest.raises(FileNotFoundError):
+        disk.open("a")
+
+
+def test_the_lock_keeps_others_out(disk: SystemDisk, tmp_path: Path) -> None:
+    disk.lock(".lock")
+    with pytest.raises(Locked):
+        SystemDisk(str(tmp_path / "log"), SystemOffLoop()).lock(".lock")
+    script = ("import sys; from pykbroker.world.disk import Locked\n"
+              "from pykbroker.world.system_disk import SystemDisk\n"
+              "from pykbroker.world.system_off_loop import SystemOffLoop\n"
+              "disk = SystemDisk(sys.argv[1], SystemOffLoop())\n"
+              "try:\n    disk.lock('.lock')\nexcept Locked:\n    sys.exit(3)\n")
+    command = [sys.executable, "-c", script, str(tmp_path / "log")]
+    assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 3
+    disk.unlock(".lock")
+    assert not disk.exists(".lock")
+    assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 0
+
+
+async def test_memory_alone_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(system_disk, "sync_descriptor", synced.append)
+    for durable in (False, True):
+        file = SystemDisk(str(tmp_path), SystemOffLoop(), durable=durable).open("one", create=True)
+        await file.sync()
+    assert len(synced) == 1
