@@ -96,6 +96,10 @@ class SimFile:
         self._warm = True
         return self._content(offset, min(size, self.size - offset))
 
+    def sent(self, offset: int, size: int) -> bytes:
+        """As sendfile reads it, for a pump. OSError (EBADF) once closed."""
+        return self._content(offset, size)
+
     def _content(self, offset: int, size: int) -> bytes:
         self._enter()
         if self._disk.strikes(self._disk.faults.read_fails, "read failed"):
@@ -204,6 +208,10 @@ class SimDisk:
     def rename(self, old: str, new: str) -> None:
         self.enter()
         self.volume.rename(old, new)
+
+    def protect(self, path: str) -> None:
+        self.enter()
+        self.volume.find(path)
 
     def remove(self, path: str) -> None:
         self.enter()

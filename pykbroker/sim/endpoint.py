@@ -1,0 +1,196 @@
+"""One end of a virtual TCP connection, with the methods of a non-blocking socket: the product's pump drives it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from pykbroker.sim.process import Process
+from pykbroker.world.disk import Buffer
+
+WINDOW_BYTES = 256 << 10
+"""Sent and not yet read by the peer."""
+FIN = b""
+Address = tuple[str, int]
+
+
+def broken(code: int) -> OSError:
+    """The kernel's error of a socket."""
+    return OSError(code, os.strerror(code))
+
+
+def unheeded() -> None:
+    """Nobody has asked to be told yet."""
+
+
+class Path(Protocol):
+    """What lies between two endpoints."""
+
+    def cut_short(self, size: int) -> int:
+        """How many of `size` bytes are moved at once."""
+
+    def post(self, sender: Endpoint) -> None:
+        """Call `sender.arrive` when its newest segment is at the peer."""
+
+    def refuse(self, endpoint: Endpoint) -> None:
+        """Tell the peer, in a while, that the connection is reset."""
+
+    def trace(self, endpoint: Endpoint, segment: bytes) -> None:
+        """A segment has come to `endpoint`."""
+
+
+class Endpoint:
+    """`notice` is called when it may have become readable, writable or broken."""
+
+    __slots__ = ("_error", "_in_flight", "_inbox", "_path", "_peer_done", "_segments", "arrives_s", "closed", "local",
+                 "notice", "number", "peer", "process", "remote", "sent")
+
+    def __init__(self, path: Path, number: int, process: Process, local: Address, remote: Address) -> None:
+        self._path, self.number, self.process, self.local, self.remote = path, number, process, local, remote
+        self.notice: Callable[[], None] = unheeded
+        self.peer: Endpoint | None = None
+        self.closed = self._peer_done = False
+        self._error: OSError | None = None
+        self._inbox = bytearray()
+        self._segments: deque[bytes] = deque()
+        self._in_flight = 0
+        self.sent = 0
+        """Segments."""
+        self.arrives_s = 0.0
+        """When the newest segment does."""
+
+    # ---- as a socket
+
+    def fileno(self) -> int:
+        """Its number among all endpoints."""
+        return self.number
+
+    def send(self, data: Buffer, _flags: int = 0) -> int:
+        """BlockingIOError when the window is full."""
+        self.process.step()
+        self.check()
+        room = WINDOW_BYTES - self._in_flight
+        if room <= 0:
+            raise BlockingIOError
+        size = self._path.cut_short(min(len(data), room))
+        self._in_flight += size
+        self._post(bytes(memoryview(data)[:size]))
+        return size
+
+    def recv(self, size: int) -> bytes:
+        """BlockingIOError when nothing has come; empty when nothing will."""
+        self.process.step()
+        if not self._inbox:
+            self.check()
+            if self._peer_done:
+                return FIN
+            raise BlockingIOError
+        size = self._path.cut_short(min(size, len(self._inbox)))
+        data = bytes(self._inbox[:size])
+        del self._inbox[:size]
+        if self.peer is not None:
+            self.peer.window_opens(size)
+        return data
+
+    def recv_into(self, buffer: memoryview) -> int:
+        """As `recv`."""
+        data = self.recv(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """With unread bytes the peer sees a reset. Those of a dead process were closed when it died."""
+        if not self.process.dead:
+            self.end(reset=False)
+
+    def check(self) -> None:
+        """OSError when it is closed or broken."""
+        if self.closed:
+            raise broken(errno.EBADF)
+        if self._error is not None:
+            raise self._error
+
+    # ---- state
+
+    @property
+    def established(self) -> bool:
+        """Whether there is a peer, or was."""
+        return self.peer is not None
+
+    @property
+    def readable(self) -> bool:
+        """Whether `recv` would not block."""
+        return bool(self._inbox) or self._peer_done or self.failed
+
+    @property
+    def writable(self) -> bool:
+        """Whether `send` would not block."""
+        return self._in_flight < WINDOW_BYTES or self.failed
+
+    @property
+    def failed(self) -> bool:
+        """Whether the connection is broken."""
+        return self._error is not None
+
+    @property
+    def arrived(self) -> int:
+        """Segments that have."""
+        return self.sent - len(self._segments)
+
+    # ---- what happens to it
+
+    def arrive(self) -> None:
+        """The oldest segment on its way is there: whatever held it up, none overtakes it."""
+        if self._segments and self.peer is not None:
+            self.peer.take(self._segments.popleft())
+
+    def take(self, segment: bytes) -> None:
+        """A segment has come; who is closed answers with a reset."""
+        self._path.trace(self, segment)
+        if self.closed or self.failed:
+            if segment != FIN:
+                self._path.refuse(self)
+            return
+        if segment == FIN:
+            self._peer_done = True
+        else:
+            self._inbox += segment
+        self.notice()
+
+    def window_opens(self, size: int) -> None:
+        """The peer has read so many bytes."""
+        self._in_flight -= size
+        self.notice()
+
+    def fail(self, code: int) -> None:
+        """The connection is broken."""
+        if not self.failed and not self.closed:
+            self._error = broken(code)
+            self._segments.clear()
+            self.notice()
+
+    def end(self, *, reset: bool) -> None:
+        """Close it, as the kernel does also for a process that dies."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.failed or self.peer is None:
+            return
+        if reset or self._inbox:
+            self._segments.clear()
+            self._path.refuse(self)
+        else:
+            self._post(FIN)
+
+    def vanish(self) -> None:
+        """Its host has lost power: nobody is told."""
+        self.closed = True
+        self._segments.clear()
+
+    def _post(self, segment: bytes) -> None:
+        self._segments.append(segment)
+        self.sent += 1
+        self._path.post(self)

@@ -1,0 +1,180 @@
+"""A broker's network in a simulation: the product's pumps over virtual sockets, and a poller that knows no kernel."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol, cast
+
+import trio
+
+from pykbroker.sim.disk import SimFile
+from pykbroker.sim.endpoint import Endpoint, broken
+from pykbroker.sim.network import Network
+from pykbroker.sim.process import Process
+from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.net import Accept, Peer
+from pykbroker.world.system_net import SocketPump
+
+
+class Watchable(Protocol):
+    """An endpoint or a backlog."""
+
+    number: int
+    notice: Callable[[], None]
+
+    @property
+    def readable(self) -> bool:
+        """Bytes or peers wait."""
+
+    @property
+    def writable(self) -> bool:
+        """There is room."""
+
+    @property
+    def failed(self) -> bool:
+        """It is broken."""
+
+
+class SimPoll:
+    """Matches `world.system_poll.Poll` for the sockets of one process; ready ones come in any order."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+        self._sockets: dict[int, Watchable] = {}
+        self._watched: dict[int, tuple[bool, bool]] = {}
+        self._noticed: dict[int, None] = {}
+        self._changed = trio.Event()
+
+    def fileno(self) -> int:
+        """There is no descriptor to wait for: `wait` instead."""
+        raise broken(errno.EBADF)
+
+    def add(self, socket: Watchable) -> None:
+        """One that will be watched."""
+        number = socket.number
+        self._sockets[number] = socket
+        socket.notice = lambda: self._notice(number)
+
+    def _notice(self, number: int) -> None:
+        self._noticed[number] = None
+        self._changed.set()
+
+    def watch(self, fd: int, reads: bool, writes: bool) -> None:
+        """As the kernel's, level-triggered."""
+        self._watched[fd] = (reads, writes)
+        self._notice(fd)
+
+    def forget(self, fd: int) -> None:
+        """As the kernel's."""
+        self._watched.pop(fd, None)
+        self._sockets.pop(fd, None)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def ready(self) -> list[tuple[int, int]]:
+        """(number, 0) of those that are ready."""
+        numbers = [number for number in self._noticed if self._is_ready(number)]
+        self._noticed = dict.fromkeys(numbers)
+        self._dice.shuffle(numbers)
+        return [(number, 0) for number in numbers]
+
+    async def wait(self) -> None:
+        """Until one is ready."""
+        while not any(map(self._is_ready, self._noticed)):
+            self._noticed.clear()
+            self._changed = trio.Event()
+            await self._changed.wait()
+        await trio.lowlevel.checkpoint()
+
+    def _is_ready(self, number: int) -> bool:
+        socket = self._sockets.get(number)
+        if socket is None:
+            return False
+        reads, writes = self._watched.get(number, (False, False))
+        return socket.failed or (reads and socket.readable) or (writes and socket.writable)
+
+
+class SimPump(SocketPump):
+    """The product's pump; only sendfile, which is the kernel's, is played."""
+
+    __slots__ = ()
+
+    def _send_file(self, out: list[Buffer | FileSlice]) -> bool:
+        part = out[0]
+        assert isinstance(part, FileSlice)
+        data = cast("SimFile", part.file).sent(part.offset, part.size)
+        if not data:
+            raise broken(errno.EIO)
+        sent = self._send_bytes(data)
+        if sent == part.size:
+            del out[0]
+        else:
+            out[0] = FileSlice(part.file, part.offset + sent, part.size - sent)
+        return sent > 0
+
+
+class SimListener:
+    """A listening address. Matches `world.net.Bound`."""
+
+    def __init__(self, net: SimNet, network: Network, process: Process, address: tuple[str, int]) -> None:
+        self._net, self._network = net, network
+        self.backlog = network.listen(process, address)
+        self.host, self.port = self.backlog.address
+
+    def turn(self, accept: Accept) -> None:
+        """Take every peer that waits."""
+        while self.backlog.waiting:
+            endpoint = self.backlog.waiting.popleft()
+            pump = self._net.pump(endpoint)
+            connection = accept(Peer(*endpoint.remote, *endpoint.local), pump)
+            if connection is None:
+                endpoint.close()
+            else:
+                pump.start(connection)
+
+    def close(self) -> None:
+        """Who waits is refused."""
+        self._net.poll.forget(self.backlog.number)
+        self._network.unlisten(self.backlog)
+
+
+class SimNet:
+    """Matches `world.net.Net`, for one process."""
+
+    def __init__(self, network: Network, process: Process, dice: Random) -> None:
+        self._network, self._process = network, process
+        self.poll = SimPoll(dice)
+        self._pumps: dict[int, SocketPump] = {}
+        self._listeners: dict[int, SimListener] = {}
+
+    def listen(self, host: str, port: int) -> SimListener:
+        """OSError when the address is taken."""
+        listener = SimListener(self, self._network, self._process, (host, port))
+        self._listeners[listener.backlog.number] = listener
+        self.poll.add(listener.backlog)
+        self.poll.watch(listener.backlog.number, True, False)
+        return listener
+
+    def pump(self, endpoint: Endpoint) -> SocketPump:
+        """The pump of a connection that was just accepted."""
+        self.poll.add(endpoint)
+        return SimPump(cast("Any", endpoint), self.poll, self._pumps)
+
+    async def run(self, accept: Accept) -> None:
+        """Serve until cancelled; then every connection is closed."""
+        try:
+            while True:
+                await self.poll.wait()
+                for number, _ in self.poll.ready():
+                    if number in self._pumps:
+                        self._pumps[number].turn()
+                    elif number in self._listeners:
+                        self._listeners[number].turn(accept)
+        finally:
+            for listener in self._listeners.values():
+                listener.close()
+            for pump in list(self._pumps.values()):
+                pump.close()

@@ -1,0 +1,229 @@
+"""What lies between named hosts: every segment is late, some are lost and sent again, links are cut one way or both.
+
+TCP keeps its promise: what arrives of a connection arrives in order. All else is open, also whether it arrives.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from pykbroker.sim.endpoint import Address, Endpoint, broken, unheeded
+from pykbroker.sim.process import Process
+from pykbroker.sim.simulation import Simulation
+
+RETRANSMIT_S = 0.2
+LOSSES_MAX = 6
+GIVE_UP_S = 60.0
+"""How long TCP tries to get a segment over a link that is cut."""
+LATE = 50
+"""How many times longer a late segment takes."""
+FIRST_PORT = 40_000
+Link = tuple[str, str]
+
+
+@dataclass(slots=True)
+class NetFaults:
+    """What goes wrong from now on: chances from 0 to 1 per segment, and times in seconds."""
+
+    delay_s: float = 0.0005
+    late: float = 0.01
+    lost: float = 0.0
+    reset: float = 0.0
+    short: float = 0.1
+    """Of reads and writes: cut short."""
+    happened: dict[str, int] = field(default_factory=dict)
+
+    def count(self, kind: str) -> None:
+        """One more."""
+        self.happened[kind] = self.happened.get(kind, 0) + 1
+
+
+class Backlog:
+    """A listening address, and the connections that wait to be accepted there."""
+
+    writable = failed = False
+
+    def __init__(self, number: int, process: Process, address: Address) -> None:
+        self.number, self.process, self.address = number, process, address
+        self.notice: Callable[[], None] = unheeded
+        self.waiting: deque[Endpoint] = deque()
+
+    @property
+    def readable(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self.waiting)
+
+
+class Network:
+    """All hosts."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.faults = NetFaults()
+        self._simulation, self._clock = simulation, simulation.clock
+        self._dice = simulation.dice("network")
+        self._endpoints: dict[int, Endpoint] = {}
+        self._made = 0
+        self._port = FIRST_PORT
+        self._backlogs: dict[Address, Backlog] = {}
+        self._cut: dict[Link, None] = {}
+        self._down: dict[str, None] = {}
+        self._held: dict[Link, list[Callable[[], None]]] = {}
+
+    # ---- connections
+
+    def listen(self, process: Process, address: Address) -> Backlog:
+        """EADDRINUSE. Port 0 takes a free one."""
+        backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
+        if backlog.address in self._backlogs:
+            raise broken(errno.EADDRINUSE)
+        self._backlogs[backlog.address] = backlog
+        return backlog
+
+    def unlisten(self, backlog: Backlog) -> None:
+        """Who waits in the backlog is refused."""
+        if self._backlogs.get(backlog.address) is backlog:
+            del self._backlogs[backlog.address]
+        for endpoint in backlog.waiting:
+            endpoint.end(reset=True)
+        backlog.waiting.clear()
+
+    def begin_connect(self, process: Process, host: str, remote: Address) -> Endpoint:
+        """The client's end, whose `notice` is called when it is established or has failed."""
+        ours = self._endpoint(process, (host, self._free_port()), remote)
+        self._send_word((host, remote[0]), lambda: self._syn(ours))
+        return ours
+
+    def _syn(self, ours: Endpoint) -> None:
+        backlog = self._backlogs.get(ours.remote)
+        if backlog is None:
+            self._send_word((ours.remote[0], ours.local[0]), lambda: ours.fail(errno.ECONNREFUSED))
+            return
+        theirs = self._endpoint(backlog.process, ours.remote, ours.local)
+        theirs.peer = ours
+        backlog.waiting.append(theirs)
+        backlog.notice()
+        self._send_word((ours.remote[0], ours.local[0]), lambda: _establish(ours, theirs))
+
+    def _endpoint(self, process: Process, local: Address, remote: Address) -> Endpoint:
+        self._endpoints = {each.number: each for each in self._endpoints.values() if not each.closed}
+        endpoint = Endpoint(self, self._number(), process, local, remote)
+        self._endpoints[endpoint.number] = endpoint
+        return endpoint
+
+    def _number(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _free_port(self) -> int:
+        self._port += 1
+        return self._port
+
+    # ---- segments: matches `endpoint.Path`
+
+    def cut_short(self, size: int) -> int:
+        """At times a read or a write moves less than it could."""
+        return self._dice.randrange(1, size) if size > 1 and self._dice.random() < self.faults.short else size
+
+    def post(self, sender: Endpoint) -> None:
+        """Send its newest segment on its way."""
+        if self.faults.reset and self._dice.random() < self.faults.reset:
+            self.faults.count("reset")
+            self.refuse(sender)
+            sender.fail(errno.ECONNRESET)
+            return
+        sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s())
+        self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
+
+    def refuse(self, endpoint: Endpoint) -> None:
+        """Its peer hears that the connection is reset."""
+        peer = endpoint.peer
+        if peer is not None:
+            self._send_word((endpoint.local[0], endpoint.remote[0]), lambda: peer.fail(errno.ECONNRESET))
+
+    def trace(self, endpoint: Endpoint, segment: bytes) -> None:
+        """A segment has come."""
+        self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
+
+    def _send_word(self, link: Link, deliver: Callable[[], None]) -> None:
+        self._clock.call_later(self._delay_s(), self._pass, link, deliver)
+
+    def _delay_s(self) -> float:
+        faults, dice = self.faults, self._dice
+        delay_s = faults.delay_s * (0.5 + dice.random())
+        if dice.random() < faults.late:
+            faults.count("late")
+            delay_s *= LATE
+        for losses in range(LOSSES_MAX):
+            if dice.random() >= faults.lost:
+                break
+            faults.count("lost")
+            delay_s += RETRANSMIT_S * 2**losses
+        return delay_s
+
+    def _arrive(self, sender: Endpoint, number: int) -> None:
+        link = sender.local[0], sender.remote[0]
+        if self._is_cut(link):
+            self._clock.call_later(GIVE_UP_S, self._give_up, sender, number)
+        self._pass(link, sender.arrive)
+
+    def _pass(self, link: Link, deliver: Callable[[], None]) -> None:
+        if self._is_cut(link):
+            self.faults.count("held")
+            self._held.setdefault(link, []).append(deliver)
+        else:
+            deliver()
+
+    def _give_up(self, sender: Endpoint, number: int) -> None:
+        if self._is_cut((sender.local[0], sender.remote[0])) and sender.arrived < number:
+            self.faults.count("gave up")
+            sender.fail(errno.ETIMEDOUT)
+
+    # ---- faults
+
+    def cut(self, source: str, target: str) -> None:
+        """Nothing gets from `source` to `target`; the way back is another link."""
+        self._cut[source, target] = None
+
+    def heal(self) -> None:
+        """All links are whole again."""
+        self._cut.clear()
+        self._release()
+
+    def kill(self, process: Process) -> None:
+        """The process is dead, its host lives: peers see their connections end, and nobody listens any more."""
+        for backlog in [each for each in self._backlogs.values() if each.process is process]:
+            self.unlisten(backlog)
+        for endpoint in self._endpoints.values():
+            if endpoint.process is process:
+                endpoint.end(reset=self._dice.random() < 0.5)
+
+    def host_down(self, host: str) -> None:
+        """Its power is gone: its connections vanish without a word."""
+        self._down[host] = None
+        for backlog in [each for each in self._backlogs.values() if each.address[0] == host]:
+            del self._backlogs[backlog.address]
+        for endpoint in self._endpoints.values():
+            if endpoint.local[0] == host:
+                endpoint.vanish()
+
+    def host_up(self, host: str) -> None:
+        """What was sent to it meanwhile finds nobody, and is told so."""
+        self._down.pop(host, None)
+        self._release()
+
+    def _is_cut(self, link: Link) -> bool:
+        return link in self._cut or link[0] in self._down or link[1] in self._down
+
+    def _release(self) -> None:
+        for link in [link for link in self._held if not self._is_cut(link)]:
+            for deliver in self._held.pop(link):
+                self._clock.call_later(self._dice.random() * RETRANSMIT_S, self._pass, link, deliver)
+
+
+def _establish(ours: Endpoint, theirs: Endpoint) -> None:
+    ours.peer = theirs
+    ours.notice()

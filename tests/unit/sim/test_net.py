@@ -1,0 +1,227 @@
+"""The simulated network keeps TCP's promises and no others."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import trio
+
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.net import SimNet
+from pykbroker.sim.network import Network
+from pykbroker.sim.process import Process
+from pykbroker.sim.simulation import Simulation
+from pykbroker.sim.stream import SimStream, connect
+from pykbroker.sim.volume import Volume
+from pykbroker.world.disk import FileSlice
+from pykbroker.world.net import Peer, Pump
+
+PORT = 9092
+
+
+class Echo:
+    """Matches world.net.Connection: sends back what comes."""
+
+    def __init__(self, pump: Pump) -> None:
+        self.pump, self.out, self.ended, self.room, self.is_closed = pump, [], False, None, False
+
+    @property
+    def wants_input(self) -> bool:
+        return len(self.out) < 3
+
+    def received(self, data: bytes) -> None:
+        self.out.append(data)
+
+    def resume(self) -> bool:
+        return False
+
+    def closed(self) -> None:
+        self.is_closed = True
+
+
+class Stage:
+    """A network with an echoing server on the host "server"."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation, self.network = simulation, Network(simulation)
+        self.server, self.client = Process("server"), Process("client")
+        self.connections: list[Echo] = []
+        self.net = SimNet(self.network, self.server, simulation.dice("server"))
+        self.listener = self.net.listen("server", PORT)
+        simulation.start(self.server, self.net.run, self.accept)
+
+    def accept(self, _peer: Peer, pump: Pump) -> Echo:
+        self.connections.append(Echo(pump))
+        return self.connections[-1]
+
+    async def connect(self) -> SimStream:
+        return await connect(self.network, self.client, "client", "server", PORT)
+
+
+async def read(stream: SimStream, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = await stream.receive_some()
+        assert more, "the connection ended"
+        data += more
+    return data
+
+
+async def the_link_flaps(simulation: Simulation) -> dict[str, int]:
+    stage, dice = Stage(simulation), simulation.dice("scene")
+    faults = stage.network.faults
+    faults.lost, faults.late, faults.short = 0.05, 0.1, 0.5
+    stream = await stage.connect()
+    sent, got, total = hashlib.sha256(), hashlib.sha256(), 0
+
+    async def flap() -> None:
+        while True:
+            await trio.sleep(dice.uniform(0.01, 0.1))
+            stage.network.cut(*dice.choice((("client", "server"), ("server", "client"))))
+            await trio.sleep(dice.uniform(0.01, 0.3))
+            stage.network.heal()
+
+    async def receive() -> None:
+        left = total
+        while left:
+            data = await stream.receive_some(5000)
+            left -= len(data)
+            got.update(data)
+
+    chunks = [dice.randbytes(dice.randrange(1, 20_000)) for _ in range(40)]
+    total = sum(map(len, chunks))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flap)
+        async with trio.open_nursery() as both:
+            both.start_soon(receive)
+            for chunk in chunks:
+                sent.update(chunk)
+                await stream.send_all(chunk)
+        nursery.cancel_scope.cancel()
+    assert got.digest() == sent.digest()
+    assert faults.happened["held"] > 5
+    return faults.happened
+
+
+def test_bytes_arrive_in_order_whatever_the_link_does(apart):
+    for seed in range(3):
+        assert apart(the_link_flaps, seed=seed)[0]["lost"] > 5
+
+
+def test_a_seed_gives_one_run(apart):
+    assert apart(the_link_flaps, hash_seed="7", junk=1000)[1] == apart(the_link_flaps, hash_seed="8")[1]
+
+
+async def nobody_reads(simulation: Simulation) -> int:
+    stage = Stage(simulation)
+    stream = await stage.connect()
+    sent = 0
+    with trio.move_on_after(60):
+        while True:
+            await stream.send_all(bytes(10_000))
+            sent += 10_000
+    return sent
+
+
+def test_who_does_not_read_is_not_sent_to_for_ever(apart):
+    assert 256_000 < apart(nobody_reads)[0] < 1_500_000
+
+
+async def a_file_is_sent(simulation: Simulation) -> bool:
+    stage = Stage(simulation)
+    file = SimDisk(Volume()).open("f", create=True)
+    content = simulation.dice("content").randbytes(700_000)
+    file.append(content)
+    stream = await stage.connect()
+    await stream.send_all(b"?")
+    await read(stream, 1)
+    echo = stage.connections[0]
+    echo.out += [b"head", FileSlice(file, 10, 600_000), b"tail"]
+    echo.pump.flush()
+    return await read(stream, 600_008) == b"head" + content[10:600_010] + b"tail"
+
+
+def test_slices_of_files_are_sent(apart):
+    assert apart(a_file_is_sent)[0] is True
+
+
+async def nobody_listens(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stage.listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        await stage.connect()
+
+
+async def the_server_is_killed(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stream = await stage.connect()
+    await simulation.at_rest()
+    stage.server.kill()
+    stage.network.kill(stage.server)
+    try:
+        assert await stream.receive_some() == b""
+    except trio.BrokenResourceError:
+        simulation.trace("reset")
+    with pytest.raises(ConnectionRefusedError):
+        await stage.connect()
+
+
+async def the_server_loses_power(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stream = await stage.connect()
+    await simulation.at_rest()
+    stage.server.kill()
+    stage.network.host_down("server")
+    await stream.send_all(b"hello?")
+    with trio.move_on_after(10) as patience:
+        await stream.receive_some()
+    assert patience.cancelled_caught, "a half-open connection is silent"
+    stage.network.host_up("server")
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.receive_some()
+
+
+async def the_answer_is_lost(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stream = await stage.connect()
+    stage.network.cut("server", "client")
+    await stream.send_all(b"hello?")
+    with trio.move_on_after(1):
+        await stream.receive_some()
+    assert stage.network.faults.happened["held"] == 1
+    stage.network.heal()
+    assert await read(stream, 6) == b"hello?"
+    stage.network.cut("client", "server")
+    await stream.send_all(b"is anybody there?")
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.receive_some()
+    assert simulation.now > 60
+
+
+async def the_client_leaves(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stream = await stage.connect()
+    await stream.send_all(b"x")
+    await stream.aclose()
+    with pytest.raises(trio.ClosedResourceError):
+        await stream.receive_some()
+    await trio.sleep(1)
+    assert stage.connections[0].is_closed
+
+
+async def segments_reset_it(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    stage.network.faults.reset = 1.0
+    stream = await stage.connect()
+    await stream.send_all(b"x")
+    with pytest.raises(trio.BrokenResourceError):
+        await stream.receive_some()
+    await trio.sleep(1)
+    assert stage.connections[0].is_closed
+
+
+@pytest.mark.parametrize("scene", [nobody_listens, the_server_is_killed, the_server_loses_power, the_answer_is_lost,
+                                   the_client_leaves, segments_reset_it])
+def test_connections_end_as_connections_do(apart, scene):
+    apart(scene)
