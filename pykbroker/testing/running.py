@@ -56,7 +56,11 @@ class RunningBroker:
         self._nursery: trio.Nursery
         self._stop: trio.Event
         self._thread.start()
-        serving = self._started.result(START_S_MAX)
+        try:
+            serving = self._started.result(START_S_MAX)
+        except BaseException:
+            self._thread.join(STOP_S_MAX)
+            raise
         self.host, self.port = serving.host, serving.port
 
     @property
