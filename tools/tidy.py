@@ -45,6 +45,11 @@ class Source:
         """Of a Python file."""
         return ast.parse(self.text)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of its tree."""
+        return list(ast.walk(self.tree))
+
     def within(self, *prefixes: str) -> bool:
         """Is it below one of these folders?"""
         return self.path.startswith(prefixes)
@@ -59,7 +64,7 @@ def long_file(source: Source) -> Faults:
 
 def long_function(source: Source) -> Faults:
     """Past 60 lines a function does more than one thing."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and source.path not in PURE_TABLES:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -89,21 +94,21 @@ def nameless(source: Source) -> Faults:
 
 def opens_file(source: Source) -> Faults:
     """Files are opened by world.disk alone; ruff bans modules and their names, but no builtin."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
             yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
 
 
 def asynchronous(source: Source) -> Faults:
     """State machines and codecs are synchronous."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.Await) and source.within("wire/", "pykbroker/core/"):
             yield node.lineno, "wire and core are synchronous: no async, no await"
 
 
 def spawns(source: Source) -> Faults:
     """A handler returns its response, or a coroutine that will; it starts nobody and keeps no queue."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
             yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
 
@@ -112,7 +117,7 @@ def stub(source: Source) -> Faults:
     """What does not exist yet is not there: a body of dots belongs to a Protocol or an overload."""
     if not source.within("wire/", "pykbroker/"):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Name) and node.id == "NotImplementedError":
             yield node.lineno, "NotImplementedError: write it or leave it out"
         protocol = isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(each) for each in node.bases)
