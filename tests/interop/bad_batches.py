@@ -1,0 +1,139 @@
+"""Record batches that no producer makes, each with what a broker may answer: Kafka 4.3.1's code stands first.
+
+Where Kafka says UNKNOWN_SERVER_ERROR, because it met an exception that it did not expect, ours says what is wrong.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from wire.error_codes import ErrorCode
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder, sealed
+from wire.records.compression import Codec, compress
+
+NONE, CORRUPT, INVALID, UNKNOWN = (
+    ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR,
+)  # fmt: skip
+HOUR_MS = 3_600_000
+MEGABYTE = 1 << 20
+
+Case = tuple[bytes, tuple[ErrorCode, ...]]
+
+
+def good(codec: Codec = Codec.NONE, count: int = 2) -> bytes:
+    """A batch that every broker takes."""
+    builder = BatchBuilder(codec)
+    for index in range(count):
+        builder.append(b"key", b"value %d" % index + b" " * 50, (), int(time.time() * 1000))
+    return builder.build()
+
+
+GOOD = good()
+HEADER = Batch.read(GOOD)
+PAYLOAD = bytes(HEADER.payload)
+LENGTH = HEADER.batch_length
+
+
+def header(**changes: int) -> bytes:
+    """The good batch with other header fields, under a checksum that is right."""
+    return sealed(replace(HEADER, **changes), HEADER.payload)
+
+
+def patched(position: int, layout: str, value: int) -> bytes:
+    """The good batch with one field overwritten and nothing else made right."""
+    data = bytearray(GOOD)
+    struct.pack_into(layout, data, position, value)
+    return bytes(data)
+
+
+def payload(data: bytes, codec: Codec = Codec.NONE) -> bytes:
+    """A batch of two records whose records are these bytes, under a checksum that is right."""
+    return sealed(replace(HEADER, attributes=int(codec)), data)
+
+
+def flipped(data: bytes) -> bytes:
+    """With the bits of the middle byte turned."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
+
+
+def bomb(codec: Codec, size: int) -> bytes:
+    """A batch with one record whose value is that many zeros."""
+    builder = BatchBuilder(codec)
+    builder.append(None, bytes(size), (), int(time.time() * 1000))
+    return builder.build()
+
+
+FRAMING: Mapping[str, Case] = {
+    "nothing": (b"", (INVALID,)),
+    "half a header": (GOOD[:30], (INVALID,)),
+    "a header alone": (GOOD[:61], (INVALID,)),
+    "half a batch": (GOOD[: len(GOOD) // 2], (INVALID,)),
+    "two batches": (GOOD + GOOD, (INVALID,)),
+    "garbage after the batch": (GOOD + b"x" * 20, (CORRUPT,)),
+    "magic 0": (patched(16, ">b", 0), (INVALID,)),
+    "magic 1": (patched(16, ">b", 1), (INVALID,)),
+    "magic 3": (patched(16, ">b", 3), (CORRUPT,)),
+    "magic -1": (patched(16, ">b", -1), (CORRUPT,)),
+    "wrong checksum": (patched(17, ">I", HEADER.crc ^ 1), (CORRUPT,)),
+    "a turned bit": (GOOD[:-1] + bytes([GOOD[-1] ^ 1]), (CORRUPT,)),
+    "length -1": (patched(8, ">i", -1), (CORRUPT,)),
+    "length 0": (patched(8, ">i", 0), (CORRUPT,)),
+    "length of less than a header": (patched(8, ">i", 48), (CORRUPT,)),
+    "length too small": (patched(8, ">i", LENGTH - 1), (CORRUPT,)),
+    "length too large": (patched(8, ">i", LENGTH + 1), (INVALID,)),
+    "length of 2 GiB": (patched(8, ">i", 2**31 - 1), (UNKNOWN, INVALID)),
+    "length of -2 GiB": (patched(8, ">i", -(2**31)), (CORRUPT,)),
+}
+HEADERS: Mapping[str, Case] = {
+    "base offset 5": (patched(0, ">q", 5), (INVALID,)),
+    "base offset -1": (patched(0, ">q", -1), (INVALID,)),
+    "no records": (header(count=0), (INVALID,)),
+    "-1 records": (header(count=-1), (INVALID,)),
+    "more records than offsets": (header(count=3), (INVALID,)),
+    "more offsets than records": (header(last_offset_delta=5), (INVALID,)),
+    "more records than bytes": (header(count=2**31 - 1, last_offset_delta=2**31 - 2), (INVALID,)),
+    "control records": (header(attributes=0x20), (INVALID,)),
+    "codec 5": (header(attributes=5), (UNKNOWN, INVALID)),
+    "codec 7": (header(attributes=7), (UNKNOWN, INVALID)),
+    "a producer id without a sequence": (header(producer_id=1 << 40, producer_epoch=0), (INVALID,)),
+    "tomorrow's timestamps": (
+        header(base_timestamp=HEADER.base_timestamp + 24 * HOUR_MS, max_timestamp=HEADER.max_timestamp + 24 * HOUR_MS),
+        (ErrorCode.INVALID_TIMESTAMP,),
+    ),
+    "a transaction without an id": (
+        header(attributes=0x10, producer_id=1 << 41, producer_epoch=0, base_sequence=0),
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
+    ),
+    "a transaction without a producer": (
+        header(attributes=0x10), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
+    ),
+}  # fmt: skip
+RECORDS: Mapping[str, Case] = {
+    "one record of two": (header(count=1, last_offset_delta=0), (INVALID,)),
+    "three records of two": (header(count=3, last_offset_delta=2), (INVALID,)),
+    "noise": (payload(b"\x55" * len(PAYLOAD)), (INVALID,)),
+    "cut off": (payload(PAYLOAD[:-3]), (INVALID,)),
+    "bytes after the last": (payload(PAYLOAD + bytes(3)), (INVALID,)),
+    "no bytes": (payload(b""), (INVALID,)),
+    "length -1": (payload(b"\x01" + PAYLOAD[1:]), (INVALID,)),
+    "length of 2 GiB": (payload(b"\xfe\xff\xff\xff\x0f" + PAYLOAD[1:]), (INVALID,)),
+    "a varint without end": (payload(b"\xff" * 20), (UNKNOWN, INVALID)),
+}
+STREAMS: Mapping[str, Case] = {
+    f"{codec.name.lower()} {fault}": (payload(stream, codec), codes)
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+    for fault, stream, codes in (
+        ("of noise", b"\x55" * 100, (UNKNOWN, INVALID)),
+        ("cut off", compress(codec, PAYLOAD)[:-4], (UNKNOWN, INVALID)),
+        # Without a checksum in the stream, what it gives may pass for records.
+        ("with turned bits", flipped(compress(codec, PAYLOAD)), (UNKNOWN, INVALID, NONE)),
+    )
+}
+BOMBS = {Codec.GZIP: 200 * MEGABYTE, Codec.SNAPPY: 20 * MEGABYTE, Codec.LZ4: 200 * MEGABYTE, Codec.ZSTD: 500 * MEGABYTE}
+"""What each decompresses to; none is larger than `max.message.bytes` on the wire."""

@@ -1,0 +1,113 @@
+"""A socket that speaks the protocol as told, and nothing by itself: for tests that send what no client would."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+from wire.declare import Buffer, Request, Response
+from wire.error_codes import ErrorCode
+from wire.frame import decode_response, encode_request
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from wire.records.batch import batches
+from wire.records.record import Record, records
+
+PATIENCE_S = 15
+EVERYTHING = 1 << 30
+
+R = TypeVar("R", bound=Response)
+
+
+class RawClient:
+    """One connection; ConnectionError when the broker closes it, TimeoutError when it is silent for too long."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        self.name = "{}:{}".format(*self.socket.getsockname())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def call(self, response: type[R], request: Request, version: int) -> R:
+        """Ask and read the answer."""
+        self.socket.sendall(encode_request(request, version, 1, "raw"))
+        return decode_response(response, version, self.frame())[1]
+
+    def frame(self) -> bytes:
+        """The next frame, without its length."""
+        return self._exactly(int.from_bytes(self._exactly(4), "big"))
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self.socket.recv(size - len(data))
+            if not more:
+                raise ConnectionError("closed")
+            data += more
+        return data
+
+    def is_closed(self) -> bool:
+        """Wait for the broker to close the connection without a word. TimeoutError if it does not."""
+        try:
+            return not self.socket.recv(1)
+        except ConnectionError:
+            return True
+
+    def create_topic(self, configs: Mapping[str, str] = {}) -> str:
+        """A topic of one partition that is served; its name."""
+        name = f"raw-{uuid.uuid4().hex}"
+        settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
+        topics = [CreatableTopic(name, 1, 1, [], settings)]
+        answer = self.call(CreateTopicsResponse, CreateTopicsRequest(topics, PATIENCE_S * 1000), 5)
+        assert answer.topics[0].error_code == 0, answer
+        self._wait_until_served(name)
+        return name
+
+    def _wait_until_served(self, topic: str) -> None:
+        """Kafka answers CreateTopics before it serves the topic."""
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])])
+        while self.call(ListOffsetsResponse, request, 5).topics[0].partitions[0].error_code:
+            time.sleep(0.01)
+
+    def produce(self, topic: str, data: Buffer | None, acks: int = -1) -> ErrorCode:
+        """Produce these bytes as the records of partition 0."""
+        partitions = [PartitionProduceData(0, data)]
+        request = ProduceRequest(None, acks, PATIENCE_S * 1000, [TopicProduceData(topic, partition_data=partitions)])
+        answer = self.call(ProduceResponse, request, 11)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    def read(self, topic: str) -> Sequence[Record]:
+        """All records of partition 0, every checksum checked."""
+        topics = [FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=EVERYTHING)])]
+        answer = self.call(FetchResponse, FetchRequest(max_bytes=EVERYTHING, topics=topics), 12)
+        partition: Any = answer.responses[0].partitions[0]
+        assert partition.error_code == 0, partition
+        found = []
+        for batch in batches(partition.records or b"", strict=True):
+            assert batch.crc_ok()
+            found.extend(records(batch, EVERYTHING))
+        return found
+
+
+@contextlib.contextmanager
+def tampered_frame(address: str, frame: bytes):
+    """A connection over which these bytes have gone."""
+    with RawClient(address) as client:
+        client.socket.sendall(frame)
+        yield client

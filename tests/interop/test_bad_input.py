@@ -1,0 +1,292 @@
+"""Bytes that no client sends: each gets Kafka's error code or a closed connection and one line in the log.
+
+Meanwhile others are served, memory stays within bounds, and the log holds what it held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.interop.bad_batches import BOMBS, FRAMING, GOOD, HEADERS, MEGABYTE, RECORDS, STREAMS, bomb, good
+from tests.interop.raw_client import RawClient, tampered_frame
+from tools.broker_process import BrokerProcess
+from wire.api import APIS, ApiKey
+from wire.error_codes import ErrorCode
+from wire.frame import encode_request
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.compression import Codec
+
+OTHER = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
+MODES = {"default": (), "validating": ("--set", "pykbroker.validate.records=true")}
+GROWTH_BYTES_MAX = 64 * MEGABYTE
+REQUEST_BYTES_MAX = 100 * MEGABYTE
+
+only_ours = pytest.mark.skipif(OTHER is not None, reason="Apache Kafka does not promise this")
+
+
+class Target:
+    """The broker under attack: its address and options, and of ours the process behind it."""
+
+    def __init__(self, address: str, options: Sequence[str], process: BrokerProcess | None) -> None:
+        self.address, self.options, self.process = address, options, process
+
+    def warnings(self) -> list[str]:
+        """The lines of its log that are not merely information; none of a broker that is not ours."""
+        said = self.process.stderr.read_text().splitlines() if self.process else []
+        return [line for line in said if " INFO " not in line]
+
+    @contextlib.contextmanager
+    def bounded(self) -> Iterator[None]:
+        """What is done inside may raise its peak of memory by `GROWTH_BYTES_MAX` at most."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}")
+        status.joinpath("clear_refs").write_text("5")  # the peak begins anew
+        before = self._peak_bytes()
+        yield
+        assert self._peak_bytes() - before < GROWTH_BYTES_MAX
+
+    def _peak_bytes(self) -> int:
+        assert self.process is not None
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+@pytest.fixture(scope="module", params=MODES)
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    options = MODES[request.param]
+    if OTHER is not None:
+        yield Target(OTHER, options, None)
+        return
+    directory = tmp_path_factory.mktemp("broker")
+    process = BrokerProcess(directory, "--data-dir", str(directory / "data"), *options)
+    process.start()
+    yield Target(process.address, options, process)
+    process.kill()
+
+
+@pytest.fixture(autouse=True)
+def bystander(target: Target) -> Iterator[RawClient]:
+    """A connection that is open during the attack, is served after it, and finds its log as it was."""
+    said = len(target.warnings())
+    with RawClient(target.address) as client:
+        topic = client.create_topic()
+        assert client.produce(topic, GOOD) == 0
+        yield client
+        assert client.produce(topic, GOOD) == 0
+        assert [record.offset for record in client.read(topic)] == [0, 1, 2, 3]
+    news = target.warnings()[said:]
+    assert not any("Traceback" in line for line in news), "\n".join(news)
+
+
+@pytest.fixture
+def attacker(target: Target) -> Iterator[RawClient]:
+    with RawClient(target.address) as client:
+        yield client
+
+
+def refused(attacker: RawClient, topic: str, batch: bytes, codes: tuple[ErrorCode, ...]) -> None:
+    """The batch gets one of the codes and leaves no trace; the connection goes on."""
+    code = attacker.produce(topic, batch)
+    assert code in codes, code.name
+    assert len(attacker.read(topic)) == (2 if code == 0 else 0)
+    assert attacker.produce(topic, good()) == 0
+
+
+# ---- batches
+
+
+@pytest.mark.parametrize("name", [*FRAMING, *HEADERS])
+def test_a_bad_batch_is_refused(attacker: RawClient, name: str) -> None:
+    refused(attacker, attacker.create_topic(), *{**FRAMING, **HEADERS}[name])
+
+
+@pytest.mark.parametrize("name", [*RECORDS, *STREAMS])
+@pytest.mark.parametrize("target", ["validating"], indirect=True)
+def test_bad_records_are_refused(attacker: RawClient, name: str) -> None:
+    refused(attacker, attacker.create_topic(), *{**RECORDS, **STREAMS}[name])
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_damaged_stream_is_refused_where_it_is_compressed_anew(attacker: RawClient, name: str) -> None:
+    codec = "gzip" if "zstd" in name else "zstd"
+    refused(attacker, attacker.create_topic({"compression.type": codec}), *STREAMS[name])
+
+
+@only_ours
+@pytest.mark.parametrize("codec", BOMBS)
+def test_a_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient, codec: Codec) -> None:
+    batch = bomb(codec, BOMBS[codec])
+    assert len(batch) < MEGABYTE
+    topic = attacker.create_topic({"compression.type": "zstd" if codec is not Codec.ZSTD else "gzip"})
+    with target.bounded():
+        assert attacker.produce(topic, batch) == ErrorCode.MESSAGE_TOO_LARGE
+        assert attacker.read(topic) == []
+
+
+@only_ours
+@pytest.mark.parametrize("codec", BOMBS)
+@pytest.mark.parametrize("target", ["validating"], indirect=True)
+def test_a_bomb_is_refused_where_records_are_validated(target: Target, attacker: RawClient, codec: Codec) -> None:
+    topic = attacker.create_topic()
+    with target.bounded():
+        assert attacker.produce(topic, bomb(codec, BOMBS[codec])) == ErrorCode.MESSAGE_TOO_LARGE
+        assert attacker.read(topic) == []
+
+
+@pytest.mark.parametrize("acks", [2, -2, 7])
+def test_unknown_acks_are_refused(attacker: RawClient, acks: int) -> None:
+    assert attacker.produce(attacker.create_topic(), GOOD, acks) == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+# ---- requests
+
+
+def plain(key: int, version: int, body: bytes = b"") -> bytes:
+    """A frame with header version 1."""
+    content = struct.pack(">hhih", key, version, 1, 3) + b"raw" + body
+    return struct.pack(">i", len(content)) + content
+
+
+METADATA = ApiKey.METADATA
+CLOSED = {
+    "noise": b"\x80" + random.Random(1).randbytes(999),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + random.Random(2).randbytes(500),
+    "zeros": struct.pack(">i", 10_000) + bytes(10_000),
+    "length -1": struct.pack(">i", -1) + bytes(8),
+    "length 0": struct.pack(">i", 0) + bytes(8),
+    "length of less than a header": struct.pack(">i", 4) + bytes(8),
+    "length of -2 GiB": struct.pack(">i", -(2**31)) + bytes(8),
+    "length of 2 GiB": struct.pack(">i", 2**31 - 1) + bytes(8),
+    "length above the limit": struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(8),
+    "unknown key": plain(9999, 0),
+    "key -1": plain(-1, 0),
+    "a key of another listener": plain(ApiKey.VOTE, 0, bytes(20)),
+    "a key that Kafka dropped": plain(4, 0),
+    "unknown version": plain(METADATA, 99, bytes(20)),
+    "version -1": plain(METADATA, -1, bytes(20)),
+    "Produce 2, which is advertised no more": plain(ApiKey.PRODUCE, 2, struct.pack(">hii", 1, 1000, 0)),
+    "no body": plain(METADATA, 8),
+    "half a body": plain(METADATA, 8, struct.pack(">i", 1)),
+    "two thousand million topics": plain(METADATA, 8, struct.pack(">i", 2**31 - 1) + bytes(40)),
+    "a name longer than its frame": plain(METADATA, 8, struct.pack(">ih", 1, 32767) + bytes(10)),
+    "a client id longer than its frame": struct.pack(">ihhih", 20, METADATA, 8, 1, 32767) + bytes(10),
+    "Produce with noise": plain(ApiKey.PRODUCE, 9, b"\xff" * 100),
+    "Fetch with noise": plain(ApiKey.FETCH, 12, b"\xff" * 100),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_what_is_no_request_closes_its_connection_and_says_so(target: Target, name: str) -> None:
+    before = len(target.warnings())
+    with tampered_frame(target.address, CLOSED[name]) as client:
+        assert client.is_closed()
+    if target.process is not None:
+        (line,) = target.warnings()[before:]
+        assert f"closing the connection of {client.name}: " in line
+
+
+def test_acks_0_can_only_close(target: Target, attacker: RawClient) -> None:
+    topic = attacker.create_topic()
+    partitions = [PartitionProduceData(0, FRAMING["a turned bit"][0])]
+    request = ProduceRequest(None, 0, 1000, [TopicProduceData(topic, partition_data=partitions)])
+    before = len(target.warnings())
+    with tampered_frame(target.address, encode_request(request, 11, 1, "raw")) as client:
+        assert client.is_closed()
+    assert attacker.read(topic) == []
+    if target.process is not None:
+        (line,) = target.warnings()[before:]
+        assert client.name in line
+        assert "CORRUPT_MESSAGE" in line
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_version_0(target: Target) -> None:
+    with tampered_frame(target.address, plain(ApiKey.API_VERSIONS, 99, b"\0")) as client:
+        answer = client.frame()
+    assert answer[4:] == struct.pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, 4)
+
+
+@pytest.mark.parametrize("cut", [1, 4, 5, 20])
+def test_half_a_frame_is_no_request(target: Target, cut: int) -> None:
+    before = target.warnings()
+    with tampered_frame(target.address, encode_request(MetadataRequest([]), 8, 1, "raw")[:cut]):
+        pass
+    assert target.warnings() == before
+
+
+def test_requests_in_single_bytes_are_answered(attacker: RawClient) -> None:
+    for byte in encode_request(MetadataRequest([]), 8, 7, "raw") * 2:
+        attacker.socket.sendall(bytes([byte]))
+    assert attacker.frame()[:4] == attacker.frame()[:4] == b"\0\0\0\7"
+
+
+def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
+    """A reply, a close, or silence: all are right, as long as the broker goes on and no handler fails."""
+    dice = random.Random(29)
+    offered = bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0).api_keys
+    for api in offered:
+        for version in range(max(api.min_version, APIS[ApiKey(api.api_key)].accepted[0]), api.max_version + 1):
+            frame = encode_request(APIS[ApiKey(api.api_key)].request(), version, 1, "raw")
+            for _ in range(4):
+                data = bytearray(frame)
+                for _ in range(dice.randint(1, 4)):
+                    data[dice.randrange(8, len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+                with contextlib.suppress(ConnectionError), tampered_frame(target.address, bytes(data)):
+                    pass
+
+
+# ---- memory
+
+
+@only_ours
+def test_a_claim_costs_no_memory(target: Target) -> None:
+    with target.bounded(), contextlib.ExitStack() as connections:
+        for _ in range(300):
+            frame = struct.pack(">i", REQUEST_BYTES_MAX) + bytes(8_000)
+            connections.enter_context(tampered_frame(target.address, frame))
+        with RawClient(target.address) as client:
+            client.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+
+
+@only_ours
+def test_a_million_names_are_too_many(target: Target) -> None:
+    names = [MetadataRequestTopic(name="x")] * 1_000_000
+    frame = encode_request(MetadataRequest(names, allow_auto_topic_creation=False), 8, 1, "raw")
+    with target.bounded(), tampered_frame(target.address, frame) as client:
+        assert client.is_closed()
+
+
+@only_ours
+def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
+    """The broker stops reading from it once enough is owed: its own socket then takes no more."""
+    frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 1_000_000
+    with target.bounded(), RawClient(target.address) as client:
+        client.socket.settimeout(2)
+        with pytest.raises(TimeoutError):
+            client.socket.sendall(frames)
+
+
+# ---- in the end
+
+
+def test_the_log_is_whole_after_a_crash(target: Target, start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker(*target.options)
+    with RawClient(broker.address) as client:
+        topic = client.create_topic()
+        for batch, _ in FRAMING.values():
+            client.produce(topic, batch)
+            client.produce(topic, GOOD)
+        before = client.read(topic)
+        assert len(before) == 2 * len(FRAMING)
+    broker.restart()
+    with RawClient(broker.address) as client:
+        assert client.read(topic) == before
