@@ -39,6 +39,7 @@ class Durability:
         self.failed: OSError | None = None
         self._syncing: trio.Event | None = None
         self._is_placed = self._epochs_synced = False
+        self._retreats = 0
 
     def save_epochs(self) -> None:
         """Write the leader epochs, not yet durably: the next flush does that."""
@@ -48,13 +49,14 @@ class Durability:
 
     def retreat(self, end: int) -> None:
         """The log was cut at `end`."""
+        self._retreats += 1
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
 
     async def flush(self, log: Growing) -> None:
         """Make all that stands in `log` now durable. Callers that come together share one fsync."""
         target = log.log_end_offset
-        while self.recovery_point < target or self._segments.unsynced:
+        while self.recovery_point < min(target, log.log_end_offset) or self._segments.unsynced:
             if self.failed:
                 raise self.failed
             if self._syncing is not None:
@@ -64,14 +66,16 @@ class Durability:
 
     async def _sync(self, target: int) -> None:
         self._syncing = trio.Event()
-        active, sealed = self._segments.active, self._segments.unsynced
+        active, sealed, retreats = self._segments.active, self._segments.unsynced, self._retreats
         self._segments.unsynced = []
         try:
             await self._make_durable(sealed, active)
             await self.settle(sealed)
-            self.recovery_point = max(self.recovery_point, target)
+            if retreats == self._retreats:
+                self.recovery_point = max(self.recovery_point, target)
         except BaseException:
-            self._segments.unsynced = [*sealed, *self._segments.unsynced]
+            kept = [segment for segment in sealed if not segment.is_dropped]
+            self._segments.unsynced = [*kept, *self._segments.unsynced]
             raise
         finally:
             self._syncing.set()

@@ -9,7 +9,8 @@ from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 OFFSET_DIGITS = 20
-HALF_DONE = (".deleted", ".cleaned", ".tmp")
+DELETED = ".deleted"
+HALF_DONE = (DELETED, ".cleaned", ".tmp")
 INDEXES = (".index", ".timeindex", ".txnindex")
 SWAP = ".swap"
 

@@ -148,7 +148,8 @@ class Log(LogReads):
         base = self.log_end_offset
         last = base + delta
         segment = self._active
-        if segment.refuses(size, last, max_timestamp):
+        if ((segment.size + size > segment.size_max or max_timestamp > segment.timestamp_max
+                or last > segment.offset_max) and segment.size):
             segment = self._roll()
         chunk: bytes | None = None
         if size <= KEEP_BYTES_MAX:
@@ -203,6 +204,8 @@ class Log(LogReads):
         if segment.refuses(batch.size, batch.last_offset, batch.max_timestamp):
             segment = self._roll()
         segment.file.append(batch.buffer)
+        if batch.base_offset != self.log_end_offset:
+            self._tail.clear()  # which knows no gaps
         self._tail.add(batch.base_offset, segment.size,
                        bytes(batch.buffer) if batch.size <= KEEP_BYTES_MAX else None)
         segment.note_batch(batch)

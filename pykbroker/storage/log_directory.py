@@ -1,7 +1,8 @@
 """One directory of log.dirs: its partitions' logs, its checkpoints, and the chores that keep both in order.
 
 1. The lock file keeps other brokers out while it is open.
-2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable.
+2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable. Where a
+   log could not be opened it is not: the next start must look at it as closely.
 3. A failure of the disk other than a full one is final: `failed` is set, and no clean shutdown is claimed.
 """
 
@@ -68,7 +69,8 @@ class LogDirectory:
         self._loaded = Loaded()
         self._recovery_points, self._log_starts = checkpoints[RECOVERY_POINTS], checkpoints[LOG_STARTS]
         self._high_watermarks = checkpoints[HIGH_WATERMARKS]
-        self._found: list[PartitionDirectory] = []
+        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._offline: set[TopicPartition] = set()
         self._chores = Chores(disk, self.logs, wall_ms, self.checkpoint)
 
     @classmethod
@@ -99,7 +101,7 @@ class LogDirectory:
             if DOOMED.fullmatch(name):
                 self._chores.doom([name], LogConfig().file_delete_delay_ms)
             elif found := parse_name(name):
-                self._found.append(PartitionDirectory(*found, await self._topic_id(name)))
+                self._topic_ids[found] = await self._topic_id(name)
             elif name != "lost+found":
                 logger.warning("%s/%s is no partition's directory and is left alone", self.path, name)
 
@@ -110,8 +112,9 @@ class LogDirectory:
             return None
 
     def partitions(self) -> list[PartitionDirectory]:
-        """The partitions that had a directory at start, that of the cluster's metadata left out."""
-        return [one for one in self._found if one.topic != METADATA_TOPIC]
+        """The partitions that have a directory, that of the cluster's metadata left out."""
+        return [PartitionDirectory(*key, topic_id) for key, topic_id in self._topic_ids.items()
+                if key[0] != METADATA_TOPIC]
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was last checkpointed, 0 if it never was."""
@@ -119,17 +122,21 @@ class LogDirectory:
 
     async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served."""
-        found_id = await self._topic_id(directory_name(topic, partition))
+        found_id = self._topic_ids.get((topic, partition))
+        self._offline.add((topic, partition))
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
-        return await self._open(topic, partition, config)
+        log = await self._open(topic, partition, config)
+        self._offline.discard((topic, partition))
+        return log
 
     async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Make a partition's directory and an empty log. It is durable with the log's first flush, or checkpoint."""
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
         replace(self._disk, f"{name}/{METADATA}", encode_metadata(topic_id))
+        self._topic_ids[topic, partition] = topic_id
         for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
             checkpoint.pop((topic, partition), None)
         return await self._open(topic, partition, config)
@@ -144,13 +151,13 @@ class LogDirectory:
 
     async def delete_log(self, topic: str, partition: int) -> None:
         """The partition is gone at once, its files after `file.delete.delay.ms`. One that is offline goes, too."""
-        log = self.logs.pop((topic, partition), None)
-        name = directory_name(topic, partition)
+        log, name = self.logs.pop((topic, partition), None), directory_name(topic, partition)
+        topic_id = self._topic_ids.pop((topic, partition), None)
+        self._offline.discard((topic, partition))
         if log is not None:
             log.abandon()
         if self._disk.exists(name):
-            topic_id = await self._topic_id(name) or bytes(16)
-            doomed = doomed_name(topic, partition, self._unique(topic_id))
+            doomed = doomed_name(topic, partition, self._unique(topic_id or bytes(16)))
             self._disk.rename(name, doomed)
             self._chores.doom([doomed], (log.config if log else LogConfig()).file_delete_delay_ms)
             await self._disk.sync_directory("")
@@ -198,8 +205,7 @@ class LogDirectory:
 
     def _unopened(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of partitions that are here but offline: what was last known of them stays known."""
-        here = {(one.topic, one.partition) for one in self.partitions()}
-        return {key: offset for key, offset in offsets.items() if key in here and key not in self.logs}
+        return {key: offset for key, offset in offsets.items() if key in self._topic_ids and key not in self.logs}
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock."""
@@ -207,7 +213,7 @@ class LogDirectory:
             await self._close_logs()
             await self.checkpoint()
             await self.checkpoint_high_watermarks(high_watermarks)
-            if self.failed is None:
+            if self.failed is None and not self._offline:
                 content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
         except OSError as failure:

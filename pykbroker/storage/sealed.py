@@ -9,6 +9,7 @@ from __future__ import annotations
 from pykbroker.storage import txn_index
 from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.loading import load
+from pykbroker.storage.leftovers import DELETED
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.small_files import replace, replace_durably
@@ -66,12 +67,11 @@ class SealedSegment(Segment):
 
     async def load(self) -> None:
         """Open the file and read the indexes, or build them."""
+        path = self.path(".log" + DELETED if self.is_dropped else ".log")
         try:
-            file = self._disk.open(self.path(".log"))
+            file = self._disk.open(path)
         except FileNotFoundError:
-            if self.is_dropped:
-                return
-            raise CorruptLog(f"{self.path('.log')} is missing") from None
+            raise CorruptLog(f"{path} is missing") from None
         segment = ActiveSegment(self.base_offset, file, self.config)
         loading = await load(self._disk, self._directory, segment)
         if loading.damage or segment.next_offset > self.next_offset:
@@ -84,7 +84,9 @@ class SealedSegment(Segment):
         self.write()
 
     def write(self) -> None:
-        """Write the index files."""
+        """Write the index files, unless the segment is about to go."""
+        if self.is_dropped:
+            return
         replace(self._disk, self.path(".index"), self.index.encode())
         replace(self._disk, self.path(".timeindex"), self.times.encode())
         if self.unwritten:
@@ -93,7 +95,7 @@ class SealedSegment(Segment):
 
     async def write_aborted(self) -> None:
         """Write the transaction index, durably: unlike the others, one that is cut short looks whole."""
-        if self.aborted and not self.aborted_unread:
+        if self.aborted and not self.aborted_unread and not self.is_dropped:
             await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
 
     def path(self, suffix: str) -> str:

@@ -8,14 +8,13 @@ from functools import partial
 
 from pykbroker.storage.checked import TO_THE_END
 from pykbroker.storage.errors import Pending, patiently
-from pykbroker.storage.leftovers import INDEXES
+from pykbroker.storage.leftovers import DELETED, INDEXES
 from pykbroker.storage.loading import attempt, load
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.scrub import check
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 
-DELETED = ".deleted"
 SUFFIXES = (".log", *INDEXES, ".snapshot")
 
 
@@ -78,16 +77,14 @@ class Segments:
         """Let sealed segments go: their files get names that nobody reads."""
         going, self.sealed = self.sealed[:count], self.sealed[count:]
         for segment in going:
-            segment.is_dropped = True
-            self._doom(segment.base_offset, SUFFIXES)
-            self._opening.loaded.forget(segment)
+            self._drop(segment)
         self.unsynced = [segment for segment in self.unsynced if segment not in going]
 
     async def truncate(self, offset: int) -> ActiveSegment:
         """Drop the batch that holds `offset` and all behind it; what held it is active now."""
         going = [segment for segment in self.every()[1:] if segment.base_offset > offset]
         for segment in going:
-            self._doom(segment.base_offset, SUFFIXES)
+            self._drop(segment)
         kept = [segment for segment in self.every() if segment not in going]
         self.sealed = [segment for segment in self.sealed if segment in kept[:-1]]
         self.unsynced = [segment for segment in self.unsynced if segment in kept[:-1]]
@@ -108,11 +105,17 @@ class Segments:
     def begin_anew(self, offset: int) -> ActiveSegment:
         """Drop all, and begin with an empty segment."""
         for segment in self.every():
-            self._doom(segment.base_offset, SUFFIXES)
+            self._drop(segment)
         self.sealed, self.unsynced = [], []
         self.active = self._opening.active(offset)
         self.active.checked.add(0, TO_THE_END)
         return self.active
+
+    def _drop(self, segment: Segment) -> None:
+        if isinstance(segment, SealedSegment):
+            segment.is_dropped = True
+            self._opening.loaded.forget(segment)
+        self._doom(segment.base_offset, SUFFIXES)
 
     def _doom(self, base_offset: int, suffixes: tuple[str, ...]) -> None:
         disk = self._opening.disk

@@ -14,7 +14,7 @@ from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.storage.logs import NOW, SMALL, batch, every_batch, filled, marker, open_log
+from tests.unit.storage.logs import NOW, SMALL, batch, content, every_batch, filled, marker, open_log
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
 from wire.records.builder import sealed
@@ -239,3 +239,11 @@ async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_foll
             log.append_stored(wrong)
     assert log.log_end_offset == 16
     assert log.epochs.entries == ((2, 10), (3, 15))
+
+
+async def test_where_a_follower_has_a_gap_the_next_batch_is_read(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append_stored(batch(b"a", b"b") + batch(base_offset=10) + batch(base_offset=11))
+    for offset in range(2, 11):
+        assert Batch.read(content(log.read(offset, 1, 12, at_least_one=True))).base_offset == 10
+    assert Batch.read(content(log.read(1, 1, 12, at_least_one=True))).base_offset == 0

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
-import trio.lowlevel
 
 
 @pytest.fixture
@@ -117,3 +116,30 @@ async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
     places = filled(log, 40)
     await log.flush()
     assert log.recovery_point == log.log_end_offset == places[-1][1] + 1
+
+
+async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk, replace(SMALL, retention_bytes=600))
+    filled(log, 60)
+    waiting, go = trio.Event(), trio.Event()
+
+    async def sync(_: SystemFile) -> None:
+        waiting.set()
+        await go.wait()
+
+    monkeypatch.setattr(SystemFile, "sync", sync)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.flush)
+        await waiting.wait()
+        await log.retain(NOW, log.log_end_offset)
+        await log.truncate(log.log_end_offset - 5)
+        go.set()
+    log.append(batch(), 0, NOW)
+    assert log.recovery_point < log.log_end_offset
+    await log.flush()
+    assert log.recovery_point == log.log_end_offset
+    names = disk.names(DIRECTORY)
+    first = min(name for name in names if name.endswith(".log"))
+    assert int(first[:20]) == log.log_start_offset > 0
+    assert not [name for name in names if name < first and name.endswith("index")]

@@ -130,6 +130,7 @@ async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: Ho
         await directory.open_log("topic", 0, TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
     assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
+    assert not (house.path / ".kafka_cleanshutdown").exists()
     assert house.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
 
