@@ -4,7 +4,9 @@ from fastcrc.crc32 import iscsi
 
 from wire.declare import Buffer
 
+COPY_BYTES_MAX = 8192  # so few are sliced: a copy costs less than a memoryview
+
 
 def crc32c(buffer: Buffer, start: int = 0, *, initial: int = 0) -> int:
-    """Checksum of the bytes from `start` to the end, without a copy; `initial` is that of the bytes before them."""
-    return iscsi(memoryview(buffer)[start:] if start else buffer, initial)
+    """Checksum of the bytes from `start` to the end; `initial` is that of the bytes before them."""
+    return iscsi(buffer[start:] if len(buffer) <= COPY_BYTES_MAX else memoryview(buffer)[start:], initial)
