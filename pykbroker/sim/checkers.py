@@ -1,0 +1,138 @@
+"""Judges a history: what a log may never show its clients. The classes are those of Jepsen's workload for Kafka.
+
+Everything is linear in the history but for one sort. Offsets of a partition without transactions have no holes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pykbroker.sim.history import UNKNOWN_OFFSET, History, Outcome, Place, Poll
+
+
+class Anomaly(NamedTuple):
+    """Something that must not be. `kind` is one of the names below."""
+
+    kind: str
+    place: Place
+    what: str
+
+
+class Logs(NamedTuple):
+    """All that was ever seen of each partition; what a last, complete reading found, and where first."""
+
+    seen: dict[Place, dict[int, set[bytes]]]
+    final: dict[Place, dict[int, bytes]]
+    first: dict[Place, dict[bytes, int]]
+
+
+def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
+    """Every anomaly. `final`: each partition read from its first offset to its last, after all was calm."""
+    logs = _logs(history, final)
+    return [
+        *_check_offsets(logs), *_check_acknowledged(history, logs), *_check_origin(history, logs),
+        *_check_order(history, logs), *_check_polls(history), *_check_high_watermarks(history.polls),
+    ]  # fmt: skip
+
+
+def _logs(history: History, final: Iterable[Poll]) -> Logs:
+    logs = Logs(defaultdict(lambda: defaultdict(set)), defaultdict(dict), defaultdict(dict))
+    for poll in final:
+        logs.final[poll.place].update(poll.found)
+    for place, entries in logs.final.items():
+        for offset, value in sorted(entries.items()):
+            logs.seen[place][offset].add(value)
+            logs.first[place].setdefault(value, offset)
+    for poll in history.polls:
+        for offset, value in poll.found:
+            logs.seen[poll.place][offset].add(value)
+    return logs
+
+
+def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
+    """One value at an offset, one offset for a value."""
+    for place, entries in logs.seen.items():
+        for offset, values in sorted(entries.items()):
+            if len(values) > 1:
+                yield Anomaly("two values at one offset", place, f"{offset}: {', '.join(sorted(map(short, values)))}")
+    for place, final in logs.final.items():
+        for offset, value in sorted(final.items()):
+            first = logs.first[place][value]
+            if first != offset:
+                yield Anomaly("duplicate", place, f"{short(value)} at {first} and {offset}")
+
+
+def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
+    """What was acknowledged is there, and where the acknowledgement said."""
+    for send in history.sends:
+        if send.outcome is not Outcome.ACKNOWLEDGED:
+            continue
+        for delta, value in enumerate(send.values):
+            found = logs.first[send.place].get(value)
+            said = send.base_offset + delta
+            if found is None:
+                yield Anomaly("lost write", send.place, f"{short(value)}, acknowledged at {said}, is nowhere")
+            elif send.base_offset != UNKNOWN_OFFSET and found != said:
+                yield Anomaly("moved write", send.place, f"{short(value)}, acknowledged at {said}, is at {found}")
+
+
+def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
+    """What is read was sent, to this partition, and not refused; and what was read stays."""
+    outcomes = {(send.place, value): send.outcome for send in history.sends for value in send.values}
+    for place, entries in logs.seen.items():
+        final = logs.final[place]
+        for offset, values in sorted(entries.items()):
+            for value in sorted(values):
+                outcome = outcomes.get((place, value))
+                if outcome is None:
+                    yield Anomaly("invented", place, f"{short(value)} at {offset} was never sent there")
+                elif outcome is Outcome.REFUSED:
+                    yield Anomaly("refused, yet there", place, f"{short(value)} at {offset}")
+                if final.get(offset) != value and len(values) == 1:
+                    yield Anomaly("unread", place, f"{short(value)} was read at {offset} and is gone")
+
+
+def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
+    """Each producer's values stand in the order in which it sent them."""
+    last: dict[tuple[str, Place], int] = {}
+    for send in history.sends:
+        for value in send.values:
+            offset = logs.first[send.place].get(value)
+            if offset is None:
+                continue
+            before = last.get((send.producer, send.place), UNKNOWN_OFFSET)
+            if offset < before:
+                yield Anomaly("order", send.place, f"{short(value)} at {offset}, after one at {before}")
+            last[send.producer, send.place] = offset
+
+
+def _check_polls(history: History) -> Iterator[Anomaly]:
+    """A consumer gets every offset from the one it asked for on."""
+    for poll in history.polls:
+        expected = poll.offset
+        for offset, value in poll.found:
+            if offset != expected:
+                kind = "skipped" if offset > expected else "went back"
+                yield Anomaly(kind, poll.place, f"{poll.consumer} got {short(value)} at {offset}, not {expected}")
+            expected = offset + 1
+
+
+def _check_high_watermarks(polls: list[Poll]) -> Iterator[Anomaly]:
+    """Who asks after somebody was told a high watermark is told no lower one."""
+    told: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
+    for poll in sorted(polls, key=lambda poll: poll.ended_s):
+        times, highest = told[poll.place]
+        before = bisect_right(times, poll.began_s)
+        if before and highest[before - 1] > poll.high_watermark:
+            yield Anomaly("high watermark back", poll.place, f"from {highest[before - 1]} to {poll.high_watermark}")
+        times.append(poll.ended_s)
+        highest.append(max(poll.high_watermark, highest[-1] if highest else 0))
+
+
+def short(value: bytes) -> str:
+    """A value's first word: what it is, without its filling."""
+    return value.partition(b" ")[0].decode(errors="replace")
+

@@ -1,0 +1,54 @@
+"""What clients did and were told, in the order in which they were told it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+UNKNOWN_OFFSET = -1
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Outcome(Enum):
+    """Of a send. UNKNOWN: nobody can say, it may be written or not."""
+
+    ACKNOWLEDGED = "acknowledged"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+class Send(msgspec.Struct):
+    """One batch of one producer. Values are unique in their partition; `base_offset` is the first one's."""
+
+    producer: str
+    place: Place
+    values: tuple[bytes, ...]
+    outcome: Outcome = Outcome.UNKNOWN
+    base_offset: int = UNKNOWN_OFFSET
+
+
+class Poll(msgspec.Struct):
+    """What a consumer found from an offset on. `high_watermark` as told; times in seconds."""
+
+    consumer: str
+    place: Place
+    offset: int
+    found: list[tuple[int, bytes]]
+    high_watermark: int
+    began_s: float
+    ended_s: float
+
+
+class History:
+    """Of one simulation. `oddities` are answers that no client should ever get."""
+
+    def __init__(self) -> None:
+        self.sends: list[Send] = []
+        self.polls: list[Poll] = []
+        self.oddities: list[str] = []
+
+    def acknowledged(self) -> int:
+        """Values that were."""
+        return sum(len(send.values) for send in self.sends if send.outcome is Outcome.ACKNOWLEDGED)
