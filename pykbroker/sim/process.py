@@ -15,13 +15,20 @@ class Killed(BaseException):
     """The process is dead: raised to whatever it still tries to do to the world."""
 
 
+def unmourned() -> None:
+    """Nothing has to be cleared away."""
+
+
 class Process:
-    """One life of a program. While it is `paused` none of its tasks runs; `dead` is for good."""
+    """One life of a program. While it is `paused` none of its tasks runs; `dead` is for good.
 
-    __slots__ = ("_lives_on", "dead", "held", "name", "paused", "steps_left")
+    `died` clears away at once what the kernel would.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    __slots__ = ("_died", "dead", "held", "name", "paused", "steps_left")
+
+    def __init__(self, name: str, died: Callable[[], None] = unmourned) -> None:
+        self.name, self._died = name, died
         self.paused = self.dead = False
         self.held: list[trio.lowlevel.Task] = []
         self.steps_left = -1
@@ -51,5 +58,7 @@ class Process:
                 raise Killed(self.name)
 
     def kill(self) -> None:
-        """SIGKILL. The world around it (sockets, memory not yet written) is the machine's to clean up."""
-        self.paused = self.dead = True
+        """SIGKILL; a second one does nothing."""
+        if not self.dead:
+            self.paused = self.dead = True
+            self._died()

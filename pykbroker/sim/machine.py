@@ -1,0 +1,127 @@
+"""A simulated computer: a name on the network, volumes that outlive its processes, a wall clock that may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from zlib import crc32
+
+from pykbroker.sim.disk import DiskFaults, SimDisk
+from pykbroker.sim.net import SimNet
+from pykbroker.sim.network import Network
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.poison import WALL_S
+from pykbroker.sim.power_loss import after_power_loss
+from pykbroker.sim.process import Process
+from pykbroker.sim.scheduler import resume
+from pykbroker.sim.simulation import Simulation
+from pykbroker.sim.volume import Volume
+from pykbroker.world.world import World
+
+OFF_LOOP_S = 0.0002
+
+
+class Machine:
+    """One process runs on it at a time."""
+
+    def __init__(self, simulation: Simulation, network: Network, name: str, volumes: int = 1) -> None:
+        self.name = name
+        self.disk_faults = DiskFaults()
+        self.skew_s = 0.0
+        """What its wall clock is ahead."""
+        self.process = Process(name)
+        self.process.dead = True
+        self._simulation, self._network = simulation, network
+        self._dice = simulation.dice(f"machine {name}")
+        self._volumes = [Volume() for _ in range(volumes)]
+        self._disks: list[SimDisk] = []
+        self._lives = 0
+        self._loses_power = False
+        for number in range(volumes):
+            self._watch(number)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process lives."""
+        return not self.process.dead
+
+    def boot(self, main: Callable[[World], Awaitable[object]]) -> None:
+        """Start a process that has this machine as its world."""
+        assert not self.is_up, f"{self.name} is up"
+        self._lives += 1
+        self._network.host_up(self.name)
+        self._simulation.trace(self.name, "boots")
+        self.process = Process(f"{self.name} {self._lives}", self._died)
+        self._simulation.start(self.process, main, self._world())
+
+    def _world(self) -> World:
+        life, simulation, process = self.process.name, self._simulation, self.process
+        self._disks = [
+            SimDisk(volume, f"/{self.name}/{number}", faults=self.disk_faults,
+                    dice=simulation.dice(f"disk {number} of {life}"), enter=process.step)
+            for number, volume in enumerate(self._volumes)
+        ]
+        return World(
+            disks=tuple(self._disks),
+            net=SimNet(self._network, process, simulation.dice(f"net of {life}")),
+            wall_ms=lambda: int((WALL_S + simulation.now + self.skew_s) * 1000),
+            ticks_ns=lambda: int(simulation.now * 1e9),
+            off_loop=InlineOffLoop(simulation.dice(f"threads of {life}"), OFF_LOOP_S),
+            rng=simulation.dice(f"dice of {life}"),
+        )
+
+    # ---- faults
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache survives."""
+        self._loses_power = False
+        self.process.kill()
+
+    def lose_power(self) -> None:
+        """What was not synced may be lost, and peers hear nothing."""
+        self._loses_power = True
+        self.process.kill()
+
+    def die_within(self, effects: int, *, power: bool) -> None:
+        """Die in the middle of a step, before one of the next effects on disk or network."""
+        self._loses_power = power
+        self.process.steps_left = self._dice.randrange(effects)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.process.paused = True
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.is_up:
+            resume(self.process)
+
+    def flip_bit(self) -> str | None:
+        """A bit of what is durable changes by itself; answers where."""
+        volume = self._dice.choice(self._volumes)
+        files = [inode for inode in volume.files if inode.durable]
+        if not files:
+            return None
+        inode = self._dice.choice(files)
+        byte, bit = self._dice.randrange(len(inode.durable)), self._dice.randrange(8)
+        volume.flip(inode.number, byte, bit)
+        return f"file {inode.number} byte {byte} bit {bit}"
+
+    def _died(self) -> None:
+        self._simulation.trace(self.name, "loses power" if self._loses_power else "is killed")
+        for disk in self._disks:
+            disk.release()
+        if not self._loses_power:
+            self._network.kill(self.process)
+            return
+        self._network.host_down(self.name)
+        for number, volume in enumerate(self._volumes):
+            self._volumes[number] = after_power_loss(volume, self._dice)
+            self._watch(number)
+
+    def _watch(self, number: int) -> None:
+        """All that changes on a volume is traced."""
+        def noted(name: str, args: tuple[object, ...]) -> None:
+            facts = (crc32(arg) if isinstance(arg, bytes) else arg for arg in args)
+            self._simulation.trace(self.name, number, name, *facts)
+
+        self._volumes[number].noted = noted
