@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.image import MetadataImage
@@ -25,8 +26,7 @@ SOFTWARE_VERSION_FIRST = 3
 FEATURE_FROM_ZERO_VERSION_FIRST = 4
 
 
-@dataclass(frozen=True)
-class ApiVersions:
+class ApiVersions(msgspec.Struct, frozen=True):
     """`served` lists what the table holds; an invalid software name is refused with an empty list."""
 
     key: ClassVar = ApiKey.API_VERSIONS

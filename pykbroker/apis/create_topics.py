@@ -6,8 +6,9 @@ The answer waits until this broker serves what was created.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -18,8 +19,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 
-@dataclass(frozen=True)
-class CreateTopics:
+class CreateTopics(msgspec.Struct, frozen=True):
     """Authorises; all else is the controller's."""
 
     key: ClassVar = ApiKey.CREATE_TOPICS

@@ -7,8 +7,9 @@ v6 by id (KIP-516)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
@@ -25,8 +26,7 @@ BY_ID_VERSION_FIRST = 6
 DISABLED_VERSION_FIRST = 3
 
 
-@dataclass(frozen=True)
-class DeleteTopics:
+class DeleteTopics(msgspec.Struct, frozen=True):
     """Authorises and turns names of old versions into the new form; all else is the controller's."""
 
     key: ClassVar = ApiKey.DELETE_TOPICS

@@ -6,8 +6,9 @@ v0 brokers   v1 endpoint type: a broker lists brokers only (KIP-919)   v2 fenced
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
@@ -21,8 +22,7 @@ from wire.messages.describe_cluster import DescribeClusterBroker, DescribeCluste
 BROKERS, CONTROLLERS = 1, 2
 
 
-@dataclass(frozen=True)
-class DescribeCluster:
+class DescribeCluster(msgspec.Struct, frozen=True):
     """This broker's own entry is the address its client has reached, unless one is advertised."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER

@@ -7,8 +7,9 @@ Lists are empty, never null: Java clients of 3.9 fail on null.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
@@ -27,8 +28,7 @@ from wire.messages.describe_topic_partitions import (
 )
 
 
-@dataclass(frozen=True)
-class DescribeTopicPartitions:
+class DescribeTopicPartitions(msgspec.Struct, frozen=True):
     """`partitions_max` is max.request.partition.size.limit; a request may ask for less."""
 
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS

@@ -7,8 +7,9 @@ v6 (KIP-939) is not advertised, as in Kafka.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.server.handler import Answer, Context
@@ -19,8 +20,7 @@ from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerId
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
-@dataclass(frozen=True)
-class InitProducerId:
+class InitProducerId(msgspec.Struct, frozen=True):
     """Plain while the block of ids in hand lasts."""
 
     key: ClassVar = ApiKey.INIT_PRODUCER_ID

@@ -8,8 +8,9 @@ v10 timeout: ignored, nothing here waits long   v11 -6 earliest pending upload: 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
@@ -34,8 +35,7 @@ READ_COMMITTED = 1
 EPOCH_VERSION_FIRST = 4
 
 
-@dataclass(frozen=True)
-class ListOffsets:
+class ListOffsets(msgspec.Struct, frozen=True):
     """Plain for sentinels and warm reads; a look-up by time that needs the disk goes on as a coroutine."""
 
     key: ClassVar = ApiKey.LIST_OFFSETS

@@ -10,8 +10,9 @@ A topic that is created by asking for it is served when the answer leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
@@ -33,8 +34,7 @@ from wire.messages.metadata import (
 ASK_BY_ID_VERSION_FIRST = 12
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(msgspec.Struct, frozen=True):
     """Plain, unless a topic is to be created first."""
 
     key: ClassVar = ApiKey.METADATA
