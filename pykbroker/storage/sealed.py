@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pykbroker.storage import txn_index
 from pykbroker.storage.errors import CorruptLog, Pending
-from pykbroker.storage.loading import load
 from pykbroker.storage.leftovers import DELETED
+from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 from pykbroker.storage.small_files import replace, replace_durably
