@@ -33,6 +33,7 @@ from pykbroker.quorum.identity import Identity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.producer_ids import ProducerIds
+from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.start import start_controller
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
@@ -111,16 +112,19 @@ class Broker:
             await leave_untouched(world, directories)
             raise
         configs = TopicConfigs(config)
-        journal = await open_metadata_log(world.disks[0], world.off_loop)
+        rules = LogRules.of(config)
+        journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
         controller = await start_controller(
-            journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms
-        )
+            journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
+            world.off_loop, rules,
+        )  # fmt: skip
         return cls(settings, world, bound, identity, tuple(directories), controller, configs)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
         async with trio.open_nursery() as house:
             house.start_soon(self._controller.run)
+            house.start_soon(self._controller.snapshotter.run)
             house.start_soon(self._follow_metadata)
             for directory in self._directories:
                 house.start_soon(directory.run)

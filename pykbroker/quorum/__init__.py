@@ -7,6 +7,8 @@
    decided: the only voter cannot know what it holds, so the broker stops.
 5. Every start is a new epoch: first in `quorum-state`, then as a LeaderChange in the log.
 6. Committed images go to one subscriber, in order; `wait_for` tells when it has applied one.
+7. A start reads the newest snapshot that holds, then the log from its end on. What is not known here (types of records,
+   levels of features other than those of the log itself) stays in log and snapshots as it came, and is not told.
 
 It knows no API, no connection and no partition of a topic.
 """

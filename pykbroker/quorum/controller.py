@@ -8,9 +8,10 @@ from typing import TypeVar, cast
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Record
+from pykbroker.core.metadata.record import Record
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
+from pykbroker.quorum.snapshotter import Snapshotter
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -40,11 +41,11 @@ class _Caller:
 
 
 class Controller:
-    """The active controller. `run` must be under way for anything to be answered."""
+    """The active controller. `run` must be under way for anything to be answered, `snapshotter.run` beside it."""
 
-    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter) -> None:
         self._machine, self._driver, self._wall_ms = driver.machine, driver, wall_ms
-        self.images = images
+        self.images, self.snapshotter = images, snapshotter
         self._uncommitted: list[_Caller] = []
         self._work = trio.Event()
         self._failure: Exception | None = None
@@ -135,11 +136,12 @@ class Controller:
     async def _commit(self) -> None:
         """One fsync for all that was decided before it."""
         callers, self._uncommitted = self._uncommitted, []
-        delta = self._machine.freeze(self.epoch)
+        delta = self._driver.freeze()
         try:
             if delta.image.offset > self.images.committed.offset:
                 await self._driver.commit()
                 self.images.publish(delta)
+                self.snapshotter.committed()
         except OSError as error:
             for caller in callers:
                 caller.response = None

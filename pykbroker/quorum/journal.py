@@ -9,6 +9,9 @@ from pykbroker.world.disk import Buffer, FileSlice
 METADATA_DIRECTORY = "__cluster_metadata-0"
 """Where the metadata log lies, in the first log directory."""
 
+BATCH_BYTES_MAX = 8 << 20
+"""What Kafka's voters take in one batch."""
+
 
 class Journal(Protocol):
     """The log of `__cluster_metadata-0`. Errors of the disk are OSError."""
@@ -33,6 +36,19 @@ class Journal(Protocol):
 
     async def flush(self) -> None:
         """Make all that was appended durable."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches that are still there."""
+
+    def delete_records(self, offset: int, /) -> int:
+        """The log starts at `offset` from now on."""
+
+    async def retain(self, now_ms: int, high_watermark: int, /) -> None:
+        """Let go of the segments that lie below the start of the log."""
+
+    def take_doomed(self) -> list[str]:
+        """The files that were let go since the last call, for the caller to remove."""
 
     async def close(self) -> None:
         """Flush and close the files."""

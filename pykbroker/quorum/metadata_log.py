@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import UNASSIGNED
-from pykbroker.quorum.driver import BATCH_BYTES_MAX
-from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, METADATA_DIRECTORY
 from pykbroker.quorum.quorum_state import read_state
+from pykbroker.quorum.rules import LogRules
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
@@ -16,11 +16,9 @@ from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 
 METADATA_TOPIC_ID = UNASSIGNED
-METADATA_LOG_CONFIG = LogConfig(max_message_bytes=BATCH_BYTES_MAX, retention_ms=-1)
-"""Nothing of the metadata log is deleted by its age: only a snapshot makes records superfluous."""
 
 
-async def open_metadata_log(disk: Disk, off_loop: OffLoop) -> Log:
+async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> Log:
     """The log, with a torn tail cut. `StartError` for damage where it is known to have been synced."""
     if not disk.exists(METADATA_DIRECTORY):
         disk.make_directory(METADATA_DIRECTORY)
@@ -30,7 +28,7 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop) -> Log:
     state = await read_state(disk)
     synced = 0 if state is None else state.applied_offset
     try:
-        log = await Log.open(disk, METADATA_DIRECTORY, METADATA_LOG_CONFIG, off_loop=off_loop, recovery_point=synced)
+        log = await Log.open(disk, METADATA_DIRECTORY, _config(rules), off_loop=off_loop, recovery_point=synced)
     except CorruptLog as error:
         raise StartError(f"{disk.path}: {error}. Restore {METADATA_DIRECTORY} from a copy; nothing was changed") \
             from error
@@ -38,3 +36,9 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop) -> Log:
         raise StartError(f"{disk.path}/{METADATA_DIRECTORY} ends at offset {log.log_end_offset}, and it reached to "
                          f"{synced}: restore it from a copy")
     return log
+
+
+def _config(rules: LogRules) -> LogConfig:
+    """Nothing of the metadata log is deleted by its age: only a snapshot makes records superfluous."""
+    return LogConfig(max_message_bytes=BATCH_BYTES_MAX, retention_ms=-1, segment_bytes=rules.segment_bytes,
+                     segment_ms=rules.segment_ms)

@@ -1,57 +1,105 @@
-"""Reads the metadata log, and the snapshot that it begins with, into the controller's machine at start."""
+"""Reads the metadata at start: the newest snapshot that holds, then the log from its end on."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.machine import ControllerMachine, DamagedMetadata
+from pykbroker.core.metadata.image import EMPTY, MetadataImage
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.record import read_record
+from pykbroker.core.metadata.replay import DamagedMetadata
+from pykbroker.core.metadata.snapshot import image_of
 from pykbroker.core.outcome import Entry
-from pykbroker.quorum.driver import BATCH_BYTES_MAX
-from pykbroker.quorum.journal import Journal
-from pykbroker.storage.small_files import read_whole
-from pykbroker.world.disk import Buffer, Disk, FileSlice
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, Journal
+from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.world.disk import Buffer, FileSlice
 from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
 from wire.records.control import control_records
 from wire.records.record import records
-from wire.stored.control import VotersRecord
-from wire.stored.framing import FramedRecord, UnknownRecordType
-from wire.stored.metadata import decode_metadata
+from wire.stored.control import KRaftVersionRecord, VotersRecord
 
 READ_BYTES = 1 << 20
-SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class Recovered(msgspec.Struct):
-    """What the log says about itself: its newest epoch, and the voters where they stand in it."""
+    """What was found: the state, the newest epoch, when the last record was appended, how much was read of the log.
 
+    `quorum` has the last record of each kind that the log holds about its own voters.
+    """
+
+    machine: ControllerMachine
     epoch: int = 0
-    voters: Sequence[int] = ()
+    time_ms: int = -1
+    log_bytes: int = 0
+    quorum: dict[type, QuorumRecord] = {}
+
+    @property
+    def voters(self) -> set[int]:
+        """Where they stand in the log; none where the configuration names them."""
+        record = self.quorum.get(VotersRecord)
+        return {voter.voter_id for voter in record.voters} if isinstance(record, VotersRecord) else set()
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of `kraft.version`."""
+        record = self.quorum.get(KRaftVersionRecord)
+        return record.kraft_version if isinstance(record, KRaftVersionRecord) else 0
 
 
-async def recover(journal: Journal, disk: Disk, directory: str, machine: ControllerMachine) -> Recovered:
-    """Replay everything. `StartError` where the log is damaged or what came before it is missing."""
-    found = Recovered()
-    try:
-        await _read_snapshot(disk, directory, machine, found, journal)
-        await _replay_log(journal, machine, found)
-    except (DecodeError, DamagedMetadata) as error:
-        raise StartError(f"{disk.path}/{directory} is damaged: {error}. Restore it from a copy; nothing was changed") \
-            from error
+async def recover(journal: Journal, snapshots: Snapshots,
+                  new_machine: Callable[[MetadataImage], ControllerMachine]) -> Recovered:
+    """Read everything. DecodeError or DamagedMetadata where the log is damaged or what came before it is missing."""
+    usable = _usable(journal, snapshots.ids())
+    found, damaged = await _newest(snapshots, usable, new_machine)
+    if found is None:
+        if journal.log_start_offset > 0:
+            raise DamagedMetadata(f"the log begins at offset {journal.log_start_offset}, and no snapshot of what came "
+                                  f"before it holds: {', '.join(f'{one.name}: {why}' for one, why in damaged)}")
+        found = Recovered(new_machine(EMPTY))
+    await _replay_log(journal, found)
+    for snapshot, why in damaged:
+        snapshots.set_aside(snapshot, why)
     return found
 
 
-async def _replay_log(journal: Journal, machine: ControllerMachine, found: Recovered) -> None:
+def _usable(journal: Journal, ids: list[SnapshotId]) -> list[SnapshotId]:
+    """The snapshots that the log goes on from, the oldest first."""
+    start, end = journal.log_start_offset, journal.log_end_offset
+    newest = ids[-1].end_offset if ids else 0
+    if not start <= newest <= end:
+        raise DamagedMetadata(f"the log holds the offsets from {start} to {end}, and the newest snapshot those up to "
+                              f"{newest}")
+    return [one for one in ids if one.end_offset >= start]
+
+
+async def _newest(snapshots: Snapshots, usable: list[SnapshotId],
+                  new_machine: Callable[[MetadataImage], ControllerMachine],
+                  ) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
+    """The state in the newest snapshot that holds, and what is wrong with younger ones."""
+    damaged: list[tuple[SnapshotId, Exception]] = []
+    for snapshot in reversed(usable):
+        try:
+            content = await snapshots.read(snapshot)
+            image = image_of(map(read_record, content.values), snapshot.end_offset - 1, snapshot.epoch, content.time_ms)
+        except (DecodeError, DamagedMetadata) as error:
+            damaged.append((snapshot, error))
+            continue
+        quorum = {type(record): record for record in content.quorum}
+        return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum), damaged
+    return None, damaged
+
+
+async def _replay_log(journal: Journal, found: Recovered) -> None:
+    machine = found.machine
     offset = machine.next_offset
     while offset < journal.log_end_offset:
         data = await journal.read_slowly(offset, READ_BYTES, journal.log_end_offset, at_least_one=True)
         for batch in batches(await _in_memory(data), strict=True):
-            replay_batch(batch, machine, found)
-            found.epoch = max(found.epoch, batch.leader_epoch)
+            _replay_batch(batch, found)
         if machine.next_offset <= offset:
             raise DamagedMetadata(f"nothing can be read at offset {offset}, and the log ends at "
                                   f"{journal.log_end_offset}")
@@ -62,54 +110,18 @@ async def _in_memory(data: Buffer | FileSlice) -> Buffer:
     return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
 
 
-def replay_batch(batch: Batch, machine: ControllerMachine, found: Recovered) -> None:
-    """Take a batch of the log or of a snapshot into the machine. Records of unknown types stay where they are."""
+def _replay_batch(batch: Batch, found: Recovered) -> None:
     if not batch.crc_ok():
         raise DamagedMetadata(f"the batch at offset {batch.base_offset} does not match its checksum")
+    found.epoch = max(found.epoch, batch.leader_epoch)
+    found.time_ms = batch.max_timestamp
+    found.log_bytes += batch.size
     if batch.is_control:
-        note_voters(batch, found)
-        machine.skip(batch.last_offset)
-        return
-    for record in records(batch, BATCH_BYTES_MAX):
-        value = None if record.value is None else known_record(record.value)
-        if value is None:
-            machine.skip(record.offset)
-        else:
-            machine.replay(Entry(record.offset, value))
-
-
-def known_record(value: Buffer) -> FramedRecord | None:
-    """The record in a value; None for a type that this broker does not know."""
-    try:
-        return decode_metadata(value)
-    except UnknownRecordType:
-        return None
-
-
-def note_voters(batch: Batch, found: Recovered) -> None:
-    """What a control batch says about the voters."""
-    for control in control_records(batch):
-        if isinstance(control.value, VotersRecord):
-            found.voters = [voter.voter_id for voter in control.value.voters]
-
-
-async def _read_snapshot(disk: Disk, directory: str, machine: ControllerMachine, found: Recovered,
-                         journal: Journal) -> None:
-    """The voters in the newest snapshot, and where the log does not start with offset 0 also its records."""
-    newest = max((match for name in disk.names(directory) if (match := SNAPSHOT.fullmatch(name))),
-                 key=lambda match: match[0], default=None)
-    start, end = journal.log_start_offset, 0 if newest is None else int(newest[1])
-    if not start <= end <= journal.log_end_offset:
-        raise DamagedMetadata(f"the log holds the offsets from {start} to {journal.log_end_offset}, and the newest "
-                              f"snapshot those up to {end}")
-    if newest is None:
-        return
-    for batch in batches(await read_whole(disk, f"{directory}/{newest[0]}"), strict=True):
-        if start > 0:
-            replay_batch(batch, machine, found)
-        elif batch.is_control:
-            note_voters(batch, found)
-    if start > 0:
-        machine.forget_orphans()
-        machine.skip(end - 1)
-        found.epoch = int(newest[2])
+        for control in control_records(batch):
+            if isinstance(control.value, VotersRecord | KRaftVersionRecord):
+                found.quorum[type(control.value)] = control.value
+    else:
+        for record in records(batch, BATCH_BYTES_MAX):
+            if record.offset >= found.machine.next_offset:
+                found.machine.replay(Entry(record.offset, read_record(record.value)))
+    found.machine.skip(batch.last_offset)

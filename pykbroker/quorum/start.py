@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
-from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerSettings, Record, TopicConfigs
-from pykbroker.core.metadata.features import NEW_CLUSTER, check_levels
+from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerSettings, TopicConfigs
+from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, beyond, check_levels
 from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
@@ -19,27 +24,51 @@ from pykbroker.quorum.images import Images
 from pykbroker.quorum.journal import METADATA_DIRECTORY, Journal
 from pykbroker.quorum.quorum_state import QuorumState, read_state
 from pykbroker.quorum.recovery import Recovered, recover
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.storage.small_files import read_whole
 from pykbroker.world.disk import Disk
+from pykbroker.world.off_loop import OffLoop
+from wire.errors import DecodeError
 from wire.stored.metadata_marks import AbortTransactionRecord
 from wire.stored.metadata_settings import FeatureLevelRecord
 
+logger = logging.getLogger(__name__)
+
 
 async def start_controller(journal: Journal, disk: Disk, settings: ControllerSettings, configs: TopicConfigs,
-                           randomness: Randomness, wall_ms: Callable[[], int]) -> Controller:
+                           randomness: Randomness, wall_ms: Callable[[], int], off_loop: OffLoop,
+                           rules: LogRules) -> Controller:
     """Everything that was read or written here is on disk when this returns. `StartError` for the operator."""
-    machine = ControllerMachine(settings, configs, randomness)
-    found = await recover(journal, disk, METADATA_DIRECTORY, machine)
-    check_levels(machine.features)
+    snapshots = Snapshots(disk, off_loop)
+    found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
+    machine = found.machine
+    check_levels({**machine.features, KRAFT_FEATURE: found.kraft_version})
+    for name, level in beyond(machine.features).items():
+        logger.warning("the cluster is at %s %d, which this broker does not know: it goes on without it", name, level)
     formatted = await _formatted(disk)
-    driver = Driver(journal, machine, disk, await _next_state(disk, settings, found))
+    state = await _next_state(disk, settings, found)
+    driver = Driver(journal, machine, disk, state, time_ms=found.time_ms, log_bytes=found.log_bytes)
     await driver.begin_epoch(wall_ms())
     if machine.in_transaction:
         _write(driver, [AbortTransactionRecord(reason="the controller that began it is gone")], wall_ms())
     if METADATA_FEATURE not in machine.features:
         _write(driver, bootstrap_records(formatted, settings.min_insync_replicas), wall_ms())
     await driver.commit()
-    return Controller(driver, Images(machine.freeze(driver.epoch)), wall_ms)
+    snapshots.remove_parts()
+    images = Images(Delta.since_nothing(driver.freeze().image))
+    quorum = tuple(found.quorum.values())
+    return Controller(driver, images, wall_ms, Snapshotter(driver, images, snapshots, rules, off_loop, wall_ms, quorum))
+
+
+async def _recovered(journal: Journal, disk: Disk, snapshots: Snapshots,
+                     new_machine: Callable[[MetadataImage], ControllerMachine]) -> Recovered:
+    try:
+        return await recover(journal, snapshots, new_machine)
+    except (DecodeError, DamagedMetadata) as error:
+        raise StartError(f"{disk.path}/{METADATA_DIRECTORY} is damaged: {error}. Restore it from a copy; nothing was "
+                         "changed") from error
 
 
 def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
@@ -60,7 +89,7 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
         raise StartError(
             f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says "
             f"{settings.cluster_id}: put the cluster.id back, or give this directory its own meta.properties")
-    voters = set(found.voters or state.voters)
+    voters = found.voters or set(state.voters)
     if voters - {settings.node_id}:
         raise StartError(f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, and this "
                          f"is node {settings.node_id} alone")

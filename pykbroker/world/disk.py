@@ -94,6 +94,9 @@ class Disk(Protocol):
     def rename(self, old: str, new: str) -> None:
         """Replace `new` by `old`, atomically."""
 
+    def protect(self, path: str) -> None:
+        """Let nobody write the file any more (mode 0400). It can still be read, renamed and removed."""
+
     def remove(self, path: str) -> None:
         """Remove a file or an empty directory."""
 

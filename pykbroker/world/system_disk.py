@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import sys
 from contextlib import suppress
 
@@ -109,8 +110,16 @@ class SystemDisk:
         return os.path.join(self._root, path) if path else self._root
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
-        fd = os.open(self._at(path), OPEN_FLAGS | (os.O_CREAT if create else 0), 0o644)
+        fd = self._descriptor(path, create)
         return SystemFile(self._at(path), fd, self._off_loop, self._durable)
+
+    def _descriptor(self, path: str, create: bool) -> int:
+        try:
+            return os.open(self._at(path), OPEN_FLAGS | (os.O_CREAT if create else 0), 0o644)
+        except PermissionError:
+            if create:
+                raise
+            return os.open(self._at(path), OPEN_FLAGS & ~os.O_RDWR | os.O_RDONLY)  # a protected file
 
     def lock(self, path: str) -> None:
         whole = os.path.realpath(self._at(path))
@@ -149,6 +158,9 @@ class SystemDisk:
 
     def rename(self, old: str, new: str) -> None:
         os.replace(self._at(old), self._at(new))
+
+    def protect(self, path: str) -> None:
+        os.chmod(self._at(path), stat.S_IRUSR)
 
     def remove(self, path: str) -> None:
         whole = self._at(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pykbroker.core.metadata.context import ELR_FEATURE, Record
+from pykbroker.core.metadata.context import ELR_FEATURE
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT
+from pykbroker.core.metadata.record import Record
 from wire.stored.metadata_marks import BeginTransactionRecord, EndTransactionRecord
 from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord
 

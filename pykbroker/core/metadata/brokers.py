@@ -4,7 +4,8 @@
 2. Only then do its partitions get it as a leader again, each under a new leader epoch.
 3. Registering says how the last life ended: with the epoch of that life, cleanly; otherwise it leaves every ISR and
    every set of eligible leaders first, for it may have lost what it had acknowledged.
-4. The controller's own broker is its own process: an earlier life of it is over, whatever the records say.
+4. The controller's own broker is its own process: an earlier life of it is over, whatever the records say, and what
+   the cluster's features ask of it beyond what it can do was settled when it started.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision, Record
+from pykbroker.core.metadata.context import Context, Decision
 from pykbroker.core.metadata.election import change_record, elect
 from pykbroker.core.metadata.image import BrokerImage
+from pykbroker.core.metadata.record import Record
 from wire.error_codes import ErrorCode
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -56,7 +58,7 @@ def _check_registration(context: Context, request: BrokerRegistrationRequest) ->
     if (old is not None and not old.fenced and old.id != settings.node_id
             and old.incarnation_id != request.incarnation_id):
         raise ApiError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
-    for feature in request.features:
+    for feature in request.features if request.broker_id != settings.node_id else ():
         level = context.feature(feature.name)
         if level and not feature.min_supported_version <= level <= feature.max_supported_version:
             raise ApiError(

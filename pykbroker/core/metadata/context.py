@@ -11,13 +11,10 @@ from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage
+from pykbroker.core.metadata.record import Record
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicConfigs
-from wire.stored.framing import FramedRecord
-
-Record = FramedRecord
-"""A record of the metadata log."""
 
 Decision = tuple[list[Record], Response]
 """What a request changes, and its answer."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision, Record
+from pykbroker.core.metadata.context import Context, Decision
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
+from pykbroker.core.metadata.record import Record
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision, Record
+from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision
 from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
+from pykbroker.core.metadata.record import Record
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pykbroker.core.metadata.context import Context, Decision, Record
+from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.record import Record
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import (

@@ -23,6 +23,7 @@ from pykbroker.core.metadata.image import (
     MetadataImage,
     PartitionImage,
     ProducerIdsImage,
+    RecordsImage,
     TopicImage,
     TopicsImage,
 )
@@ -42,6 +43,8 @@ class Draft:
         self.configs = SharedTable(image.configs.resources)
         self.features = SharedTable(image.features.levels)
         self.next_producer_id = image.producer_ids.next_producer_id
+        self.records = SharedTable(image.records.by_key)
+        self.unknown = list(image.records.unknown)
         self.collisions = {key: name for name in self.names if (key := collision_key(name)) is not None}
         self._start_delta()
 
@@ -115,20 +118,25 @@ class Draft:
         del self.brokers.rows()[broker_id]
         self._brokers_changed.add(broker_id)
 
-    def freeze(self, offset: int, epoch: int) -> Delta:
+    def freeze(self, offset: int, epoch: int, time_ms: int) -> Delta:
         """The image up to `offset` and what has changed since the last one. Tables that did not change are shared."""
         last = self._frozen
         topics, nodes = self.topics.changed or self.names.changed, self.brokers.changed or self.controllers.changed
         self._frozen = MetadataImage(
-            offset=offset, epoch=epoch,
+            offset=offset, epoch=epoch, time_ms=time_ms,
             features=FeaturesImage(self.features.share()) if self.features.changed else last.features,
             cluster=ClusterImage(self.brokers.share(), self.controllers.share()) if nodes else last.cluster,
             topics=TopicsImage(self.names.share(), self.topics.share()) if topics else last.topics,
             configs=ConfigsImage(self.configs.share()) if self.configs.changed else last.configs,
-            producer_ids=ProducerIdsImage(self.next_producer_id))
+            producer_ids=ProducerIdsImage(self.next_producer_id),
+            records=RecordsImage(self.records.share(), self._all_unknown()))
         delta = Delta(
             previous=last, image=self._frozen, topics_changed=frozenset(self._topics_changed),
             topics_deleted=tuple(self._topics_deleted), configs_changed=frozenset(self._configs_changed),
             brokers_changed=frozenset(self._brokers_changed))
         self._start_delta()
         return delta
+
+    def _all_unknown(self) -> tuple[bytes, ...]:
+        known = self._frozen.records.unknown
+        return known if len(known) == len(self.unknown) else tuple(self.unknown)

@@ -7,10 +7,14 @@ never change after it was published, so anybody may keep one and compare it with
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from pykbroker.core.metadata.ids import UNASSIGNED
+from wire.stored.framing import FramedRecord
+
+R = TypeVar("R", bound=FramedRecord)
 
 NO_LEADER = -1
 TOPIC_RESOURCE = 2
@@ -20,6 +24,9 @@ ConfigResource = tuple[int, str]
 """Type and name; (BROKER_RESOURCE, "") are the defaults of all brokers."""
 
 CLUSTER_DEFAULT: ConfigResource = (BROKER_RESOURCE, "")
+
+RecordKey = tuple[int, Any]
+"""The type of a record, and what tells it from others of that type."""
 
 
 class PartitionImage(msgspec.Struct, frozen=True, gc=False):
@@ -86,6 +93,8 @@ class NodeImage(msgspec.Struct, frozen=True, gc=False):
 class ControllerImage(NodeImage, frozen=True, gc=False):
     """A registered controller."""
 
+    zk_migration_ready: bool = False
+
 
 class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
     """A registered broker. Its `epoch` is the offset at which it registered."""
@@ -95,6 +104,7 @@ class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
     fenced: bool = True
     in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
+    cordoned: tuple[bytes, ...] = ()  # of its directories, those that take no new replica
 
     @property
     def active(self) -> bool:
@@ -157,16 +167,32 @@ class ProducerIdsImage(msgspec.Struct, frozen=True, gc=False):
     next_producer_id: int = 0
 
 
+class RecordsImage(msgspec.Struct, frozen=True):
+    """What nobody here acts on, as it stands in the log: the last record of each key, and values of unknown types."""
+
+    by_key: Mapping[RecordKey, FramedRecord] = {}
+    unknown: tuple[bytes, ...] = ()
+
+    def of(self, cls: type[R]) -> list[R]:
+        """All records of one class: access control entries, quotas, credentials, tokens."""
+        return [record for record in self.by_key.values() if isinstance(record, cls)]
+
+
 class MetadataImage(msgspec.Struct, frozen=True):
-    """All of it. `offset` is the last record contained, -1 when there is none; `epoch` that of the quorum's leader."""
+    """All of it. `offset` is the last record contained, -1 when there is none; `epoch` that of the quorum's leader.
+
+    `time_ms` is when the last record was appended, since 1970.
+    """
 
     offset: int = -1
     epoch: int = -1
+    time_ms: int = -1
     features: FeaturesImage = FeaturesImage()
     cluster: ClusterImage = ClusterImage()
     topics: TopicsImage = TopicsImage()
     configs: ConfigsImage = ConfigsImage()
     producer_ids: ProducerIdsImage = ProducerIdsImage()
+    records: RecordsImage = RecordsImage()
 
 
 EMPTY = MetadataImage()
@@ -181,6 +207,12 @@ class Delta(msgspec.Struct, frozen=True):
     topics_deleted: tuple[TopicImage, ...] = ()  # as they were
     configs_changed: frozenset[ConfigResource] = frozenset()
     brokers_changed: frozenset[int] = frozenset()
+
+    @classmethod
+    def since_nothing(cls, image: MetadataImage) -> Delta:
+        """All that is in an image is new."""
+        return cls(EMPTY, image, frozenset(image.topics.by_id), (), frozenset(image.configs.resources),
+                   frozenset(image.cluster.brokers))
 
     def then(self, later: Delta) -> Delta:
         """Both as one. A topic that came and went in between is in neither list."""

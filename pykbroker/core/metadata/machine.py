@@ -12,14 +12,7 @@ from typing import Any
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
-from pykbroker.core.metadata.context import (
-    RECORDS_MAX,
-    Context,
-    ControllerSettings,
-    Decision,
-    Record,
-    TopicConfigs,
-)
+from pykbroker.core.metadata.context import RECORDS_MAX, Context, ControllerSettings, Decision, TopicConfigs
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
@@ -27,7 +20,8 @@ from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.producer_ids import allocate_producer_ids
-from pykbroker.core.metadata.replay import REPLAY
+from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.replay import apply
 from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
@@ -56,10 +50,6 @@ DECIDE_UNBOUNDED: dict[type, Callable[[Context, Any], Decision]] = {
     ControllerRegistrationRequest: register_controller,
 }
 """What writes a record for each partition of a broker. It need not be atomic: asking again finishes it."""
-
-
-class DamagedMetadata(Exception):
-    """The log holds a record that contradicts those before it. The broker must not go on from here."""
 
 
 class ControllerMachine:
@@ -98,7 +88,7 @@ class ControllerMachine:
         return Outcome()
 
     def skip(self, offset: int) -> None:
-        """There is an entry at `offset` that is none of ours: a control record, or a type that we do not know."""
+        """There is an entry at `offset` that is none of ours: a control record."""
         self.next_offset = offset + 1
 
     def replay(self, entry: Entry[Record]) -> None:
@@ -111,27 +101,12 @@ class ControllerMachine:
         elif isinstance(entry.value, EndTransactionRecord):
             held, self._held = self._held or [], None
             for waiting in held:
-                self._apply(waiting)
+                apply(self._draft, waiting)
         elif self._held is not None:
             self._held.append(entry)
         else:
-            self._apply(entry)
+            apply(self._draft, entry)
 
-    def _apply(self, entry: Entry[Record]) -> None:
-        change = REPLAY.get(type(entry.value))
-        if change is None:
-            return
-        try:
-            change(self._draft, entry.value)
-        except LookupError as error:
-            raise DamagedMetadata(
-                f"{type(entry.value).__name__} at offset {entry.offset} contradicts what came before it: {error}"
-            ) from error
-
-    def forget_orphans(self) -> None:
-        """Drop the configs of topics that do not exist, which Kafka leaves behind in its snapshots."""
-        self._draft.forget_orphans()
-
-    def freeze(self, epoch: int) -> Delta:
-        """An image of all that was replayed, and what has changed since the last one."""
-        return self._draft.freeze(self.next_offset - 1, epoch)
+    def freeze(self, epoch: int, time_ms: int) -> Delta:
+        """An image of all that was replayed, the last of it at `time_ms`, and what has changed since the last one."""
+        return self._draft.freeze(self.next_offset - 1, epoch, time_ms)

@@ -1,19 +1,21 @@
 """What each record of the metadata log does to the state: one function for a type, and a table of them.
 
-A record that refers to a topic or broker that does not exist means a damaged log: LookupError. Types that are not in
-the table (access control, quotas, credentials) stay in the log and change nothing here yet.
+A record that refers to a topic or broker that does not exist means a damaged log: LookupError.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.ids import MIGRATING
 from pykbroker.core.metadata.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
+from pykbroker.core.metadata.record import Record, UnknownRecord
+from pykbroker.core.metadata.standing import KEYS, REMOVALS, fall, stand
+from pykbroker.core.outcome import Entry
 from wire.stored.metadata_brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -31,9 +33,28 @@ from wire.stored.metadata_topics import (
     TopicRecord,
 )
 
+T = TypeVar("T")
+
 NO_LEADER_CHANGE = -2
 NO_RECOVERY_CHANGE = -1
 EVERY_TOPIC = ""
+
+
+class DamagedMetadata(Exception):
+    """The log holds a record that contradicts those before it. The broker must not go on from here."""
+
+
+def apply(draft: Draft, entry: Entry[Record]) -> None:
+    """Take a record into the draft. `DamagedMetadata` when it contradicts what is there."""
+    change = REPLAY.get(type(entry.value))
+    if change is None:
+        return
+    try:
+        change(draft, entry.value)
+    except LookupError as error:
+        raise DamagedMetadata(
+            f"{type(entry.value).__name__} at offset {entry.offset} contradicts what came before it: {error}"
+        ) from error
 
 
 def _topic(draft: Draft, record: TopicRecord) -> None:
@@ -74,7 +95,7 @@ def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
         recovering=old.recovering if recovery == NO_RECOVERY_CHANGE else recovery == 1)
 
 
-def _or(new: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
+def _or(new: list[T] | None, old: tuple[T, ...]) -> tuple[T, ...]:
     return old if new is None else tuple(new)
 
 
@@ -107,13 +128,13 @@ def _register_broker(draft: Draft, record: RegisterBrokerRecord) -> None:
         id=record.broker_id, incarnation_id=record.incarnation_id, epoch=record.broker_epoch,
         endpoints=_endpoints(record.end_points), features=_ranges(record.features), rack=record.rack,
         fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown,
-        directories=tuple(sorted(record.log_dirs))))
+        directories=tuple(sorted(record.log_dirs)), cordoned=tuple(record.cordoned_log_dirs or ())))
 
 
 def _register_controller(draft: Draft, record: RegisterControllerRecord) -> None:
     draft.controllers.rows()[record.controller_id] = ControllerImage(
         id=record.controller_id, incarnation_id=record.incarnation_id, endpoints=_endpoints(record.end_points),
-        features=_ranges(record.features))
+        features=_ranges(record.features), zk_migration_ready=record.zk_migration_ready)
 
 
 def _unregister_broker(draft: Draft, record: UnregisterBrokerRecord) -> None:
@@ -126,7 +147,8 @@ def _broker_change(draft: Draft, record: BrokerRegistrationChangeRecord) -> None
     draft.put_broker(msgspec.structs.replace(
         broker, fenced=_switched(record.fenced, broker.fenced),
         in_controlled_shutdown=_switched(record.in_controlled_shutdown, broker.in_controlled_shutdown),
-        directories=tuple(sorted(record.log_dirs)) or broker.directories))
+        directories=tuple(sorted(record.log_dirs)) or broker.directories,
+        cordoned=_or(record.cordoned_log_dirs, broker.cordoned)))
 
 
 def _switched(change: int, now: bool) -> bool:
@@ -140,6 +162,11 @@ def _fence_broker(draft: Draft, record: FenceBrokerRecord) -> None:
 
 def _unfence_broker(draft: Draft, record: UnfenceBrokerRecord) -> None:
     draft.put_broker(msgspec.structs.replace(_registered(draft, record.id, record.epoch), fenced=False))
+
+
+def _unknown(draft: Draft, record: UnknownRecord) -> None:
+    """What it says about which others is not known, so that all of them stay."""
+    draft.unknown.append(record.value)
 
 
 def _registered(draft: Draft, broker_id: int, epoch: int) -> BrokerImage:
@@ -185,4 +212,7 @@ REPLAY: dict[type, Callable[[Draft, Any], None]] = {
     BrokerRegistrationChangeRecord: _broker_change,
     FenceBrokerRecord: _fence_broker,
     UnfenceBrokerRecord: _unfence_broker,
+    UnknownRecord: _unknown,
+    **dict.fromkeys(KEYS, stand),
+    **dict.fromkeys(REMOVALS, fall),
 }

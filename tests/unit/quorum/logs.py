@@ -5,29 +5,38 @@ from __future__ import annotations
 import lzma
 import random
 import tarfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
 
 from pykbroker.core.metadata.context import ControllerSettings
+from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
+from pykbroker.quorum.identity import Identity
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.quorum_state import QuorumState
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.start import start_controller
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.core.metadata.room import CLUSTER, GOLDEN, Configs, Room
+from tests.unit.core.metadata.room import CLUSTER, GOLDEN, NOW_MS, Configs, Room
 from wire.records.batch import Batch
 
 T = TypeVar("T")
-NOW_MS = 1_795_266_158_145
+RULES = LogRules()
+IDENTITY = Identity(CLUSTER, 1, (b"d" * 16,))
+ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Inline:
@@ -71,6 +80,19 @@ class MemoryJournal:
         if self.flush_error:
             raise self.flush_error
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(batch.size for batch in self.batches)
+
+    def delete_records(self, offset: int, /) -> int:
+        raise NotImplementedError
+
+    async def retain(self, now_ms: int, high_watermark: int, /) -> None:
+        raise NotImplementedError
+
+    def take_doomed(self) -> list[str]:
+        return []
+
     async def close(self) -> None:
         self.closed = True
 
@@ -82,7 +104,9 @@ def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
     journal.log_end_offset = machine.next_offset
     disk.make_directory(METADATA_DIRECTORY)
     driver = Driver(journal, machine, disk, QuorumState(leader_id=1, leader_epoch=1))
-    return Controller(driver, Images(machine.freeze(1)), lambda: NOW_MS)
+    images = Images(driver.freeze())
+    snapshotter = Snapshotter(driver, images, Snapshots(disk, Inline()), LogRules(), Inline(), lambda: NOW_MS)
+    return Controller(driver, images, lambda: NOW_MS, snapshotter)
 
 
 def disk_at(path: Path) -> SystemDisk:
@@ -90,15 +114,38 @@ def disk_at(path: Path) -> SystemDisk:
     return SystemDisk(str(path), Inline(), durable=False)
 
 
-async def metadata_log(disk: Disk) -> Log:
+async def metadata_log(disk: Disk, rules: LogRules = RULES) -> Log:
     """The metadata log of a directory."""
-    return await open_metadata_log(disk, Inline())
+    return await open_metadata_log(disk, Inline(), rules)
 
 
-async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, **settings: Any) -> Controller:
+async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, rules: LogRules = RULES,
+                  wall_ms: Callable[[], int] = lambda: NOW_MS, **settings: Any) -> Controller:
     """The controller of a directory; nothing is answered before its `run` is under way."""
-    return await start_controller(await metadata_log(disk), disk, ControllerSettings(1, cluster_id, **settings),
-                                  Configs(), random.Random(seed), lambda: NOW_MS)
+    return await start_controller(await metadata_log(disk, rules), disk, ControllerSettings(1, cluster_id, **settings),
+                                  Configs(), random.Random(seed), wall_ms, Inline(), rules)
+
+
+@asynccontextmanager
+async def living(disk: Disk, **options: Any) -> AsyncIterator[Controller]:
+    """A controller that answers, with a broker registered, until the block ends in order."""
+    controller = await started(disk, **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(controller.snapshotter.run)
+        nursery.start_soon(follow, controller)
+        lifecycle = Lifecycle(controller, IDENTITY, random.Random(3))
+        await lifecycle.register([ENDPOINT], None, clean=False)
+        await lifecycle.unfence()
+        yield controller
+        nursery.cancel_scope.cancel()
+    await controller.close()
+
+
+async def follow(controller: Controller) -> None:
+    """Take every image, and act on none."""
+    async for _ in controller.images.updates():
+        pass
 
 
 def golden_directory(archive: str, root: str, into: Path) -> SystemDisk:

@@ -13,17 +13,12 @@ import trio.testing
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.controller import Controller, JournalFailed
 from tests.unit.core.metadata.room import topic
-from tests.unit.quorum.logs import MemoryJournal, disk_at, in_memory
+from tests.unit.quorum.logs import MemoryJournal, disk_at, follow, in_memory
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest
-
-
-async def follow(controller: Controller) -> None:
-    async for _ in controller.images.updates():
-        pass
 
 
 def creating(*names: str, timeout_ms: int = 60_000) -> CreateTopicsRequest:

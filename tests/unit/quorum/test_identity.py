@@ -10,7 +10,8 @@ import pytest
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import id_bytes
 from pykbroker.quorum.identity import Identity, prepare
-from tests.unit.quorum.logs import NOW_MS, disk_at, golden_directory
+from tests.unit.core.metadata.room import NOW_MS
+from tests.unit.quorum.logs import disk_at, golden_directory
 
 
 async def prepared(*paths: Path, node_id: int = 1, seed: int = 1, cluster_id: str | None = None) -> Identity:

@@ -11,16 +11,14 @@ import trio
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.features import NEW_CLUSTER
-from pykbroker.core.metadata.image import Endpoint
 from pykbroker.quorum.bootstrap_file import bootstrap_content
 from pykbroker.quorum.controller import Controller
-from pykbroker.quorum.identity import Identity
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.core.metadata.room import CLUSTER, SNAPSHOTTED, golden, golden_room, topic
-from tests.unit.quorum.logs import NOW_MS, disk_at, golden_directory, metadata_log, started
+from tests.unit.core.metadata.room import CLUSTER, NOW_MS, SNAPSHOTTED, golden, golden_room, topic
+from tests.unit.quorum.logs import ENDPOINT, IDENTITY, disk_at, follow, golden_directory, metadata_log, started
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
@@ -28,8 +26,6 @@ from wire.stored.metadata import encode_metadata
 from wire.stored.metadata_settings import FeatureLevelRecord
 
 KRAFT = "kraft-snapshot-and-dynamic"
-IDENTITY = Identity(CLUSTER, 1, (b"d" * 16,))
-ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
 class Life:
@@ -43,7 +39,7 @@ class Life:
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(controller.run)
-                nursery.start_soon(self._follow, controller)
+                nursery.start_soon(follow, controller)
                 lifecycle = Lifecycle(controller, IDENTITY, random.Random(self.seed))
                 await lifecycle.register_controller([ENDPOINT])
                 await lifecycle.register([ENDPOINT], None, clean=self.clean)
@@ -58,10 +54,6 @@ class Life:
         if not self.kill:
             await controller.close()
         return controller
-
-    async def _follow(self, controller: Controller) -> None:
-        async for _ in controller.images.updates():
-            pass
 
 
 def quorum_state(path: Path) -> dict[str, object]:

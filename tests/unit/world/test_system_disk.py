@@ -144,6 +144,26 @@ async def test_names(disk: SystemDisk) -> None:
         disk.open("a")
 
 
+def test_a_protected_file_can_be_read_by_who_is_not_root(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.open("one", create=True).append(b"abc")
+    disk.protect("one")
+    opened = os.open
+
+    def open_for_nobody(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_RDWR and os.path.exists(path) and not os.stat(path).st_mode & 0o200:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_for_nobody)
+    file = disk.open("one")
+    assert bytes(file.read_nowait(0, 3)) == b"abc"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        file.append(b"d")
+    with pytest.raises(PermissionError):
+        disk.open("one", create=True)
+    disk.remove("one")
+
+
 def test_the_lock_keeps_others_out(disk: SystemDisk, tmp_path: Path) -> None:
     disk.lock(".lock")
     with pytest.raises(Locked):

@@ -12,10 +12,11 @@ from typing import Any
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
-from pykbroker.core.metadata.context import ControllerSettings, Record
+from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.record import Record, read_record
 from pykbroker.core.outcome import Entry
 from wire.declare import Request
 from wire.error_codes import ErrorCode
@@ -24,9 +25,9 @@ from wire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreatableTopicConfigs
 from wire.records.batch import Batch, batches
 from wire.records.record import records
-from wire.stored.metadata import decode_metadata
 
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"
+NOW_MS = 1_795_266_158_145
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 KNOWN_CONFIGS = ("cleanup.policy", "min.insync.replicas", "retention.ms", "unclean.leader.election.enable")
 
@@ -69,7 +70,7 @@ class Room:
         return response
 
     def freeze(self) -> Delta:
-        return self.machine.freeze(1)
+        return self.machine.freeze(1, NOW_MS)
 
     def bootstrap(self) -> Room:
         self.write(*bootstrap_records(feature_records(NEW_CLUSTER), 1))
@@ -100,7 +101,7 @@ class Room:
         machine = ControllerMachine(self.settings, Configs(), random.Random(0))
         for entry in self.log:
             machine.replay(entry)
-        return machine.freeze(1).image
+        return machine.freeze(1, NOW_MS).image
 
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
@@ -127,7 +128,7 @@ def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entr
     """The batches of a log or snapshot with their records; control batches have none."""
     for batch in batches(golden(archive, member), strict=True):
         entries = [] if batch.is_control else [
-            Entry(record.offset, decode_metadata(record.value or b"")) for record in records(batch, 1 << 20)]
+            Entry(record.offset, read_record(record.value)) for record in records(batch, 1 << 20)]
         yield batch, entries
 
 

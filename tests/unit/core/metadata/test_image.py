@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.core.metadata.ids import id_bytes, id_text, new_id
 from pykbroker.core.metadata.image import EMPTY
-from pykbroker.core.metadata.machine import DamagedMetadata
+from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.shared_table import SharedTable
 from tests.unit.core.metadata.room import Room, topic
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

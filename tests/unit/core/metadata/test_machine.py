@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import RECORDS_MAX
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.outcome import Outcome
-from tests.unit.core.metadata.room import Room, topic
+from tests.unit.core.metadata.room import NOW_MS, Room, topic
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
@@ -88,7 +88,7 @@ class Cluster(RuleBasedStateMachine):
         if broker in self.epochs:
             response = self.room.beat(broker, self.epochs[broker], want_fence=want_fence, want_shut_down=want_shut_down)
             self.fenced[broker] = response.is_fenced
-            image = self.room.machine.freeze(1).image
+            image = self.room.machine.freeze(1, NOW_MS).image
             assert image.cluster.brokers[broker].fenced == response.is_fenced
             if want_shut_down:
                 self.fenced[broker] = True  # nothing may be placed on it, fenced or not yet
@@ -103,14 +103,14 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def the_image_is_the_model(self) -> None:
-        image = self.room.machine.freeze(1).image
+        image = self.room.machine.freeze(1, NOW_MS).image
         assert {name: (len(found.partitions), len(found.partitions[0].replicas))
                 for name, found in image.topics.by_name.items()} == self.topics
         assert {found.id: found for found in image.topics.by_name.values()} == dict(image.topics.by_id)
 
     @invariant()
     def leaders_are_alive_and_in_sync(self) -> None:
-        image = self.room.machine.freeze(1).image
+        image = self.room.machine.freeze(1, NOW_MS).image
         for found in image.topics.by_name.values():
             for partition in found.partitions.values():
                 assert partition.leader == NO_LEADER or image.cluster.brokers[partition.leader].active
@@ -119,7 +119,7 @@ class Cluster(RuleBasedStateMachine):
                 assert not set(partition.isr) & set(partition.elr)
 
     def teardown(self) -> None:
-        assert self.room.replayed() == self.room.machine.freeze(1).image
+        assert self.room.replayed() == self.room.machine.freeze(1, NOW_MS).image
 
 
 Cluster.TestCase.settings = hypothesis_settings(stateful_step_count=25)

@@ -1,0 +1,34 @@
+"""How the metadata log is kept, by Kafka's metadata.* configs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.config import BrokerConfig
+
+
+class LogRules(msgspec.Struct, frozen=True):
+    """Segments, snapshots and how long both stay. Bytes and ms; a negative limit is none."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 604_800_000
+    retention_bytes: int = 100 << 20
+    retention_ms: int = 604_800_000
+    snapshot_bytes: int = 20 << 20
+    """Of records in the log since the last snapshot, that ask for the next one."""
+    snapshot_interval_ms: int = 3_600_000
+    """Since the last snapshot, after which anything new asks for one; 0: never."""
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> LogRules:
+        """As a broker is configured."""
+        values = {
+            "segment_bytes": config.get("internal.metadata.log.segment.bytes")
+            or config.get("metadata.log.segment.bytes"),
+            "segment_ms": config.get("metadata.log.segment.ms"),
+            "retention_bytes": config.get("metadata.max.retention.bytes"),
+            "retention_ms": config.get("metadata.max.retention.ms"),
+            "snapshot_bytes": config.get("metadata.log.max.record.bytes.between.snapshots"),
+            "snapshot_interval_ms": config.get("metadata.log.max.snapshot.interval.ms"),
+        }
+        return msgspec.convert(values, cls)

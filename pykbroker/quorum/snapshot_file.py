@@ -1,0 +1,113 @@
+"""A snapshot as a file: `<20 digits: end offset>-<10 digits: epoch>.checkpoint`, and `bootstrap.checkpoint`.
+
+Record batches whose offsets are counted in the file: a control batch with SnapshotHeader (and the voters, where they
+stand in the log), batches of records, a control batch with SnapshotFooter. Without the footer it is cut off.
+Source: KIP-630, KIP-853.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from pykbroker.quorum.journal import BATCH_BYTES_MAX
+from wire.declare import Buffer
+from wire.errors import DecodeError
+from wire.records.batch import Batch, batches
+from wire.records.builder import BatchBuilder
+from wire.records.control import KRaftValue, control_records, kraft_batch
+from wire.records.record import records
+from wire.stored.control import KRaftVersionRecord, SnapshotFooterRecord, SnapshotHeaderRecord, VotersRecord
+
+BATCH_RECORDS_MAX = 1024
+BATCH_BYTES_ENOUGH = 1 << 20
+NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+
+QuorumRecord = KRaftVersionRecord | VotersRecord
+"""What a log says about its own quorum."""
+
+
+class SnapshotId(msgspec.Struct, frozen=True, order=True):
+    """The offset behind the last record contained, and the epoch of that record."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return f"{self.end_offset:020}-{self.epoch:010}.checkpoint"
+
+    @classmethod
+    def parse(cls, name: str) -> SnapshotId | None:
+        """None for a file that is no snapshot."""
+        found = NAME.fullmatch(name)
+        return None if found is None else cls(int(found[1]), int(found[2]))
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a file holds: the time of the last record contained, the state of the quorum, and the values of records."""
+
+    time_ms: int
+    quorum: tuple[QuorumRecord, ...]
+    values: tuple[Buffer | None, ...]
+
+
+def encode_snapshot(values: Iterable[bytes], epoch: int, time_ms: int, now_ms: int,
+                    quorum: Sequence[QuorumRecord] = ()) -> list[bytes]:
+    """The batches of the file. `time_ms`: of the last record contained."""
+    header: list[KRaftValue] = [SnapshotHeaderRecord(last_contained_log_timestamp=time_ms), *quorum]
+    parts = [kraft_batch(header, base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
+    offset = len(header)
+    for builder in _filled(values, now_ms):
+        builder.base_offset, builder.leader_epoch = offset, epoch
+        parts.append(builder.build())
+        offset += builder.count
+    parts.append(kraft_batch([SnapshotFooterRecord()], base_offset=offset, leader_epoch=epoch, timestamp=now_ms))
+    return parts
+
+
+def _filled(values: Iterable[bytes], now_ms: int) -> Iterator[BatchBuilder]:
+    builder = BatchBuilder()
+    for value in values:
+        if builder.count == BATCH_RECORDS_MAX or (builder.count and builder.size + len(value) > BATCH_BYTES_ENOUGH):
+            yield builder
+            builder = BatchBuilder()
+        builder.append(None, value, timestamp=now_ms)
+    if builder.count:
+        yield builder
+
+
+def decode_snapshot(content: Buffer) -> Content:
+    """DecodeError: damaged, or cut off."""
+    found = list(batches(content, strict=True))
+    _check(found)
+    control = [record.value for batch in found if batch.is_control for record in control_records(batch)]
+    if not control or not isinstance(control[0], SnapshotHeaderRecord):
+        raise DecodeError("it does not begin with a header")
+    if not found[-1].is_control or not isinstance(control[-1], SnapshotFooterRecord):
+        raise DecodeError("it does not end with a footer")
+    quorum = tuple(value for value in control if isinstance(value, KRaftVersionRecord | VotersRecord))
+    return Content(control[0].last_contained_log_timestamp, quorum, tuple(_values(found)))
+
+
+def _check(found: Sequence[Batch]) -> None:
+    """Checksums, and offsets and epoch, which no checksum covers."""
+    offset = 0
+    for batch in found:
+        if not batch.crc_ok():
+            raise DecodeError(f"the batch at offset {batch.base_offset} does not match its checksum")
+        if batch.base_offset != offset or batch.leader_epoch != found[0].leader_epoch:
+            raise DecodeError(f"a batch of offset {batch.base_offset} and epoch {batch.leader_epoch} stands where one "
+                              f"of {offset} and {found[0].leader_epoch} belongs")
+        offset = batch.last_offset + 1
+
+
+def _values(found: Sequence[Batch]) -> Iterator[Buffer | None]:
+    for batch in found:
+        if not batch.is_control:
+            for record in records(batch, BATCH_BYTES_MAX):
+                yield record.value

@@ -1,0 +1,97 @@
+"""The snapshots of the metadata log on disk, beside the log.
+
+A file bears its name only when it is whole and durable; until then it ends in `.part`, and nobody reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.snapshot_file import Content, SnapshotId, decode_snapshot
+from pykbroker.storage.walk import read_file
+from pykbroker.world.disk import Buffer, Disk
+from pykbroker.world.off_loop import OffLoop
+from wire.errors import DecodeError
+from wire.records.batch import Batch
+from wire.records.control import control_records
+from wire.stored.control import SnapshotHeaderRecord
+
+logger = logging.getLogger(__name__)
+
+PART = ".checkpoint.part"
+SUFFIX = ".checkpoint"
+DAMAGED = ".damaged"
+HEADER_BYTES_MAX = 64 << 10
+NO_TIME = -1
+
+
+class Snapshots:
+    """Those of one directory. Errors of the disk are OSError."""
+
+    def __init__(self, disk: Disk, off_loop: OffLoop, directory: str = METADATA_DIRECTORY) -> None:
+        self._disk, self._off_loop, self._directory = disk, off_loop, directory
+
+    def ids(self) -> list[SnapshotId]:
+        """All, the oldest first."""
+        return sorted(found for name in self._disk.names(self._directory) if (found := SnapshotId.parse(name)))
+
+    def path(self, snapshot: SnapshotId) -> str:
+        """Of the file, below the log directory."""
+        return f"{self._directory}/{snapshot.name}"
+
+    def size(self, snapshot: SnapshotId) -> int:
+        """In bytes."""
+        return self._disk.size(self.path(snapshot))
+
+    async def read(self, snapshot: SnapshotId) -> Content:
+        """All of it, checked. DecodeError: damaged."""
+        return await self._off_loop(decode_snapshot, await self._bytes(snapshot, None))
+
+    async def time_ms(self, snapshot: SnapshotId) -> int:
+        """When the last record in it was appended to the log; -1 where its header does not say."""
+        try:
+            header = next(control_records(Batch.read(await self._bytes(snapshot, HEADER_BYTES_MAX)))).value
+        except (DecodeError, StopIteration):
+            return NO_TIME
+        return header.last_contained_log_timestamp if isinstance(header, SnapshotHeaderRecord) else NO_TIME
+
+    async def _bytes(self, snapshot: SnapshotId, bytes_max: int | None) -> Buffer:
+        file = self._disk.open(self.path(snapshot))
+        try:
+            return await read_file(file, 0, file.size if bytes_max is None else min(file.size, bytes_max))
+        finally:
+            file.close()
+
+    async def write(self, snapshot: SnapshotId, parts: list[bytes]) -> None:
+        """The snapshot is there, and durable, when this returns."""
+        part = self.path(snapshot).removesuffix(SUFFIX) + PART
+        if self._disk.exists(part):
+            self._disk.remove(part)
+        file = self._disk.open(part, create=True)
+        try:
+            for data in parts:
+                file.append(data)
+            await file.sync()
+        finally:
+            file.close()
+        self._disk.protect(part)
+        self._disk.rename(part, self.path(snapshot))
+        await self._disk.sync_directory(self._directory)
+
+    def remove(self, snapshot: SnapshotId) -> None:
+        """It is superfluous."""
+        self._disk.remove(self.path(snapshot))
+
+    def set_aside(self, snapshot: SnapshotId, why: Exception) -> None:
+        """It does not hold: keep it for whoever wants to look, under a name that nobody reads."""
+        path = self.path(snapshot)
+        logger.error("%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why,
+                     snapshot.name + DAMAGED)
+        self._disk.rename(path, path + DAMAGED)
+
+    def remove_parts(self) -> None:
+        """What was being written when the last broker here died."""
+        for name in self._disk.names(self._directory):
+            if name.endswith(PART):
+                self._disk.remove(f"{self._directory}/{name}")

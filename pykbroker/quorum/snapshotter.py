@@ -1,0 +1,116 @@
+"""Takes snapshots of the metadata log when there is enough in it, and lets go of what they make superfluous.
+
+1. A snapshot is taken of a committed image, off the loop; commits go on meanwhile.
+2. At least one snapshot stays. What lies before a younger one goes while all together is too large, or it too old; and
+   only if that younger one can be read: a log is never cut to what has not been looked at.
+3. A cluster in which nothing happens writes nothing, neither records nor snapshots.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from math import inf
+
+import trio
+
+from pykbroker.core.metadata.context import METADATA_FEATURE
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.metadata.record import write_record
+from pykbroker.core.metadata.snapshot import snapshot_records
+from pykbroker.quorum.driver import Driver
+from pykbroker.quorum.images import Images
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId, encode_snapshot
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.world.off_loop import OffLoop
+from wire.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+LOOK_INTERVAL_MS = 60_000
+
+
+class Snapshotter:
+    """`committed` after every commit, `run` in a nursery. `quorum` is what the log says about its voters."""
+
+    def __init__(self, driver: Driver, images: Images, snapshots: Snapshots, rules: LogRules, off_loop: OffLoop,
+                 wall_ms: Callable[[], int], quorum: Sequence[QuorumRecord] = ()) -> None:
+        self._driver, self._images, self._snapshots, self._rules = driver, images, snapshots, rules
+        self._off_loop, self._wall_ms, self._quorum = off_loop, wall_ms, quorum
+        self._bytes_before = 0
+        self._end_before = max((snapshot.end_offset for snapshot in snapshots.ids()), default=0)
+        self._due_s = inf
+        self._enough = trio.Event()
+
+    def committed(self) -> None:
+        """There may be enough for a snapshot now."""
+        if self._driver.log_bytes - self._bytes_before >= self._rules.snapshot_bytes:
+            self._enough.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._wait_anew()
+        self.committed()
+        while True:
+            try:
+                if self._enough.is_set() or trio.current_time() >= self._due_s:
+                    await self._take()
+                await self._let_go()
+            except OSError as failure:
+                logger.error("no snapshot of the cluster's metadata could be kept, which is tried again: %s", failure)
+            with trio.move_on_after(self._look_ms() / 1000):
+                await self._enough.wait()
+
+    def _look_ms(self) -> int:
+        return min(LOOK_INTERVAL_MS, self._rules.snapshot_interval_ms or LOOK_INTERVAL_MS)
+
+    def _wait_anew(self) -> None:
+        interval_ms = self._rules.snapshot_interval_ms
+        self._due_s = trio.current_time() + interval_ms / 1000 if interval_ms else inf
+        self._enough = trio.Event()
+
+    async def _take(self) -> None:
+        image, log_bytes = self._images.committed, self._driver.log_bytes
+        self._wait_anew()
+        self._bytes_before = log_bytes
+        snapshot = SnapshotId(image.offset + 1, image.epoch)
+        if snapshot.end_offset <= self._end_before:
+            return
+        parts = await self._off_loop(encoded, image, self._wall_ms(), self._quorum)
+        await self._snapshots.write(snapshot, parts)
+        await self._driver.note_synced(snapshot.end_offset)
+        self._end_before = snapshot.end_offset
+        logger.info("the cluster's metadata up to offset %d is in a snapshot of %d bytes", image.offset,
+                    self._snapshots.size(snapshot))
+
+    async def _let_go(self) -> None:
+        """Of the oldest snapshot and of the log before the next one, as long as one of the limits is passed."""
+        while len(found := self._snapshots.ids()) > 1 and (why := await self._superfluous(found)):
+            oldest, following = found[:2]
+            try:
+                await self._snapshots.read(following)
+            except DecodeError as damage:
+                self._snapshots.set_aside(following, damage)
+                continue
+            await self._driver.begin_at(following.end_offset, self._wall_ms())
+            self._snapshots.remove(oldest)
+            logger.info("the metadata log begins at offset %d: %s", following.end_offset, why)
+
+    async def _superfluous(self, found: Sequence[SnapshotId]) -> str | None:
+        """Why the oldest of these may go."""
+        rules = self._rules
+        total = self._driver.journal_bytes + sum(map(self._snapshots.size, found))
+        if 0 <= rules.retention_bytes < total:
+            return f"log and snapshots have {total} bytes, metadata.max.retention.bytes allows {rules.retention_bytes}"
+        age_ms = self._wall_ms() - await self._snapshots.time_ms(found[0])
+        if 0 <= rules.retention_ms < age_ms:
+            return f"the oldest snapshot is {age_ms} ms old, metadata.max.retention.ms allows {rules.retention_ms}"
+        return None
+
+
+def encoded(image: MetadataImage, now_ms: int, quorum: Sequence[QuorumRecord]) -> list[bytes]:
+    """The batches of a snapshot of this image."""
+    level = image.features.level(METADATA_FEATURE)
+    values = (write_record(record, level) for record in snapshot_records(image))
+    return encode_snapshot(values, image.epoch, image.time_ms, now_ms, quorum)

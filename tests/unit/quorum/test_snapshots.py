@@ -1,0 +1,307 @@
+"""Snapshots of the metadata log: when one is taken, what it lets go, and what a start makes of those it finds."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshot_file import SnapshotId, decode_snapshot, encode_snapshot
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.core.metadata.room import NOW_MS, SNAPSHOTTED, golden, topic
+from tests.unit.quorum.logs import Inline, disk_at, golden_directory, living, metadata_log, started
+from wire.errors import DecodeError
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.records.batch import Batch, batches
+from wire.records.builder import BatchBuilder
+from wire.stored.control import KRaftVersionRecord, VotersRecord
+from wire.stored.metadata import encode_metadata
+from wire.stored.metadata_settings import FeatureLevelRecord
+
+KRAFT = "kraft-snapshot-and-dynamic"
+OFTEN = LogRules(snapshot_bytes=300)
+HOUR_S = 3600
+
+
+async def create(controller: Controller, *names: str) -> None:
+    for name in names:
+        await controller.create_topics(CreateTopicsRequest(topics=[topic(name)], timeout_ms=60_000))
+        await wait_all_tasks_blocked()
+
+
+def found(disk: SystemDisk) -> list[SnapshotId]:
+    return Snapshots(disk, Inline()).ids()
+
+
+def metadata(disk: SystemDisk) -> Path:
+    return Path(disk.path) / METADATA_DIRECTORY
+
+
+async def read_again(disk: SystemDisk) -> MetadataImage:
+    """What a start finds."""
+    controller = await started(disk)
+    await controller.close()
+    return controller.images.committed
+
+
+def same(one: MetadataImage, other: MetadataImage) -> bool:
+    return (one.topics, one.configs, one.features, one.producer_ids, one.records, one.cluster) == (
+        other.topics, other.configs, other.features, other.producer_ids, other.records, other.cluster)
+
+
+# The file
+
+@pytest.mark.parametrize("name", [
+    f"{SNAPSHOTTED}00000000000000000484-0000000003.checkpoint",
+    f"{SNAPSHOTTED}00000000000000000517-0000000003.checkpoint",
+    "dynamic-quorum/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"])
+def test_a_snapshot_is_laid_out_as_kafka_does(name: str) -> None:
+    theirs = golden(KRAFT, name)
+    content = decode_snapshot(theirs)
+    epoch = int(name.split("-")[-1].removesuffix(".checkpoint"))
+    values = [bytes(value or b"") for value in content.values]
+    ours = b"".join(encode_snapshot(values, epoch, content.time_ms, NOW_MS, content.quorum))
+    assert [without_times(batch) for batch in batches(ours)] == [without_times(batch) for batch in batches(theirs)]
+
+
+def without_times(batch: Batch) -> tuple[object, ...]:
+    return (batch.base_offset, batch.leader_epoch, batch.attributes, batch.last_offset_delta, batch.producer_id,
+            batch.base_sequence, batch.count, bytes(batch.payload))
+
+
+def test_many_records_are_many_batches() -> None:
+    parts = encode_snapshot([bytes(50)] * 3000, 1, 0, NOW_MS)
+    assert [Batch.read(part).count for part in parts] == [1, 1024, 1024, 952, 1]
+    assert len(encode_snapshot([bytes(1 << 19)] * 5, 1, 0, NOW_MS)) == 7
+    assert decode_snapshot(b"".join(parts)).values == (bytes(50),) * 3000
+
+
+@pytest.mark.parametrize("cut", [0, 1, 82, 83, 5854, -1])
+def test_a_file_that_is_cut_off_does_not_hold(cut: int) -> None:
+    theirs = golden(KRAFT, f"{SNAPSHOTTED}00000000000000000484-0000000003.checkpoint")
+    with pytest.raises(DecodeError):
+        decode_snapshot(theirs[:cut])
+
+
+async def test_a_file_bears_its_name_once_it_is_whole_and_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    disk.make_directory(METADATA_DIRECTORY)
+    snapshots, one = Snapshots(disk, Inline()), SnapshotId(7, 1)
+    (metadata(disk) / "00000000000000000007-0000000001.checkpoint.part").write_bytes(b"cut off")
+    await snapshots.write(one, encode_snapshot([b"\x01\x14\x00\x00"], 1, 5, NOW_MS))
+    assert os.listdir(metadata(disk)) == ["00000000000000000007-0000000001.checkpoint"]
+    assert stat.S_IMODE(os.stat(metadata(disk) / one.name).st_mode) == 0o400
+    assert await snapshots.time_ms(one) == 5
+    assert (await snapshots.read(one)).values == (b"\x01\x14\x00\x00",)
+
+
+# When
+
+async def test_enough_records_ask_for_a_snapshot(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c", "d", "e")
+        last = controller.images.committed
+    assert len(found(disk)) > 1
+    assert found(disk)[-1].end_offset <= last.offset + 1
+    assert same(await read_again(disk), last)
+
+
+async def test_time_asks_for_a_snapshot_only_where_something_happened(tmp_path: Path,
+                                                                      autojump_clock: MockClock) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk) as controller:
+        await trio.sleep(0.9 * HOUR_S)
+        assert found(disk) == []
+        await trio.sleep(0.2 * HOUR_S)
+        (first,) = found(disk)
+        size = (metadata(disk) / "00000000000000000000.log").stat().st_size
+        await trio.sleep(24 * HOUR_S)
+        assert found(disk) == [first]
+        assert (metadata(disk) / "00000000000000000000.log").stat().st_size == size
+        await create(controller, "a")
+        await trio.sleep(1.1 * HOUR_S)
+        assert len(found(disk)) == 2
+
+
+async def test_a_long_log_is_put_into_a_snapshot_at_start(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk, rules=LogRules(snapshot_interval_ms=0)) as controller:
+        await create(controller, "a", "b", "c")
+    assert found(disk) == []
+    async with living(disk, rules=OFTEN) as controller:
+        await wait_all_tasks_blocked()
+        assert found(disk)[0].end_offset > 0
+
+
+async def test_a_disk_that_refuses_a_snapshot_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                           caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_at(tmp_path)
+
+    async def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with living(disk, rules=OFTEN) as controller:
+        with monkeypatch.context() as patched:
+            patched.setattr(Snapshots, "write", refuse)
+            await create(controller, "a", "b", "c")
+        assert "No space left on device" in caplog.text
+        await create(controller, "d", "e", "f")
+        assert found(disk)
+
+
+# What it lets go
+
+async def test_the_log_is_cut_when_all_together_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_at(tmp_path)
+    rules = LogRules(segment_bytes=1000, snapshot_bytes=1000, retention_bytes=4000)
+    with caplog.at_level("INFO"):
+        async with living(disk, rules=rules) as controller:
+            await create(controller, *(f"t{number}" for number in range(40)))
+            last = controller.images.committed
+    segments = sorted(metadata(disk).glob("*.log"))
+    assert 0 < int(segments[0].stem) <= found(disk)[0].end_offset
+    assert not list(metadata(disk).glob("*.deleted"))
+    assert "metadata.max.retention.bytes allows 4000" in caplog.text
+    assert same(await read_again(disk), last)
+    async with living(disk, rules=rules) as controller:
+        assert set(controller.images.current.topics.by_name) == set(last.topics.by_name)
+        assert controller.images.current.topics.by_name["t39"].partitions[0].leader == 1
+
+
+async def test_what_is_too_old_goes_but_one_snapshot_stays(tmp_path: Path, autojump_clock: MockClock) -> None:
+    disk = disk_at(tmp_path)
+
+    def wall_ms() -> int:
+        return NOW_MS + int(trio.current_time() * 1000)
+
+    async with living(disk, rules=LogRules(retention_ms=6 * HOUR_S * 1000), wall_ms=wall_ms) as controller:
+        for name in ("a", "b", "c"):
+            await create(controller, name)
+            await trio.sleep(2 * HOUR_S)
+        assert len(found(disk)) == 3
+        await trio.sleep(24 * HOUR_S)
+        (left,) = found(disk)
+        assert left.end_offset == controller.images.current.offset + 1
+
+
+async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(tmp_path: Path,
+                                                                caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c")
+        last = controller.images.committed
+    oldest, *younger = found(disk)
+    assert younger
+    controller = await started(disk, rules=LogRules(retention_bytes=10))
+    for snapshot in younger:
+        flip(metadata(disk) / snapshot.name, 200)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.snapshotter.run)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    await controller.close()
+    assert found(disk) == [oldest]
+    assert caplog.text.count("is damaged") == len(younger)
+    assert same(await read_again(disk), last)
+
+
+# What a start makes of them
+
+def flip(path: Path, position: int) -> None:
+    """One bit of a file is another."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("position", [3, 15, 30, 70, 90, 200, -1], ids=str)
+async def test_a_damaged_snapshot_gives_way_to_the_one_before_it(tmp_path: Path, position: int,
+                                                                caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c", "d")
+        last = controller.images.committed
+    *_, before, newest = found(disk)
+    flip(metadata(disk) / newest.name, position)
+    assert same(await read_again(disk), last)
+    assert found(disk)[-1] == before
+    assert f"{newest.name} is damaged" in caplog.text
+    assert (metadata(disk) / f"{newest.name}.damaged").exists()
+
+
+async def test_without_any_snapshot_that_holds_the_whole_log_is_read(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c")
+        last = controller.images.committed
+    for snapshot in found(disk):
+        flip(metadata(disk) / snapshot.name, 100)
+    assert same(await read_again(disk), last)
+
+
+async def test_a_log_whose_beginning_is_gone_with_its_snapshots_is_refused(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    rules = LogRules(segment_bytes=1000, snapshot_bytes=1000, retention_bytes=2000)
+    async with living(disk, rules=rules) as controller:
+        await create(controller, *(f"t{number}" for number in range(40)))
+    before = found(disk)
+    for snapshot in before:
+        flip(metadata(disk) / snapshot.name, 100)
+    with pytest.raises(StartError, match="no snapshot of what came before it holds"):
+        await started(disk)
+    assert found(disk) == before
+
+
+async def test_what_a_killed_broker_was_writing_is_removed(tmp_path: Path) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    part = metadata(disk) / "00000000000000000484-0000000003-1234567.checkpoint.part"
+    part.write_bytes(b"cut off")
+    await (await started(disk)).close()
+    assert not part.exists()
+
+
+# What nobody here knows
+
+async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = disk_at(tmp_path)
+    await (await started(disk)).close()
+    log = await metadata_log(disk)
+    builder = BatchBuilder()
+    unknown = bytes.fromhex("01ff0100") + b"whatever"
+    for value in (unknown, encode_metadata(FeatureLevelRecord(name="group.version", feature_level=7), 0),
+                  encode_metadata(FeatureLevelRecord(name="new.version", feature_level=2), 0), unknown):
+        builder.append(None, value, timestamp=NOW_MS)
+    log.append_as_leader(builder.build(), 1, NOW_MS)
+    await log.close()
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c", "d")
+    assert "the cluster is at new.version 2, which this broker does not know" in caplog.text
+    (metadata(disk) / "00000000000000000000.log").write_bytes(b"")
+    (metadata(disk) / "00000000000000000000.log").rename(metadata(disk) / f"{found(disk)[-1].end_offset:020}.log")
+    (metadata(disk) / "quorum-state").unlink()
+    image = await read_again(disk)
+    assert image.records.unknown == (unknown, unknown)
+    assert (image.features.level("group.version"), image.features.level("new.version")) == (7, 2)
+
+
+async def test_voters_that_stand_in_the_log_stand_in_its_snapshots(tmp_path: Path) -> None:
+    disk = golden_directory(KRAFT, "dynamic-quorum", tmp_path)
+    async with living(disk, rules=OFTEN) as controller:
+        await create(controller, "a", "b", "c")
+    version, voters = (await Snapshots(disk, Inline()).read(found(disk)[-1])).quorum
+    assert isinstance(version, KRaftVersionRecord)
+    assert isinstance(voters, VotersRecord)
+    assert (version.kraft_version, [voter.voter_id for voter in voters.voters]) == (1, [1])
