@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -13,35 +11,22 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 
+from tools import spark_session
 from tools.bench import volume
 from tools.bench.row import Figure, Row, Stage, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
 ROWS_READ = 1_000
 MICRO_BATCHES = 10
 
 
 @functools.cache
 def session() -> SparkSession:
-    """One session for all rows and peers; its connector comes from Maven when it is first started."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.jars.packages": CONNECTOR,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.log.level": "ERROR",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("bench")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    """One session for all rows and peers."""
+    spark_session.fetch()
+    return spark_session.open_session()
 
 
 def _rows(stage: Stage, topic: Topic) -> DataFrame:

@@ -1,0 +1,76 @@
+"""A Spark session with Spark's own `kafka` format, small and local: for tests and measurements.
+
+The connector comes from Maven Central by `spark.jars.packages`, as a user would have it; its version must be pyspark's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).parent.parent
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+IVY = Path.home() / ".ivy2.5.2" / "jars"
+CONNECTOR_JAR = IVY / "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
+FETCH_SECONDS_MAX = 600
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "ERROR",
+}
+CENTRAL_ALONE = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+class NoConnector(Exception):
+    """It cannot be had; says why."""
+
+
+def fetch() -> None:
+    """Have the connector in Ivy's cache. NoConnector when that fails.
+
+    Launches are tried in processes of their own, for one that fails leaves its process without a JVM for good. The
+    second one asks Maven Central alone: a pom without its jar in `~/.m2` stops Ivy's usual way.
+    """
+    if CONNECTOR_JAR.exists():
+        return
+    ivy_settings = IVY.parent / "central-alone.xml"
+    ivy_settings.parent.mkdir(parents=True, exist_ok=True)
+    ivy_settings.write_text(CENTRAL_ALONE)
+    said = ""
+    for arguments in ((), (str(ivy_settings),)):
+        command = [sys.executable, "-m", "tools.spark_session", *arguments]
+        run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False,
+                             timeout=FETCH_SECONDS_MAX)
+        if run.returncode == 0:
+            return
+        said = run.stderr
+    raise NoConnector(f"Spark's Kafka connector could not be fetched:\n{said[-2000:]}")
+
+
+def open_session(ivy_settings: str = "") -> SparkSession:
+    """A new session of two local threads, or the one that runs."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("pykbroker").config("spark.jars.packages", CONNECTOR)
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    if ivy_settings:
+        builder = builder.config("spark.jars.ivySettings", ivy_settings)
+    return builder.getOrCreate()
+
+
+if __name__ == "__main__":
+    open_session(*sys.argv[1:]).stop()
