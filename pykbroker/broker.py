@@ -24,6 +24,7 @@ from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.produce import Produce
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import StartError
+from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.security.authorizer import AllowAll
@@ -193,10 +194,11 @@ class Broker:
         node_id, cluster_id = identity.node_id, identity.cluster_id
         image = partial(getattr, controller.images, "current")
         advertised = Advertised(self._advertised())
+        sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, self._world.rng)
         producer_ids = ProducerIds(controller, node_id, lambda: self._lifecycle.broker_epoch)
         return [
             Produce(replicas, authorizer, self._world.wall_ms),
-            Fetch(replicas, authorizer, config.fetch_max_bytes),
+            Fetch(replicas, authorizer, sessions, self._world.ticks_ns, config.fetch_max_bytes),
             ListOffsets(replicas, authorizer),
             Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable),
             CreateTopics(controller, authorizer),

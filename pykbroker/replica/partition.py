@@ -5,12 +5,17 @@ With one replica the high watermark is the log end offset. Source: KIP-101, KIP-
 
 from __future__ import annotations
 
+import logging
+
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.watch import Watch
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Appended, Log
 from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.disk import Buffer, FileSlice, NotCached
 from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 
@@ -85,9 +90,23 @@ class Partition:
         return self.high_watermark
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `Log.read_slowly`."""
+        """Whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
         assert self.log is not None
-        return self.log.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+        try:
+            return self.log.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    async def wait_cached(self, missing: NotCached) -> None:
+        """Wait for what a plain read misses. A log that turns out to be damaged, or to be unreadable, goes offline."""
+        try:
+            await missing.fetch()
+        except CorruptLog as damage:
+            logger.error("%s-%d goes offline: %s", self.topic, self.index, damage)
+            self.log = None
+            self.resign(self.leader_epoch)
+        except OSError as error:
+            self._refused(error)
 
     async def wait_committed(self, offset: int) -> None:
         """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""

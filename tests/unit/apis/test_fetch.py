@@ -95,13 +95,6 @@ async def test_a_follower_that_we_do_not_know_is_refused(client: Client) -> None
     assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_session_that_was_never_given_is_not_found(client: Client) -> None:
-    response = await client.call(fetch_request("a", 0, session_id=5, session_epoch=1), 12)
-    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    response = await client.call(fetch_request("a", 0, session_id=0, session_epoch=0), 12)
-    assert (response.error_code, response.session_id) == (0, 0)
-
-
 async def test_a_parked_fetch_is_woken_by_an_append(client: Client, house: House) -> None:
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
     other = await house.connect()

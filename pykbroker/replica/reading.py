@@ -1,0 +1,121 @@
+"""What several partitions give now, within one bound on their bytes; and the wait until they give enough (KIP-74).
+
+The first batch found may be larger than every bound, so that a client always gets on.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch_session import Found, Wanted
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.watch import Watch
+from pykbroker.storage.log import Log
+from pykbroker.world.disk import NotCached
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
+
+Located = list[tuple[Wanted, Partition]]
+
+
+class Reading:
+    """`is_enough` after `read`: there are `bytes_min`, or an error that the client should not wait for."""
+
+    def __init__(self, located: Located, bytes_min: int, bytes_max: int, *, committed_only: bool) -> None:
+        self._located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
+        self._committed_only = committed_only
+        self._size = 0
+        self._at: Partition | None = None
+        self.is_enough = False
+
+    def read(self) -> list[Found]:
+        """The partitions, but for those that give nothing new. NotCached: one needs the disk, `read_slowly`."""
+        found: list[Found] = []
+        self._size, self.is_enough = 0, not self._located
+        for wanted, partition in self._located:
+            asked, self._at = wanted.asked, partition
+            try:
+                log = partition.require_leader(asked.current_leader_epoch)
+                if (partition.high_watermark == asked.fetch_offset == wanted.high_watermark
+                        and log.log_start_offset == wanted.log_start_offset and asked.last_fetched_epoch < 0):
+                    continue
+                found.append((wanted, self._data(asked, partition, log)))
+            except ApiError as error:
+                self.is_enough = True
+                found.append((wanted, failed(asked, error.code)))
+        self.is_enough |= self._size >= self._bytes_min
+        return found
+
+    async def read_slowly(self, missing: NotCached) -> list[Found]:
+        """As `read`, waiting for the disk where needed."""
+        while True:
+            assert self._at is not None
+            await self._at.wait_cached(missing)
+            try:
+                return self.read()
+            except NotCached as another:
+                missing = another
+
+    async def wait(self, watch: Watch, wait_ms_max: int) -> list[Found]:
+        """Until there is enough, the time is up, or the watch is hurried; then what there is."""
+        try:
+            with trio.move_on_after(wait_ms_max / 1000):
+                while not watch.hurried:
+                    await watch.wait()
+                    if self._has_enough():
+                        break
+        finally:
+            watch.close()
+        try:
+            return self.read()
+        except NotCached as missing:
+            return await self.read_slowly(missing)
+
+    def _has_enough(self) -> bool:
+        """Would `read` find enough? Counted, not read."""
+        size = 0
+        for wanted, partition in self._located:
+            asked = wanted.asked
+            try:
+                log = partition.require_leader(asked.current_leader_epoch)
+            except ApiError:
+                return True
+            upper, most = partition.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
+            size += min(log.bytes_between(asked.fetch_offset, upper, most), most)
+        return size >= self._bytes_min
+
+    def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
+        """One partition's part of the answer. ApiError: OFFSET_OUT_OF_RANGE, or its disk failed."""
+        offset, high_watermark = asked.fetch_offset, partition.high_watermark
+        stable = log.last_stable_offset(high_watermark)
+        data = PartitionData(
+            asked.partition, 0, high_watermark, stable, log.log_start_offset, aborted_transactions=None, records=b""
+        )
+        if asked.last_fetched_epoch >= 0 and (diverging := divergence(log, asked)) is not None:
+            data.diverging_epoch = diverging
+            self.is_enough = True
+            return data
+        upper = stable if self._committed_only else high_watermark
+        size = min(asked.partition_max_bytes, self._bytes_max - self._size)
+        data.records = records = partition.read(offset, size, upper, at_least_one=not self._size)
+        self._size += len(records)
+        if self._committed_only:
+            aborted = log.aborted_transactions(offset, records) if records else []
+            data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]
+        return data
+
+
+def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
+    """Where the client's log parts from ours, if that is before its fetch offset (KIP-595)."""
+    epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
+    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
+        return None
+    return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+
+
+def failed(asked: FetchPartition, code: ErrorCode) -> PartitionData:
+    """A partition's error; offsets are -1."""
+    return PartitionData(asked.partition, code, -1, aborted_transactions=None, records=b"")

@@ -1,0 +1,215 @@
+"""Reading several partitions: bounds, what is left out, and logs whose bytes are on the disk, or gone from it."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.core.fetch_session import Wanted
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.reading import Reading
+from pykbroker.replica.watch import Watch
+from pykbroker.storage.errors import CorruptLog, Pending
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchPartition
+
+LONG_MS = 50_000
+
+
+class Directory:
+    """What a partition asks of its log directory."""
+
+    failed: OSError | None = None
+
+    def fail(self, failure: OSError) -> None:
+        self.failed = failure
+
+
+class FakeLog:
+    """Batches of 10 bytes and one offset each, from `start` to `end`; `trouble` is raised, or waited for, first."""
+
+    def __init__(self, end: int, trouble: Exception | None = None) -> None:
+        self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
+        self.reads: list[tuple[int, bool]] = []
+
+    def become_leader(self, leader_epoch: int) -> None:
+        pass
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        return high_watermark
+
+    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> bytes:
+        if isinstance(self.trouble, OSError):
+            raise self.trouble
+        if self.trouble is not None:
+            raise Pending(self._wait)
+        self.reads.append((bytes_max, at_least_one))
+        count = max(0, min(upper_offset - offset, bytes_max // 10)) or int(at_least_one and upper_offset > offset)
+        return bytes(10 * count)
+
+    async def _wait(self) -> None:
+        trouble, self.trouble = self.trouble, None
+        if not isinstance(trouble, EOFError):
+            assert trouble is not None
+            raise trouble
+
+    def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
+        return min(enough, 10 * (upper_offset - offset))
+
+
+def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[Wanted, Partition]]:
+    """A partition for each log, led in epoch 3, asked for from `offset`; `told` is the high watermark told last."""
+    found = []
+    for index, log in enumerate(logs):
+        partition = Partition("t", index, log, Directory())  # type: ignore[arg-type]
+        partition.lead(3)
+        asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
+        found.append((Wanted(("t", index), NIL, "t", asked, told, 0 if told >= 0 else -1), partition))
+    return found
+
+
+def reading(*args: Any, bytes_min: int = 1, bytes_max: int = 100, **fields: Any) -> Reading:
+    return Reading(located(*args, **fields), bytes_min, bytes_max, committed_only=False)
+
+
+def sizes(found: list[Any]) -> dict[int, int]:
+    return {data.partition_index: len(data.records) for _, data in found}
+
+
+def codes(found: list[Any]) -> dict[int, int]:
+    return {data.partition_index: data.error_code for _, data in found}
+
+
+def test_the_bound_is_shared_and_only_the_first_may_exceed_it():
+    logs = FakeLog(0), FakeLog(7), FakeLog(7), FakeLog(7)
+    assert sizes(reading(*logs).read()) == {0: 0, 1: 70, 2: 30, 3: 0}
+    assert [log.reads for log in logs] == [[(100, True)], [(100, True)], [(30, False)], [(0, False)]]
+    assert sizes(reading(*logs, bytes_max=5).read()) == {0: 0, 1: 10, 2: 0, 3: 0}
+
+
+def test_partitions_that_give_nothing_new_are_left_out():
+    assert sizes(reading(FakeLog(5), FakeLog(5), offset=5).read()) == {0: 0, 1: 0}
+    assert reading(FakeLog(5), FakeLog(5), offset=5, told=5).read() == []
+    assert sizes(reading(FakeLog(5), FakeLog(6), offset=5, told=5).read()) == {1: 10}
+    assert sizes(reading(FakeLog(5), offset=5, told=4).read()) == {0: 0}
+
+
+def test_an_epoch_that_the_client_is_wrong_about_is_told_though_nothing_else_is_new():
+    for epoch, code in ((2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+        partitions = located(FakeLog(5), offset=5, told=5)
+        partitions[0][0].asked.current_leader_epoch = epoch
+        one = Reading(partitions, 1, 100, committed_only=False)
+        assert (codes(one.read()), one.is_enough) == ({0: code}, True)
+
+
+@pytest.mark.parametrize(("bytes_min", "enough"), [(0, True), (50, True), (51, False), (1 << 30, False)])
+def test_enough_is_counted_in_bytes(bytes_min: int, enough: bool) -> None:
+    one = reading(FakeLog(5), bytes_min=bytes_min)
+    one.read()
+    assert one.is_enough is enough
+
+
+def test_nothing_to_read_from_is_enough():
+    one = reading()
+    assert (one.read(), one.is_enough) == ([], True)
+
+
+async def test_what_is_on_the_disk_is_waited_for():
+    one = reading(FakeLog(3), FakeLog(3, EOFError()), FakeLog(3, EOFError()))
+    with pytest.raises(Pending) as caught:
+        one.read()
+    assert sizes(await one.read_slowly(caught.value)) == {0: 30, 1: 30, 2: 30}
+
+
+async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture) -> None:
+    partitions = located(FakeLog(3, CorruptLog("segment 0: batch 7 does not hold")), FakeLog(3))
+    one = Reading(partitions, 1, 100, committed_only=False)
+    with pytest.raises(Pending) as caught, caplog.at_level(logging.ERROR):
+        one.read()
+    found = await one.read_slowly(caught.value)
+    assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
+    assert (partitions[0][1].log, partitions[0][1].is_leader) == (None, False)
+    assert "t-0 goes offline: segment 0: batch 7 does not hold" in caplog.text
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> None:
+    broken = OSError(errno.EIO, "Input/output error")
+    log = FakeLog(3, broken if at_once else EOFError())
+    partitions = located(log, FakeLog(3))
+    one = Reading(partitions, 1, 100, committed_only=False)
+    if at_once:
+        found = one.read()
+    else:
+        async def fail() -> None:
+            raise broken
+
+        log.trouble = None
+        one.read()
+        one._at = partitions[0][1]
+        found = await one.read_slowly(Pending(fail))
+    assert codes(found) == {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}
+    assert partitions[0][1].directory.failed is broken
+
+
+async def test_a_wait_ends_when_there_is_enough_and_reads_only_then():
+    log = FakeLog(0)
+    partitions = located(log)
+    one, partition = Reading(partitions, 25, 100, committed_only=False), partitions[0][1]
+    one.read()
+    watch = Watch([partition])
+    log.reads.clear()
+
+    found: list[Any] = []
+
+    async def wait() -> None:
+        found.extend(await one.wait(watch, LONG_MS))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        for end in (1, 2, 3):
+            await trio.testing.wait_all_tasks_blocked()
+            assert (found, log.reads) == ([], [])
+            log.log_end_offset = end
+            partition._advance(end)
+    assert sizes(found) == {0: 30}
+    assert (len(log.reads), partition.watches) == (1, set())
+
+
+async def test_a_wait_ends_with_leadership():
+    partitions = located(FakeLog(0), FakeLog(0))
+    one = Reading(partitions, 1, 100, committed_only=False)
+    watch = Watch(partition for _, partition in partitions)
+    partitions[1][1].resign(4)
+    assert codes(await one.wait(watch, LONG_MS)) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+def test_a_diverging_log_is_told_where_it_parts():
+    log: Any = FakeLog(9)
+    log.end_offset_for_epoch = {1: (1, 4), 2: (1, 4), 3: (3, 9), 5: (-1, -1)}.get
+    for epoch, offset, told in ((3, 9, (-1, -1)), (2, 5, (1, 4)), (1, 5, (1, 4)), (1, 4, (-1, -1))):
+        partitions = located(log, offset=offset)
+        partitions[0][0].asked.last_fetched_epoch = epoch
+        one = Reading(partitions, 1 << 30, 100, committed_only=False)
+        ((_, data),) = one.read()
+        assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == told
+        assert one.is_enough is (told != (-1, -1))
+    partitions = located(log, offset=5)
+    partitions[0][0].asked.last_fetched_epoch = 5
+    assert codes(Reading(partitions, 1, 100, committed_only=False).read()) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
+
+
+def test_read_committed_lists_what_was_aborted_among_the_records():
+    log: Any = FakeLog(3)
+    log.aborted_transactions = lambda offset, records: [SimpleNamespace(producer_id=7, first_offset=1, last_offset=2)]
+    ((_, data),) = Reading(located(log), 1, 100, committed_only=True).read()
+    assert [(one.producer_id, one.first_offset) for one in data.aborted_transactions] == [(7, 1)]
+    ((_, data),) = Reading(located(log, offset=3), 1, 100, committed_only=True).read()
+    assert data.aborted_transactions == []
