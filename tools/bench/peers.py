@@ -73,6 +73,7 @@ class Peer:
     idempotent: bool = True
     durable: bool = True
     spark: bool = True
+    in_process: bool = False
 
     def start(self, directory: Path, *, fresh: bool = True) -> Broker:
         """Start it on `directory` and wait for its first Metadata answer; the wait is in `Broker.start_seconds`."""
@@ -200,7 +201,7 @@ def fetch_nothing() -> None:
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command),
+        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command, in_process=True),
         Peer("kafka", fetch_kafka, prepare_kafka, kafka_command),
         # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
         Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),

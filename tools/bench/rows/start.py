@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
 from tools.bench import volume
+from tools.bench.peers import REPOSITORY
 from tools.bench.row import Figure, Row, Stage, Topic
 
 EXISTING_MESSAGES = 100_000
@@ -31,7 +34,17 @@ def start_existing(stage: Stage) -> Mapping[str, float] | None:
     return {"seconds": again.start_seconds}
 
 
+def start_in_process(stage: Stage) -> Mapping[str, float] | None:
+    """In a fresh Python process that has imported the broker, keeping nothing, as the test fixture does."""
+    if not stage.peer.in_process:
+        return None
+    command = [sys.executable, "-m", "tools.bench.rows.in_process"]
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return {"milliseconds": float(run.stdout) * 1000}
+
+
 ROWS = (
     Row("start, fresh directory", {"seconds": Figure("s", digits=3)}, start_fresh),
     Row("start, existing directory", {"seconds": Figure("s", digits=3)}, start_existing),
+    Row("start in process, in memory", {"milliseconds": Figure("ms", digits=0)}, start_in_process),
 )
