@@ -23,18 +23,20 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
 
 async def tidy(disk: Disk, directory: str) -> list[str]:
     """Remove or complete what was under way; answers the names that stay."""
-    for name in disk.names(directory):
+    names = disk.names(directory)
+    for name in names:
         if name.endswith(HALF_DONE):
             disk.remove(f"{directory}/{name}")
-    for base in offsets_of(disk.names(directory), ".log" + SWAP):
-        await _complete_swap(disk, directory, base)
-    names = disk.names(directory)
+    if swaps := offsets_of(names, ".log" + SWAP):
+        for base in swaps:
+            await _complete_swap(disk, directory, base)
+        names = disk.names(directory)
     segments = set(offsets_of(names, ".log"))
-    for suffix in INDEXES:
-        for base in offsets_of(names, suffix):
-            if base not in segments:
-                disk.remove(f"{directory}/{base:020d}{suffix}")
-    return disk.names(directory)
+    orphans = {f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix)
+               if base not in segments}
+    for name in sorted(orphans):
+        disk.remove(f"{directory}/{name}")
+    return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:

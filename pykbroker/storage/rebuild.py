@@ -46,10 +46,16 @@ def _position(segment: Segment, offset: int) -> int:
     return attempt(segment, lambda: segment.position_of(offset, segment.headers()))
 
 
-async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], offset: int) -> Producers:
-    """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on."""
+async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], offset: int,
+                       snapshots: Sequence[int] | None = None) -> Producers:
+    """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on.
+
+    `snapshots`: the offsets of those that there are, ascending, where the caller has looked.
+    """
     producers, start = Producers(), 0
-    for taken in reversed(offsets_of(disk.names(directory), ".snapshot")):
+    if snapshots is None:
+        snapshots = offsets_of(disk.names(directory), ".snapshot")
+    for taken in reversed(snapshots):
         if taken <= offset:
             try:
                 producers = producer_snapshot.decode(await read_whole(disk, file_name(directory, taken, ".snapshot")))

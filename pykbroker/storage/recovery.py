@@ -45,15 +45,20 @@ class LogState(msgspec.Struct):
 async def recover(opening: Opening, *, clean: bool) -> LogState:
     """The state of a log, from its files. CorruptLog: damage below the recovery point."""
     disk, directory = opening.disk, opening.directory
-    bases = offsets_of(await tidy(disk, directory), ".log") or [opening.log_start_offset]
+    names = await tidy(disk, directory)
+    snapshots = offsets_of(names, ".snapshot")
+    bases = offsets_of(names, ".log") or [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
-    state = LogState(opening.active(bases[first]), sealed, [], await leader_epochs(disk, directory, sealed),
-                     Producers(), max(bases[0], opening.log_start_offset), opening.recovery_point)
+    state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
+                     max(bases[0], opening.log_start_offset), opening.recovery_point)
     if clean:
         await _open_end(opening, state)
-    else:
-        state.producers = await producers_at(disk, directory, sealed, bases[first])
+    known = [*sealed, state.active] if clean else sealed
+    state.epochs = await leader_epochs(disk, directory, known)
+    state.producers = await producers_at(
+        disk, directory, known, state.active.next_offset if clean else bases[first], snapshots)
+    if not clean:
         await _scan(opening, state, bases[first:])
     end = state.active.next_offset
     if opening.log_start_offset > end:
@@ -61,23 +66,18 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     state.epochs.truncate_end(end)
     state.epochs.truncate_start(state.log_start_offset)
     state.recovery_point = min(state.recovery_point, end)
-    _settle_snapshots(opening, state, taken=clean)
+    _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
 
 
 async def _open_end(opening: Opening, state: LogState) -> None:
-    """After a clean shutdown: find the end of the active segment; what goes with the log is in files."""
-    disk, directory = opening.disk, opening.directory
+    """After a clean shutdown: find the end of the active segment."""
     segment = state.active
-    loading = await load(disk, directory, segment)
+    loading = await load(opening.disk, opening.directory, segment)
     segment.aborted_unread = not segment.is_empty
     if loading.damage:
         _cut(opening, segment, loading.damage)
     segment.checked.add(segment.size, TO_THE_END)
-    segments = [*state.sealed, segment]
-    if not state.sealed:
-        state.epochs = await leader_epochs(disk, directory, segments)
-    state.producers = await producers_at(disk, directory, segments, segment.next_offset)
 
 
 async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
@@ -143,10 +143,9 @@ def _begin_anew(opening: Opening, state: LogState) -> int:
     return start
 
 
-def _settle_snapshots(opening: Opening, state: LogState, *, taken: bool) -> None:
+def _settle_snapshots(opening: Opening, state: LogState, found: list[int], *, taken: bool) -> None:
     """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
-    found = offsets_of(disk.names(directory), ".snapshot")
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
     newest = max((offset for offset in found if offset <= end), default=0)
     for offset in found:

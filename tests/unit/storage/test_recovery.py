@@ -179,6 +179,16 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
         log.abandon()
 
 
+async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    log.append(batch(), 7, NOW)
+    await log.close()
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    log = await open_log(disk, clean=True)
+    assert log.epochs.entries == ((0, 0), (7, log.log_end_offset - 1))
+
+
 async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
