@@ -27,8 +27,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.produce import (
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 )  # fmt: skip
+from wire.records.batch import TRANSACTIONAL
 
 ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
+ATTRIBUTES_END = 22
+"""Where the low byte of a batch's attributes is."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 
@@ -98,6 +101,8 @@ class _Work:
             if partition is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             data = part.records if part.records is not None else b""
+            if len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL:
+                raise self._no_transaction()
             if partition.require_leader().needs_off_loop(data):
                 self.opened.append((partition, part, answers, len(answers)))
                 answers.append(PartitionProduceResponse(part.index))
@@ -105,6 +110,12 @@ class _Work:
             answers.append(self._appended(partition, part.index, partition.append(data, self.now_ms)))
         except ApiError as error:
             answers.append(self.failed(part.index, error))
+
+    def _no_transaction(self) -> ApiError:
+        """Nobody coordinates transactions here, so a transactional batch is part of none."""
+        if self.request.transactional_id is None:
+            return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
+        return ApiError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
 
     def finish(self) -> Answer:
         """The answer, or a coroutine that waits for it."""
@@ -163,7 +174,7 @@ class _Work:
         if self.request.acks != ACKS_NONE:
             return self.response
         if self.first_error is not None:
-            raise CloseConnection(f"Produce with acks=0 failed: {self.first_error.code.name} {self.first_error}")
+            raise CloseConnection(f"Produce with acks=0 failed: {self.first_error}")
         return None
 
 

@@ -97,7 +97,7 @@ class Controller:
         await self._driver.close(failed=self._failure is not None)
 
     async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int) -> Rsp:
-        with trio.move_on_after(timeout_ms / 1000):
+        with trio.move_on_after(max(0, timeout_ms) / 1000):
             response, offset = await self._committed(request, expected)
             await self.images.wait_for(offset)
             return response

@@ -25,12 +25,18 @@ from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace, warned
 from pykbroker.storage.tail import KEEP_BYTES_MAX
-from pykbroker.storage.validate import REFUSED_ATTRIBUTES, refusal, single_batch
+from pykbroker.storage.validate import (
+    COMPRESSED_RECORDS_MAX,
+    RECORD_BYTES_MIN,
+    REFUSED_ATTRIBUTES,
+    refusal,
+    single_batch,
+)
 from pykbroker.world.disk import Buffer, Disk
 from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.records.batch import CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches
+from wire.records.batch import CODEC_MASK, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches
 from wire.records.compression import Codec
 from wire.records.crc import crc32c
 
@@ -112,7 +118,8 @@ class Log(LogReads):
             return self.append(single_batch(data), leader_epoch, now_ms)
         if (magic != MAGIC or base or count <= 0 or delta + 1 != count or size > self._batch_bytes_max
                 or attributes & REFUSED_ATTRIBUTES > CODEC_MAX or max_timestamp - now_ms > self._ahead_ms_max
-                or (sequence < 0 <= producer_id) or crc32c(data, CRC_START) != crc):
+                or (sequence < 0 <= producer_id) or crc32c(data, CRC_START) != crc
+                or count > COMPRESSED_RECORDS_MAX or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)):
             raise refusal(data, self.config, now_ms) or UNEXPLAINED
         if self._rewrites:
             return self._append_rewritten(rewritten(Batch.read(data), self.config, now_ms), leader_epoch)
@@ -264,7 +271,10 @@ class Log(LogReads):
         return bool(self._segments.unsynced)
 
     async def flush(self) -> None:
-        """Make all that was appended before this call durable. Callers that come together share one fsync."""
+        """Make all that was appended before this call durable. Callers that come together share one fsync.
+
+        ApiError: the log was deleted meanwhile.
+        """
         await self._durability.flush(self)
 
     async def place(self) -> None:
@@ -331,7 +341,7 @@ class Log(LogReads):
 
     def abandon(self) -> None:
         """Give the files back and leave everything as it is: the partition is deleted."""
-        self._durability.failed = self.failed or OSError(f"{self.directory} is deleted")
+        self._durability.is_deleted = True
         self._segments.close()
 
     async def close(self) -> None:

@@ -15,6 +15,10 @@ from wire.records.compression import Codec
 REFUSED_ATTRIBUTES = 0x2F
 """Codec, LogAppendTime and control bit: together above the last codec when one of them must not be."""
 SIZE_TO_MAGIC = 17
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, no key, no value, no headers."""
+COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN
+"""A batch that is not opened may claim what would fill the most that is ever decompressed."""
 
 
 def single_batch(data: Buffer) -> Buffer:
@@ -71,6 +75,9 @@ def _wrong_header(batch: Batch) -> ApiError | None:
         fault = f"a batch of {batch.count} records"
     elif batch.last_offset_delta != batch.count - 1:
         fault = f"{batch.count} records with offsets from 0 to {batch.last_offset_delta}"
+    elif batch.count > COMPRESSED_RECORDS_MAX or (
+            batch.count * RECORD_BYTES_MIN > batch.size and not batch.attributes & CODEC_MASK):
+        fault = f"{batch.count} records in a batch of {batch.size} bytes"
     elif batch.is_control:
         fault = "control records are the broker's to write"
     elif batch.producer_id >= 0 and batch.base_sequence < 0:

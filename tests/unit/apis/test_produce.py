@@ -11,6 +11,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.batch import batches
+from wire.records.crc import crc32c
 
 
 @pytest.mark.parametrize("version", range(3, 13))
@@ -140,3 +141,28 @@ async def test_log_append_time_is_answered_and_stored(client: Client) -> None:
     assert answer.log_append_time_ms == stored.max_timestamp > 1_700_000_000_000
     assert stored.is_log_append_time
     assert stored.crc_ok()
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("tx", ErrorCode.INVALID_TXN_STATE)],
+)
+async def test_a_transactional_batch_belongs_to_no_transaction(
+    client: Client, transactional_id: str | None, code: ErrorCode
+) -> None:
+    request = produce_request("a", batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+    request.transactional_id = transactional_id
+    response = await client.call(request, 11)
+    assert response.responses[0].partition_responses[0].error_code == code
+    assert (await client.fetch("a", 0)).high_watermark == 0
+
+
+@pytest.mark.parametrize("claimed", [3, 1000, 2**31 - 1])
+async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, claimed: int) -> None:
+    lying = bytearray(batch(b"one", b"two"))
+    struct.pack_into(">i", lying, 23, claimed - 1)
+    struct.pack_into(">i", lying, 57, claimed)
+    struct.pack_into(">I", lying, 17, crc32c(lying, 21))
+    answer = await client.produce("a", bytes(lying))
+    assert answer.error_code == (0 if claimed == 3 else ErrorCode.INVALID_RECORD)
+    assert (await client.fetch("a", 0)).high_watermark == (3 if claimed == 3 else 0)

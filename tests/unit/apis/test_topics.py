@@ -40,6 +40,12 @@ async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
         "odd": ErrorCode.INVALID_CONFIG, "odd2": ErrorCode.INVALID_CONFIG}
 
 
+async def test_a_timeout_in_the_past_is_a_timeout(client: Client) -> None:
+    topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
+    (result,) = (await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=-1), 7)).topics
+    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
 async def test_validate_only_creates_nothing(client: Client) -> None:
     topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
     (result,) = (await client.call(CreateTopicsRequest(topics=[topic], validate_only=True), 7)).topics
