@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import trio
 
+from pykbroker.core.errors import ApiError
 from pykbroker.storage.checkpoints import TopicPartition
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import Disk
@@ -49,7 +50,10 @@ class Chores:
         for log in list(self._logs.values()):
             self.doom(log.take_doomed(), log.config.file_delete_delay_ms)
             if log.failed is None and (log.has_rolled or self._waited_enough(log, now_ms)):
-                await log.flush()
+                try:
+                    await log.flush()
+                except ApiError as deleted:
+                    logger.info("%s is not flushed: %s", log.directory, deleted)
         if now_ms >= self._next_checkpoint_ms:
             self._next_checkpoint_ms = now_ms + CHECKPOINT_INTERVAL_MS
             await self._checkpoint()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import trio
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.errors import patiently
@@ -20,6 +21,7 @@ from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment
 from pykbroker.storage.segments import Segments
 from pykbroker.storage.small_files import replace, replace_durably, warned
+from wire.error_codes import ErrorCode
 
 
 class Growing(Protocol):
@@ -29,7 +31,7 @@ class Growing(Protocol):
 
 
 class Durability:
-    """All below `recovery_point` is durable. `failed`: why nothing more will be."""
+    """All below `recovery_point` is durable. `failed`: why nothing more will be. `is_deleted`: the log is gone."""
 
     def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int) -> None:
         self._disk, self._directory = opening.disk, opening.directory
@@ -37,6 +39,7 @@ class Durability:
         self._epochs_path = f"{self._directory}/{EPOCHS}"
         self.recovery_point = recovery_point
         self.failed: OSError | None = None
+        self.is_deleted = False
         self._syncing: trio.Event | None = None
         self._is_placed = self._epochs_synced = False
         self._retreats = 0
@@ -50,6 +53,7 @@ class Durability:
     def retreat(self, end: int) -> None:
         """The log was cut at `end`."""
         self._retreats += 1
+        self._is_placed = False
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
 
@@ -57,6 +61,7 @@ class Durability:
         """Make all that stands in `log` now durable. Callers that come together share one fsync."""
         target = log.log_end_offset
         while self.recovery_point < min(target, log.log_end_offset) or self._segments.unsynced:
+            self._require_log()
             if self.failed:
                 raise self.failed
             if self._syncing is not None:
@@ -90,6 +95,7 @@ class Durability:
             if sealed:
                 await self._disk.sync_directory(self._directory)
         except OSError as failure:
+            self._require_log()
             self.failed = failure
             raise
 
@@ -97,12 +103,24 @@ class Durability:
         """Make the directory itself durable, with what says whose it is; once is enough."""
         if not self._is_placed:
             self._is_placed = True
-            if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
-                file = self._disk.open(metadata)
-                await file.sync()
-                file.close()
-            await self._disk.sync_directory(self._directory)
-            await self._disk.sync_directory("")
+            try:
+                await self._sync_names()
+            except OSError:
+                self._require_log()
+                raise
+
+    async def _sync_names(self) -> None:
+        if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
+            file = self._disk.open(metadata)
+            await file.sync()
+            file.close()
+        await self._disk.sync_directory(self._directory)
+        await self._disk.sync_directory("")
+
+    def _require_log(self) -> None:
+        """A log that was deleted meanwhile has no files; that is not the disk's failure."""
+        if self.is_deleted:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")
 
     async def settle(self, sealed: list[SealedSegment]) -> None:
         """Write what goes with these segments, and the leader epochs. A full disk costs what can be rebuilt."""

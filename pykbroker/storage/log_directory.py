@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.storage.checkpoints import (
     CLEANED,
     HIGH_WATERMARKS,
@@ -52,7 +52,8 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 METADATA_TOPIC = "__cluster_metadata"
 CLOSING_AT_ONCE = 8
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_FAILURE = (errno.ENOSPC, errno.EDQUOT, errno.EBADF)
+"""A full disk may have room again; a closed file was closed by us."""
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
@@ -71,6 +72,8 @@ class LogDirectory:
         self._high_watermarks = checkpoints[HIGH_WATERMARKS]
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
+        self._writing = trio.Lock()
+        self._is_left = False
         self._chores = Chores(disk, self.logs, wall_ms, self.checkpoint)
 
     @classmethod
@@ -87,6 +90,8 @@ class LogDirectory:
         if clean:
             disk.remove(CLEAN_SHUTDOWN)
             await disk.sync_directory("")
+        if not disk.exists(CLEANED):
+            replace(disk, CLEANED, b"")
         directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, clean=clean)
         await directory._look()
         return directory
@@ -181,27 +186,31 @@ class LogDirectory:
 
     def fail(self, failure: OSError) -> None:
         """The disk refused something; unless it is full, nothing that it says later counts."""
-        if failure.errno not in DISK_FULL and self.failed is None:
+        if failure.errno not in NO_FAILURE and self.failed is None:
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, and where it starts."""
         for log in list(self.logs.values()):
-            await log.place()
+            try:
+                await log.place()
+            except ApiError as deleted:
+                logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
         points = {key: log.recovery_point for key, log in self.logs.items()}
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.starts_inside}
-        points = self._unopened(self._recovery_points) | points
-        starts = self._unopened(self._log_starts) | starts
-        await replace_durably(self._disk, RECOVERY_POINTS, encode_offsets(points))
-        await replace_durably(self._disk, LOG_STARTS, encode_offsets(starts))
-        if not self._disk.exists(CLEANED):
-            replace(self._disk, CLEANED, b"")
+        await self._write(RECOVERY_POINTS, self._unopened(self._recovery_points) | points)
+        await self._write(LOG_STARTS, self._unopened(self._log_starts) | starts)
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down how far each partition is committed."""
-        content = encode_offsets(self._unopened(self._high_watermarks) | dict(high_watermarks))
-        await replace_durably(self._disk, HIGH_WATERMARKS, content)
+        await self._write(HIGH_WATERMARKS, self._unopened(self._high_watermarks) | dict(high_watermarks))
+
+    async def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """One writer at a time, and none after the directory was left: it may be another broker's."""
+        async with self._writing:
+            if not self._is_left:
+                await replace_durably(self._disk, name, encode_offsets(offsets))
 
     def _unopened(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of partitions that are here but offline: what was last known of them stays known."""
@@ -213,12 +222,13 @@ class LogDirectory:
             await self._close_logs()
             await self.checkpoint()
             await self.checkpoint_high_watermarks(high_watermarks)
-            if self.failed is None and not self._offline:
+            if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
                 content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
         except OSError as failure:
             self.fail(failure)
         finally:
+            self._is_left = True
             self._disk.unlock(LOCK)
 
     async def _close_logs(self) -> None:

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.storage import chores
 from pykbroker.storage.checkpoints import decode_offsets
 from pykbroker.storage.config import LogConfig
@@ -236,3 +236,28 @@ def test_a_full_disk_is_no_failure(tmp_path: Path) -> None:
         assert directory.failed is not None
 
     trio.run(check)
+
+
+async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.disk = SystemDisk(str(house.path), SystemOffLoop())
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+    waiting, go, sync = trio.Event(), trio.Event(), SystemFile.sync
+
+    async def slow(file: SystemFile) -> None:
+        waiting.set()
+        await go.wait()
+        await sync(file)
+
+    monkeypatch.setattr(SystemFile, "sync", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory._chores.round)
+        nursery.start_soon(directory.checkpoint)
+        await waiting.wait()
+        await directory.delete_log("topic", 0)
+        go.set()
+    with pytest.raises(ApiError):
+        await log.flush()
+    assert log.failed is directory.failed is None
