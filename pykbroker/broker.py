@@ -14,13 +14,17 @@ import trio
 
 from pykbroker.apis.api_versions import ApiVersions
 from pykbroker.apis.create_topics import CreateTopics
+from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
 from pykbroker.apis.describe_cluster import DescribeCluster
+from pykbroker.apis.describe_log_dirs import DescribeLogDirs
+from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.fetch import Fetch
 from pykbroker.apis.init_producer_id import InitProducerId
 from pykbroker.apis.list_offsets import ListOffsets
 from pykbroker.apis.metadata import Metadata
+from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import StartError
@@ -204,6 +208,10 @@ class Broker:
             CreateTopics(controller, authorizer),
             DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
             InitProducerId(producer_ids),
+            OffsetForLeaderEpoch(replicas, authorizer),
+            DeleteRecords(replicas, authorizer),
+            DescribeProducers(image, replicas, authorizer),
+            DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
         ]

@@ -19,9 +19,15 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.API_VERSIONS: (),
     ApiKey.CREATE_TOPICS: ((Operation.CREATE, ResourceType.CLUSTER), (Operation.CREATE, ResourceType.TOPIC)),
     ApiKey.DELETE_TOPICS: ((Operation.DELETE, ResourceType.TOPIC),),
+    ApiKey.DELETE_RECORDS: ((Operation.DELETE, ResourceType.TOPIC),),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC),
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),
     ),
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
 }  # fmt: skip

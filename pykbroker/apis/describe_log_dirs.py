@@ -1,0 +1,74 @@
+"""DescribeLogDirs (35), v1-5: what each log directory holds of the partitions asked for, and how large that is.
+
+v2 flexible   v3 an error for the whole   v4 total and usable bytes (KIP-827)   v5 cordoned (KIP-1066): none ever is
+Without a list, all partitions. Those that are not in a directory are left out, and so are topics without any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import Context
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.disk import Disk
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DescribeLogDirs:
+    """`directories` and `disks` stand side by side."""
+
+    key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
+    versions: ClassVar[str] = "1-5"
+    directories: tuple[LogDirectory, ...]
+    disks: tuple[Disk, ...]
+    replicas: Replicas
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        wanted: set[tuple[str, int]] | None = None
+        if request.topics is not None:
+            wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        return DescribeLogDirsResponse(results=[
+            self._describe(directory, disk, wanted)
+            for directory, disk in zip(self.directories, self.disks, strict=True)
+        ])  # fmt: skip
+
+    def _describe(
+        self, directory: LogDirectory, disk: Disk, wanted: set[tuple[str, int]] | None
+    ) -> DescribeLogDirsResult:
+        offline = DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
+        if directory.failed is not None:
+            return offline
+        try:
+            total_bytes, usable_bytes = disk.total_bytes(), disk.free_bytes()
+        except OSError:
+            return offline
+        topics: dict[str, list[DescribeLogDirsPartition]] = {}
+        for partition in self.replicas.online(directory):
+            if wanted is None or (partition.topic, partition.index) in wanted:
+                topics.setdefault(partition.topic, []).append(described(partition))
+        return DescribeLogDirsResult(
+            ErrorCode.NONE, directory.path, [DescribeLogDirsTopic(*topic) for topic in topics.items()],
+            total_bytes, usable_bytes,
+        )  # fmt: skip
+
+
+def described(partition: Partition) -> DescribeLogDirsPartition:
+    """Its size in bytes, and how many offsets this copy lacks of what is committed."""
+    log = partition.log
+    assert log is not None, "only partitions that are online are described"
+    lag = max(0, partition.high_watermark - log.log_end_offset)
+    return DescribeLogDirsPartition(partition.index, log.size_bytes, lag)

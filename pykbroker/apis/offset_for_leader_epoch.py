@@ -1,0 +1,62 @@
+"""OffsetForLeaderEpoch (23), v2-4: where a leader epoch ends in this log, and so where another log parts from it.
+
+v2 leader epoch checked (KIP-320)   v3 replica id: who asks makes no difference to the answer   v4 flexible
+The epoch of the answer is the largest that is not above the one asked for (KIP-279); -1 when that is not known yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OffsetForLeaderEpoch:
+    """For brokers, which may ask about every topic, and for consumers that may see the topic."""
+
+    key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    versions: ClassVar[str] = "2-4"
+    replicas: Replicas
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        return OffsetForLeaderEpochResponse(topics=[
+            OffsetForLeaderTopicResult(topic.topic, [
+                self._end_offset(context, topic.topic, asked) for asked in topic.partitions])
+            for topic in request.topics
+        ])  # fmt: skip
+
+    def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
+        """The same error for every partition."""
+        return OffsetForLeaderEpochResponse(topics=[
+            OffsetForLeaderTopicResult(topic.topic, [EpochEndOffset(code, asked.partition)
+                                                     for asked in topic.partitions])
+            for topic in request.topics
+        ])  # fmt: skip
+
+    def _end_offset(self, context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+        try:
+            if not self._allows(context, topic):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            log = self.replicas.partition(topic, asked.partition).require_leader(asked.current_leader_epoch)
+        except ApiError as error:
+            return EpochEndOffset(error.code, asked.partition)
+        return EpochEndOffset(0, asked.partition, *log.end_offset_for_epoch(asked.leader_epoch))
+
+    def _allows(self, context: Context, topic: str) -> bool:
+        allows, principal = self.authorizer.allows, context.principal
+        return allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic) or allows(
+            principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )

@@ -1,0 +1,22 @@
+"""A handler called without a connection, by a client that may not do everything."""
+
+from __future__ import annotations
+
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Context
+from pykbroker.world.net import Peer
+
+
+class Denies:
+    """An authorizer that refuses these operations to everybody."""
+
+    def __init__(self, *operations: Operation) -> None:
+        self._operations = operations
+
+    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return operation not in self._operations
+
+
+def context(version: int) -> Context:
+    """A request of this version, from this machine."""
+    return Context(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
