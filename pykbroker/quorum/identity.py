@@ -16,6 +16,7 @@ from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, new_id
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.storage.checkpoints import CLEANED
 from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
 from pykbroker.storage.partition_directory import parse_name
@@ -23,7 +24,8 @@ from pykbroker.storage.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 
 RESERVED_MAX = 100  # directory ids up to this number mean something else than a directory
-HARMLESS = {".lock", "lost+found", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp", f"{META_PROPERTIES}.tmp"}
+HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp",
+            f"{META_PROPERTIES}.tmp"}
 """What may lie in a directory that counts as empty: formatting may have been cut short."""
 
 
