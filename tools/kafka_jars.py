@@ -8,7 +8,7 @@ from pathlib import Path
 
 VERSION = "4.3.1"
 CACHE = Path(__file__).parent.parent / ".cache"
-JARS = CACHE / f"kafka-{VERSION}" / "jars"
+JARS = CACHE / f"kafka-{VERSION}" / "broker-and-tools"
 MAVEN_REPOSITORY = CACHE / "maven"  # not the user's: a pom there without its jar would keep Spark from its own jars
 FETCH_SECONDS_MAX = 600
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -16,6 +16,9 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <groupId>pykbroker</groupId><artifactId>kafka-jars</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies><dependency>
     <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version>
+  </dependency><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version>
+    <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
   </dependency></dependencies>
 </project>
 """
@@ -32,7 +35,7 @@ def fetch() -> Path:
     if shutil.which("mvn") is None:
         raise NoJars("Maven (mvn) is not installed")
     JARS.parent.mkdir(parents=True, exist_ok=True)
-    pom, partial = JARS.with_name("pom.xml"), JARS.with_name("jars.partial")
+    pom, partial = JARS.with_name("pom.xml"), JARS.with_name("partial")
     pom.write_text(POM)
     command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dmaven.repo.local={MAVEN_REPOSITORY}",
                "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]

@@ -1,0 +1,256 @@
+"""One directory, two brokers: Apache Kafka reads what pykbroker wrote, goes on with it, and gives it back."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError
+
+from tests.interop.scenarios import CODECS, Message, messages
+from tools.bench import peers
+from tools.bench.child import Child
+from tools.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
+FIRST_OF_A_FILE = "  -1 is followed by "
+ROUNDS = 4
+READING_S_MAX = 60
+STOP_S_MAX = 60
+SETTINGS = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "log.index.interval.bytes": "100",
+    "log.retention.check.interval.ms": "200",
+}
+TOPICS = {
+    **{f"codec-{codec}": {} for codec in CODECS},
+    "rolled": {"internal.segment.bytes": "1000"},
+    "retained": {"internal.segment.bytes": "1000", "retention.bytes": "3000"},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "recoded": {"compression.type": "zstd"},
+    "shortened": {"internal.segment.bytes": "1000"},
+    "deleted": {},
+    "empty": {},
+}
+PARTITIONS = 2
+KAFKA_PROPERTIES = """process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+log.dirs={directory}
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+num.io.threads=2
+num.network.threads=1
+"""
+
+Records = list[tuple[object, ...]]
+Content = dict[tuple[str, int], tuple[int, int, Records]]
+"""By topic and partition: where it begins, where it ends, and its records."""
+
+
+def read(bootstrap: str, isolation: str) -> Content:
+    """All that a consumer sees."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level=isolation)
+    with contextlib.closing(consumer):
+        places = [TopicPartition(topic, partition) for topic in sorted(consumer.topics()) if not topic.startswith("__")
+                  for partition in sorted(consumer.partitions_for_topic(topic))]
+        consumer.assign(places)
+        starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
+        for place in places:
+            consumer.seek(place, starts[place])
+        content = {(place.topic, place.partition): (starts[place], ends[place], []) for place in places}
+        deadline = time.monotonic() + READING_S_MAX
+        while any(consumer.position(place) < ends[place] for place in places):
+            assert time.monotonic() < deadline, "the end of a partition is never reached"
+            for place, found in consumer.poll(1000).items():
+                content[place.topic, place.partition][2].extend(
+                    (record.offset, record.key, record.value, tuple(record.headers), record.timestamp,
+                     record.timestamp_type) for record in found)
+    return content
+
+
+def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int = 1, **options: object) -> None:
+    """Through a producer of its own, in a batch for each partition and round."""
+    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
+        for _ in range(rounds):
+            for future in [produce(producer, topic, message) for topic in topics for message in sent]:
+                future.get(READING_S_MAX)
+
+
+def produce(producer: KafkaProducer, topic: str, message: Message) -> object:
+    return producer.send(topic, message.value, message.key, list(message.headers), message.partition,
+                         message.timestamp_ms)
+
+
+def shorten(bootstrap: str, topic: str, offset: int) -> None:
+    """DeleteRecords in its first partition."""
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.delete_records({TopicPartition(topic, 0): offset})
+
+
+def java(jars: Path, main: str, *arguments: str) -> list[str]:
+    """A JVM that starts soon, and need not be fast for long."""
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
+
+
+@dataclass
+class Written:
+    """A directory that nobody has open, what was served from it last, and how."""
+
+    directory: Path
+    committed: Content
+    uncommitted: Content
+
+
+def served(bootstrap: str, directory: Path) -> Written:
+    return Written(directory, read(bootstrap, "read_committed"), read(bootstrap, "read_uncommitted"))
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """All that pykbroker can write: a life that was killed, then one that ended in order."""
+    work = tmp_path_factory.mktemp("ours")
+    broker = BrokerProcess(work, "--data-dir", str(work / "data"),
+                           *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")))
+    broker.start()
+    try:
+        first_life(broker.address)
+        broker.kill()
+        broker.restart()
+        second_life(broker.address)
+        written = served(broker.address, work / "data")
+        assert broker.stop() == 0, broker.said()
+    finally:
+        broker.kill()
+    return written
+
+
+def first_life(bootstrap: str) -> None:
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=configs) for name, configs in TOPICS.items()])
+    for codec in CODECS:
+        send(bootstrap, [f"codec-{codec}"], messages(20), ROUNDS,
+             compression_type=None if codec == "none" else codec)
+    send(bootstrap, ["rolled", "retained", "shortened", "deleted"], messages(40), ROUNDS, enable_idempotence=True)
+
+
+def second_life(bootstrap: str) -> None:
+    send(bootstrap, ["rolled"], messages(60), enable_idempotence=True, compression_type="gzip")
+    send(bootstrap, ["stamped", "recoded", "codec-none"], messages(20), enable_idempotence=True)
+    with contextlib.suppress(KafkaError):  # a broker without DeleteRecords
+        shorten(bootstrap, "shortened", 33)
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+        admin.delete_topics(["deleted"])
+
+
+@pytest.fixture
+def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
+    """Kafka's tool that reads the files of a directory, each record of them, and holds indexes against logs."""
+
+    def run(directory: Path) -> subprocess.CompletedProcess[str]:
+        files = [str(path) for path in sorted(directory.rglob("*")) if path.suffix in DUMPED and path.stat().st_size
+                 and path.parent != directory]
+        command = java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files",
+                       ",".join(files))
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Written]:
+    """A copy of the directory as Kafka found it, and as Kafka left it."""
+    work = tmp_path_factory.mktemp("kafkas")
+    shutil.copytree(ours.directory, work / "data")
+    port = peers.free_port()
+    (work / "server.properties").write_text(KAFKA_PROPERTIES.format(
+        port=port, controller_port=peers.free_port(), directory=work / "data"))
+    kafka = Child(java(kafka_jars, "kafka.Kafka", str(work / "server.properties")), work / "log")
+    bootstrap = f"127.0.0.1:{port}"
+    try:
+        peers.wait_until_serving(kafka, port)
+        found = served(bootstrap, ours.directory)
+        life_in_kafka(bootstrap)
+        left = served(bootstrap, work / "data")
+    finally:
+        kafka.stop(STOP_S_MAX)
+    return found, left
+
+
+def life_in_kafka(bootstrap: str) -> None:
+    send(bootstrap, ["rolled"], messages(40), enable_idempotence=True, compression_type="lz4")
+    shorten(bootstrap, "codec-none", 5)
+    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t")) as producer:
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction):
+            producer.begin_transaction()
+            for message in messages(10):
+                produce(producer, "empty", message)
+                produce(producer, "rolled", message)
+            producer.flush(READING_S_MAX)
+            end()
+
+
+def test_kafkas_tool_has_no_complaint(ours: Written, dump: Callable[[Path], subprocess.CompletedProcess[str]]) -> None:
+    said = dump(ours.directory)
+    heads = [line for line in said.stdout.splitlines() if line.startswith("baseOffset")]
+    assert len(heads) > 100
+    assert [line for line in heads if not line.endswith("isvalid: true")] == []
+    complaints = [line for line in said.stderr.splitlines() if not line.startswith(("SLF4J", FIRST_OF_A_FILE))]
+    assert [line for line in complaints if not line.startswith("Non-consecutive offsets in")] == []
+    assert len(complaints) == said.stderr.count(FIRST_OF_A_FILE)
+    for word in ("corrupt", "mismatch", "exception", "invalid:", "Found "):
+        assert word not in said.stdout
+    assert said.stdout.count("offset: ") > 1000
+    assert said.stdout.count("Snapshot end offset") > 1
+
+
+def test_what_was_written(ours: Written) -> None:
+    assert {topic for topic, _ in ours.committed} == TOPICS.keys() - {"deleted"}
+    assert ours.committed == ours.uncommitted
+    assert ours.committed["retained", 0][0] > 0
+    assert ours.committed["rolled", 0][1] == len(ours.committed["rolled", 0][2]) == ROUNDS * 20 + 30
+    assert len(list((ours.directory / "rolled-0").glob("*.log"))) > 3
+    assert list((ours.directory / "__cluster_metadata-0").glob("*.checkpoint"))
+    assert list(ours.directory.glob("deleted-*-delete"))
+
+
+def test_kafka_serves_what_was_written(ours: Written, kafkas: tuple[Written, Written]) -> None:
+    found, _ = kafkas
+    assert found.committed == ours.committed
+    assert found.uncommitted == ours.uncommitted
+
+
+def test_what_kafka_leaves_is_served(kafkas: tuple[Written, Written], tmp_path: Path) -> None:
+    _, left = kafkas
+    assert not list(left.directory.glob("*-stray"))
+    assert (left.directory / ".kafka_cleanshutdown").exists()
+    assert left.committed["codec-none", 0][0] == 5
+    assert len(left.committed["empty", 0][2]) == 10
+    assert len(left.uncommitted["empty", 0][2]) == 15
+    broker = BrokerProcess(tmp_path, "--data-dir", str(left.directory))
+    broker.start()
+    try:
+        assert read(broker.address, "read_committed") == left.committed
+        assert read(broker.address, "read_uncommitted") == left.uncommitted
+        send(broker.address, ["rolled"], messages(4), enable_idempotence=True)
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
+    assert "offline" not in broker.said()
