@@ -30,6 +30,8 @@ MODES = {"default": (), "validating": ("--set", "pykbroker.validate.records=true
 GROWTH_BYTES_MAX = 64 * MEGABYTE
 REQUEST_BYTES_MAX = 100 * MEGABYTE
 
+in_default = pytest.mark.parametrize("target", ["default"], indirect=True)
+in_validating = pytest.mark.parametrize("target", ["validating"], indirect=True)
 only_ours = pytest.mark.skipif(OTHER is not None, reason="Apache Kafka does not promise this")
 
 
@@ -110,7 +112,7 @@ def test_a_bad_batch_is_refused(attacker: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*RECORDS, *STREAMS])
-@pytest.mark.parametrize("target", ["validating"], indirect=True)
+@in_validating
 def test_bad_records_are_refused(attacker: RawClient, name: str) -> None:
     refused(attacker, attacker.create_topic(), *{**RECORDS, **STREAMS}[name])
 
@@ -134,7 +136,7 @@ def test_a_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient
 
 @only_ours
 @pytest.mark.parametrize("codec", BOMBS)
-@pytest.mark.parametrize("target", ["validating"], indirect=True)
+@in_validating
 def test_a_bomb_is_refused_where_records_are_validated(target: Target, attacker: RawClient, codec: Codec) -> None:
     topic = attacker.create_topic()
     with target.bounded():
@@ -142,6 +144,7 @@ def test_a_bomb_is_refused_where_records_are_validated(target: Target, attacker:
         assert attacker.read(topic) == []
 
 
+@in_default
 @pytest.mark.parametrize("acks", [2, -2, 7])
 def test_unknown_acks_are_refused(attacker: RawClient, acks: int) -> None:
     assert attacker.produce(attacker.create_topic(), GOOD, acks) == ErrorCode.INVALID_REQUIRED_ACKS
@@ -185,6 +188,7 @@ CLOSED = {
 }
 
 
+@in_default
 @pytest.mark.parametrize("name", CLOSED)
 def test_what_is_no_request_closes_its_connection_and_says_so(target: Target, name: str) -> None:
     before = len(target.warnings())
@@ -195,6 +199,7 @@ def test_what_is_no_request_closes_its_connection_and_says_so(target: Target, na
         assert f"closing the connection of {client.name}: " in line
 
 
+@in_default
 def test_acks_0_can_only_close(target: Target, attacker: RawClient) -> None:
     topic = attacker.create_topic()
     partitions = [PartitionProduceData(0, FRAMING["a turned bit"][0])]
@@ -205,16 +210,17 @@ def test_acks_0_can_only_close(target: Target, attacker: RawClient) -> None:
     assert attacker.read(topic) == []
     if target.process is not None:
         (line,) = target.warnings()[before:]
-        assert client.name in line
-        assert "CORRUPT_MESSAGE" in line
+        assert f"closing the connection of {client.name}: Produce with acks=0" in line
 
 
+@in_default
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(target: Target) -> None:
     with tampered_frame(target.address, plain(ApiKey.API_VERSIONS, 99, b"\0")) as client:
         answer = client.frame()
     assert answer[4:] == struct.pack(">hihhh", ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, 0, 4)
 
 
+@in_default
 @pytest.mark.parametrize("cut", [1, 4, 5, 20])
 def test_half_a_frame_is_no_request(target: Target, cut: int) -> None:
     before = target.warnings()
@@ -223,12 +229,14 @@ def test_half_a_frame_is_no_request(target: Target, cut: int) -> None:
     assert target.warnings() == before
 
 
+@in_default
 def test_requests_in_single_bytes_are_answered(attacker: RawClient) -> None:
     for byte in encode_request(MetadataRequest([]), 8, 7, "raw") * 2:
         attacker.socket.sendall(bytes([byte]))
     assert attacker.frame()[:4] == attacker.frame()[:4] == b"\0\0\0\7"
 
 
+@in_default
 def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
     """A reply, a close, or silence: all are right, as long as the broker goes on and no handler fails."""
     dice = random.Random(29)
@@ -247,6 +255,7 @@ def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystande
 # ---- memory
 
 
+@in_default
 @only_ours
 def test_a_claim_costs_no_memory(target: Target) -> None:
     with target.bounded(), contextlib.ExitStack() as connections:
@@ -257,6 +266,7 @@ def test_a_claim_costs_no_memory(target: Target) -> None:
             client.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
 
 
+@in_default
 @only_ours
 def test_a_million_names_are_too_many(target: Target) -> None:
     names = [MetadataRequestTopic(name="x")] * 1_000_000
@@ -265,6 +275,7 @@ def test_a_million_names_are_too_many(target: Target) -> None:
         assert client.is_closed()
 
 
+@in_default
 @only_ours
 def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
     """The broker stops reading from it once enough is owed: its own socket then takes no more."""
