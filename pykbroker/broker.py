@@ -13,15 +13,19 @@ from functools import partial
 import trio
 
 from pykbroker.apis.api_versions import ApiVersions
+from pykbroker.apis.create_partitions import CreatePartitions
 from pykbroker.apis.create_topics import CreateTopics
 from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
 from pykbroker.apis.describe_cluster import DescribeCluster
+from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
+from pykbroker.apis.describe_quorum import DescribeQuorum
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
 from pykbroker.apis.fetch import Fetch
 from pykbroker.apis.init_producer_id import InitProducerId
+from pykbroker.apis.list_config_resources import ListConfigResources
 from pykbroker.apis.list_offsets import ListOffsets
 from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
@@ -212,6 +216,10 @@ class Broker:
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),
             DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
+            DescribeConfigs(node_id, config, image, authorizer),
+            ListConfigResources(image, authorizer),
+            CreatePartitions(controller, authorizer),
+            DescribeQuorum(node_id, controller, advertised, self._world.wall_ms, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
         ]

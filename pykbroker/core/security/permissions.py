@@ -23,11 +23,18 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (
         (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC),
     ),
+    ApiKey.DESCRIBE_CONFIGS: (
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC), (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
+    ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),
     ),
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
+    ApiKey.LIST_CONFIG_RESOURCES: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
 }  # fmt: skip

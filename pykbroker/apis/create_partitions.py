@@ -1,0 +1,50 @@
+"""CreatePartitions (37), v0-3: a topic gets more partitions, on brokers of the controller's choice or as given.
+
+v2 flexible   v3 THROTTLING_QUOTA_EXCEEDED (KIP-599): there is no quota
+The answer waits until this broker serves what was created.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.create_partitions import (
+    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CreatePartitions:
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.CREATE_PARTITIONS
+    versions: ClassVar[str] = "0-3"
+    controller: Controller
+    authorizer: Authorizer
+
+    async def __call__(self, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        refused = {name for name in names if not self._allowed(context, name)}
+        request.topics = [topic for topic in request.topics if topic.name not in refused]
+        response = await self.controller.create_partitions(request)
+        response.results += failed(sorted(refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return response
+
+    def refuse(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
+        """The same error for each topic."""
+        return CreatePartitionsResponse(results=failed([topic.name for topic in request.topics], code))
+
+    def _allowed(self, context: Context, name: str) -> bool:
+        return self.authorizer.allows(context.principal, Operation.ALTER, ResourceType.TOPIC, name)
+
+
+def failed(names: list[str], code: ErrorCode) -> list[CreatePartitionsTopicResult]:
+    """Topics that stay as they are, and why."""
+    return [CreatePartitionsTopicResult(name, code) for name in names]

@@ -1,0 +1,171 @@
+"""DescribeConfigs (32), v1-4: the configs of topics, brokers, groups and others, with where each value comes from.
+
+v1 sources and synonyms (KIP-226)   v3 types and documentation (KIP-569)   v4 flexible
+A broker without a name stands for what is set for all brokers. Its loggers answer their levels.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import trio
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_entries import (
+    Entry, Source, describe_broker, describe_client_metrics, describe_group, describe_topic,
+)  # fmt: skip
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config_type import INTEGER, Type
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.names import check_topic_name
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_configs import (
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
+    DescribeConfigsResult, DescribeConfigsSynonym,
+)  # fmt: skip
+
+AT_ONCE_MAX = 8
+"""Resources described in one step of the loop; a broker takes some 2 ms."""
+LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+"""Log levels that have another name in Kafka."""
+
+CLUSTER = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+NEEDS = {
+    ConfigResource.TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ConfigResource.BROKER: CLUSTER,
+    ConfigResource.BROKER_LOGGER: CLUSTER,
+    ConfigResource.CLIENT_METRICS: CLUSTER,
+    ConfigResource.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+"""On what the right to DESCRIBE_CONFIGS is needed, and the error without it."""
+
+
+@dataclass(frozen=True)
+class DescribeConfigs:
+    """`config` is what broker `node_id` was started with; what was set since stands in the image."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CONFIGS
+    versions: ClassVar[str] = "1-4"
+    node_id: int
+    config: BrokerConfig
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeConfigsRequest) -> Answer:
+        if any(resource.resource_type not in NEEDS for resource in request.resources):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if len(request.resources) > AT_ONCE_MAX:
+            return self._describe_many(context, request)
+        return DescribeConfigsResponse(results=[
+            self._describe(context, request, resource) for resource in request.resources
+        ])  # fmt: skip
+
+    def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
+        """The same error for every resource."""
+        return DescribeConfigsResponse(results=[
+            DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)
+            for resource in request.resources
+        ])  # fmt: skip
+
+    async def _describe_many(self, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        response = DescribeConfigsResponse()
+        for resource in request.resources:
+            response.results.append(self._describe(context, request, resource))
+            await trio.lowlevel.checkpoint()
+        return response
+
+    def _describe(
+        self, context: Context, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    ) -> DescribeConfigsResult:
+        result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+        wanted = resource.configuration_keys
+        try:
+            self._authorize(context, resource)
+            result.configs = [
+                described(entry, request) for entry in self._entries(resource) if not wanted or entry.name in wanted
+            ]
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        return result
+
+    def _authorize(self, context: Context, resource: DescribeConfigsResource) -> None:
+        kind, code = NEEDS[ConfigResource(resource.resource_type)]
+        name = CLUSTER_NAME if kind is ResourceType.CLUSTER else resource.resource_name
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE_CONFIGS, kind, name):
+            raise ApiError(code)
+
+    def _entries(self, resource: DescribeConfigsResource) -> Iterable[Entry]:
+        name, image = resource.resource_name, self.image()
+        configs = image.configs
+        overrides = configs.of(resource.resource_type, name)
+        match resource.resource_type:
+            case ConfigResource.TOPIC:
+                check_topic_name(name)
+                if name not in image.topics.by_name:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                return describe_topic(self._current(image), overrides)
+            case ConfigResource.BROKER if not name:
+                return cluster_default(self.config.with_dynamic(overrides))
+            case ConfigResource.BROKER:
+                self._check_node(name, "%s or empty string, but")
+                return describe_broker(self._current(image))
+            case ConfigResource.BROKER_LOGGER:
+                check_named(name, "Broker id")
+                self._check_node(name, "%s but")
+                return loggers()
+            case ConfigResource.CLIENT_METRICS:
+                check_named(name, "Client metrics subscription name")
+                return describe_client_metrics(overrides)
+        check_named(name, "Group name")
+        return describe_group(self._current(image), overrides)
+
+    def _current(self, image: MetadataImage) -> BrokerConfig:
+        configs = image.configs
+        return self.config.with_dynamic(configs.cluster_default, configs.broker(self.node_id))
+
+    def _check_node(self, name: str, expected: str) -> None:
+        if not INTEGER.fullmatch(name):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+        if int(name) != self.node_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected % self.node_id} "
+                           f"received {name}")
+
+
+def check_named(name: str, what: str) -> None:
+    """INVALID_REQUEST for an empty name."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
+
+
+def cluster_default(config: BrokerConfig) -> Iterator[Entry]:
+    """What is set for all brokers, and no other synonyms."""
+    for entry in describe_broker(config):
+        if entry.name in config.cluster:
+            own = [synonym for synonym in entry.synonyms if synonym.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG]
+            yield entry._replace(source=Source.DYNAMIC_DEFAULT_BROKER_CONFIG, read_only=False, synonyms=tuple(own))
+
+
+def loggers() -> Iterator[Entry]:
+    """The loggers of this process and the levels that hold for them."""
+    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            level = logger.getEffectiveLevel()
+            text = LEVELS.get(level) or logging.getLevelName(level)
+            yield Entry(logger.name, text, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), "")
+
+
+def described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    """One line, with what else was asked for."""
+    return DescribeConfigsResourceResult(
+        entry.name, entry.value, entry.read_only, entry.source, entry.sensitive,
+        [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
+        entry.type, entry.documentation if request.include_documentation else None,
+    )  # fmt: skip

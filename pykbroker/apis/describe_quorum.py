@@ -1,0 +1,74 @@
+"""DescribeQuorum (55), v0-2: who votes on the metadata log, and how far each voter has got (KIP-595).
+
+v1 timestamps (KIP-836)   v2 error messages, directory ids, addresses of the voters (KIP-853)
+This node is the only voter, so that it leads, and what it holds is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest, DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData, DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData, DescribeQuorumResponseTopicData, Listener, Node, ReplicaState,
+)  # fmt: skip
+
+METADATA_PARTITION = [
+    DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [DescribeQuorumRequestPartitionData(0)])
+]
+"""The only thing that can be asked for."""
+NODES_VERSION_FIRST = 2
+NOT_HOSTED = "This server does not host this topic-partition."
+
+
+@dataclass(frozen=True)
+class DescribeQuorum:
+    """The voter's directory has no id while kraft.version is 0."""
+
+    key: ClassVar = ApiKey.DESCRIBE_QUORUM
+    versions: ClassVar[str] = "0-2"
+    node_id: int
+    controller: Controller
+    advertised: Advertised
+    wall_ms: Callable[[], int]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if request.topics != METADATA_PARTITION:
+            return unknown(request)
+        image, now_ms = self.controller.images.committed, self.wall_ms()
+        voter = ReplicaState(
+            self.node_id, log_end_offset=image.offset + 1, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms
+        )
+        partition = DescribeQuorumResponsePartitionData(
+            leader_id=self.node_id, leader_epoch=self.controller.epoch, high_watermark=image.offset + 1,
+            current_voters=[voter],
+        )  # fmt: skip
+        response = DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(CLUSTER_METADATA_TOPIC, [partition])])
+        if context.version >= NODES_VERSION_FIRST:
+            host, port = self.advertised.address(context.peer)
+            endpoints = image.cluster.controllers[self.node_id].endpoints
+            response.nodes.append(Node(self.node_id, [Listener(one.name, host, port) for one in endpoints]))
+        return response
+
+
+def unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    """Any other request fails for each of its partitions."""
+    return DescribeQuorumResponse(topics=[
+        DescribeQuorumResponseTopicData(topic.topic_name, [
+            DescribeQuorumResponsePartitionData(one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
+            for one in topic.partitions])
+        for topic in request.topics
+    ])  # fmt: skip

@@ -1,0 +1,56 @@
+"""ListConfigResources (74), v0-1: what has configs that DescribeConfigs can answer.
+
+v0 client metrics subscriptions (KIP-1000)   v1 topics, brokers and their loggers, groups (KIP-1142); no type: all
+Subscriptions and groups are listed once something is set for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages import list_config_resources as messages
+from wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+ALL_TYPES_VERSION_FIRST = 1
+
+
+@dataclass(frozen=True)
+class ListConfigResources:
+    """Grouped by type."""
+
+    key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
+    versions: ClassVar[str] = "0-1"
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+        cluster = ResourceType.CLUSTER, CLUSTER_NAME
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE_CONFIGS, *cluster):
+            return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        every = context.version >= ALL_TYPES_VERSION_FIRST
+        supported = tuple(ConfigResource) if every else (ConfigResource.CLIENT_METRICS,)
+        wanted = request.resource_types or supported
+        if not set(wanted) <= set(supported):
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return ListConfigResourcesResponse(config_resources=[
+            messages.ConfigResource(name, kind)
+            for kind in reversed(supported) if kind in wanted for name in self._names(kind)
+        ])  # fmt: skip
+
+    def _names(self, kind: ConfigResource) -> Iterable[str]:
+        image = self.image()
+        match kind:
+            case ConfigResource.TOPIC:
+                return image.topics.by_name
+            case ConfigResource.BROKER | ConfigResource.BROKER_LOGGER:
+                return (str(broker.id) for broker in image.cluster.brokers.values() if not broker.fenced)
+        return (name for of_kind, name in image.configs.resources if of_kind == kind)

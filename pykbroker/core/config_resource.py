@@ -1,0 +1,15 @@
+"""What has configs; the numbers are those of the protocol and of ConfigRecord."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ConfigResource(IntEnum):
+    """A topic, a broker (its name is its id), a broker's loggers, a client metrics subscription, or a group."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
