@@ -35,6 +35,10 @@ class Luck:
                    dice.random() < 0.7, dice.choice(CHANCES))
 
 
+ALL_KEPT = Luck(in_order=False, kept=1.0, zeros=0.0, names_in_order=True, names_kept=1.0)
+"""As if all had been synced: then the new volume is a copy."""
+
+
 def after_power_loss(volume: Volume, dice: Random, luck: Luck | None = None) -> Volume:
     """A new volume, all of it durable; the old one is left as it is."""
     return _Survivors(dice, luck or Luck.drawn(dice)).volume(volume)

@@ -7,11 +7,10 @@ from random import Random
 import pytest
 
 from pykbroker.sim.disk import SimDisk
-from pykbroker.sim.power_loss import Luck, after_power_loss
+from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
 from pykbroker.sim.volume import Volume
 
 LOST = Luck(in_order=False, kept=0.0, zeros=0.0, names_in_order=True, names_kept=0.0)
-KEPT = Luck(in_order=False, kept=1.0, zeros=0.0, names_in_order=True, names_kept=1.0)
 
 
 def content(volume: Volume, path: str) -> bytes:
@@ -82,7 +81,7 @@ async def test_a_rename_without_a_sync_of_the_file_may_leave_nothing_in_it():
     assert content(after_power_loss(volume, Random(0), LOST), "meta") == b""
 
 
-@pytest.mark.parametrize(("luck", "names"), [(LOST, ["kept"]), (KEPT, ["kept", "new"])])
+@pytest.mark.parametrize(("luck", "names"), [(LOST, ["kept"]), (ALL_KEPT, ["kept", "new"])])
 async def test_names_in_a_new_directory_need_both_directories_synced(luck, names):
     volume = Volume()
     disk = SimDisk(volume)
@@ -123,4 +122,4 @@ async def test_a_sync_covers_what_was_written_before_it():
     file.append(b"2")
     volume.sync(0, mark)
     assert content(after_power_loss(volume, Random(0), LOST), "f") == b"1"
-    assert content(after_power_loss(volume, Random(0), KEPT), "f") == b"12"
+    assert content(after_power_loss(volume, Random(0), ALL_KEPT), "f") == b"12"

@@ -1,0 +1,76 @@
+"""Every place at which the power could go while a workload ran, and many ways in which it could leave the disk.
+
+A recording is a list of calls on a volume, and what was known (promised to somebody, or meant) after how many of them.
+Point n is the power loss after n calls: the n-th may be torn, and all others that no later call has synced.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Generic, TypeVar
+
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Call, Volume
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Ending(Generic[K]):
+    """A disk to recover from, and what was known when the power went."""
+
+    point: int
+    number: int
+    volume: Volume
+    known: K
+    last_call: str
+
+
+class Recording(Generic[K]):
+    """A workload runs on `volume`, which holds what `start` held, and says what is known in `note`."""
+
+    def __init__(self, known: K, start: Volume | None = None) -> None:
+        self._start = start or Volume()
+        self.calls: list[Call] = []
+        self.volume = self._begin()
+        self.volume.noted = lambda name, args: self.calls.append((name, args))
+        self._noted_at, self._known = [0], [known]
+
+    def note(self, known: K) -> None:
+        """From here on this is known."""
+        self._noted_at.append(len(self.calls))
+        self._known.append(known)
+
+    def endings(self, per_point: int, seed: int, points: Iterable[int] | None = None) -> Iterator[Ending[K]]:
+        """`per_point` endings at each of the points, which ascend; by default at all."""
+        volume, made = self._begin(), 0
+        for point in range(len(self.calls) + 1) if points is None else points:
+            for call in self.calls[made:point]:
+                volume.play(call)
+            made = point
+            for number in range(per_point):
+                yield self._ending(volume, point, number, seed)
+
+    def ending(self, point: int, number: int, seed: int) -> Ending[K]:
+        """One of them, again."""
+        volume = self._begin()
+        for call in self.calls[:point]:
+            volume.play(call)
+        return self._ending(volume, point, number, seed)
+
+    def _ending(self, volume: Volume, point: int, number: int, seed: int) -> Ending[K]:
+        after = after_power_loss(volume, Random(f"{seed} {point} {number}"))
+        known = self._known[bisect_right(self._noted_at, point) - 1]
+        return Ending(point, number, after, known, written_out(self.calls[point - 1]) if point else "nothing")
+
+    def _begin(self) -> Volume:
+        return after_power_loss(self._start, Random(0), ALL_KEPT)
+
+
+def written_out(call: Call) -> str:
+    """A call, with the sizes of its data, on one line."""
+    name, args = call
+    return f"{name}({', '.join(f'{len(arg)} bytes' if isinstance(arg, bytes) else repr(arg) for arg in args)})"

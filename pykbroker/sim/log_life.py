@@ -1,0 +1,156 @@
+"""One log's life on a recorded disk: appends by several producers, rolls, flushes, new leaders, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from random import Random
+
+from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, check_recovery, opened, require, stored
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.log import PLACE, Log
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder
+from wire.records.control import transaction_marker
+
+VALUE_BYTES = (1, 30, 100, 200, 500, 600, 1400)
+LIVES_PER_SECOND_CRASH = 8
+STEPS_OF_SECOND_LIFE = 12
+
+
+@dataclass
+class Writer:
+    """A producer, idempotent unless its id is -1. `last` is its newest batch as it was sent."""
+
+    producer_id: int
+    transactional: bool = False
+    epoch: int = 0
+    sequence: int = 0
+    in_transaction: bool = False
+    last: bytes = b""
+    last_offset: int = -1
+
+
+class LogLife:
+    """A log that begins in what `start` holds, and all that is known while it lives."""
+
+    def __init__(self, seed: int, start: Volume | None = None, known: Known | None = None) -> None:
+        self.known = known or Known()
+        self.recording = Recording(self.known, start or empty_directory())
+        self._dice = Random(f"log {seed}")
+        first_id = self._dice.randrange(1 << 40)
+        self._writers = [Writer(-1), Writer(first_id), Writer(first_id + 1), Writer(first_id + 2, transactional=True)]
+        self._end = self._epoch = 0
+
+    async def live(self, steps: int) -> None:
+        """Recover, then do so many things."""
+        log = await opened(self.recording.volume, self.known.recovery_point)
+        found = await stored(log)
+        self.known = replace(self.known, written=tuple(bytes(batch.buffer) for batch in found))
+        self._end, self._epoch = log.log_end_offset, max(0, log.epochs.latest)
+        self._lead(log)
+        for _ in range(steps):
+            step = self._dice.random()
+            if step < 0.80:
+                self._write(log, self._dice.choice(self._writers))
+            elif step < 0.92:
+                await log.flush()
+                self._know(synced=log.log_end_offset)
+            elif step < 0.96:
+                self._know(recovery_point=log.recovery_point)
+            else:
+                self._lead(log)
+
+    def _know(self, **news: object) -> None:
+        self.known = replace(self.known, **news)  # type: ignore[arg-type]
+        self.recording.note(self.known)
+
+    def _lead(self, log: Log) -> None:
+        self._epoch += self._dice.randrange(1, 3)
+        log.become_leader(self._epoch)
+
+    def _write(self, log: Log, writer: Writer) -> None:
+        if writer.producer_id >= 0 and writer.last and self._dice.random() < 0.1:
+            appended = log.append(writer.last, self._epoch, NOW_MS)
+            require(appended.duplicate and appended.last_offset == writer.last_offset, "a duplicate is not known")
+        elif writer.in_transaction and self._dice.random() < 0.3:
+            self._end_transaction(log, writer)
+        else:
+            writer.last = self._batch(writer)
+            self._begin(writer.last)
+            writer.last_offset = log.append(writer.last, self._epoch, NOW_MS).last_offset
+
+    def _end_transaction(self, log: Log, writer: Writer) -> None:
+        marker = transaction_marker(commit=self._dice.random() < 0.5, producer_id=writer.producer_id,
+                                    producer_epoch=writer.epoch, coordinator_epoch=0, timestamp=NOW_MS)
+        self._begin(marker)
+        log.append_as_leader(marker, self._epoch, NOW_MS)
+        writer.in_transaction = False
+
+    def _begin(self, data: bytes) -> None:
+        """From now on this batch may be found, as the log stores it."""
+        batch = Batch.read(data)
+        placed = PLACE.pack(self._end, batch.batch_length, self._epoch) + data[PLACE.size :]
+        self._end += batch.last_offset_delta + 1
+        self._know(written=(*self.known.written, placed))
+
+    def _batch(self, writer: Writer) -> bytes:
+        dice, idempotent = self._dice, writer.producer_id >= 0
+        if not writer.in_transaction and dice.random() < 0.05:
+            writer.epoch, writer.sequence = writer.epoch + 1, 0
+        builder = BatchBuilder(producer_id=writer.producer_id, transactional=writer.transactional)
+        if idempotent:
+            builder.producer_epoch, builder.base_sequence = writer.epoch, writer.sequence
+        for _ in range(dice.choice((1, 1, 2, 5))):
+            builder.append(None, dice.randbytes(dice.choice(VALUE_BYTES)), (), NOW_MS - dice.randrange(1000))
+        writer.sequence += builder.count
+        writer.in_transaction = writer.transactional
+        return builder.build()
+
+
+def empty_directory() -> Volume:
+    """A volume with the log's directory, and nothing in it."""
+    volume = Volume()
+    volume.make_directory(DIRECTORY)
+    return after_power_loss(volume, Random(0), ALL_KEPT)
+
+
+class CrashFound(Exception):
+    """What came out of one ending; it can be had again by these three numbers."""
+
+    def __init__(self, seed: int, ending: Ending[Known], cause: Exception) -> None:
+        super().__init__(f"seed {seed}, point {ending.point} ({ending.last_call}), ending {ending.number}: {cause!r}")
+        self.seed, self.point, self.number = seed, ending.point, ending.number
+
+
+async def lived(seed: int, steps: int) -> LogLife:
+    """A new log's life of so many steps."""
+    life = LogLife(seed)
+    await life.live(steps)
+    return life
+
+
+async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[Ending[Known]]:
+    """Live once, then check every ending at every point; yields each that holds. CrashFound."""
+    life = await lived(seed, steps)
+    for ending in life.recording.endings(per_point, seed):
+        await check_ending(seed, ending)
+        yield ending
+
+
+async def check_ending(seed: int, ending: Ending[Known]) -> None:
+    """Recover from one ending; at times crash again while that happens, or soon after. CrashFound."""
+    dice = Random(f"second {seed} {ending.point} {ending.number}")
+    try:
+        if dice.randrange(LIVES_PER_SECOND_CRASH):
+            await check_recovery(ending.volume, ending.known)
+            return
+        life = LogLife(dice.randrange(1 << 30), ending.volume, ending.known)
+        await life.live(STEPS_OF_SECOND_LIFE)
+        point = dice.randrange(len(life.recording.calls) + 1)
+        again = life.recording.ending(point, 0, seed)
+        await check_recovery(again.volume, again.known)
+    except Exception as cause:
+        raise CrashFound(seed, ending, cause) from cause
