@@ -48,6 +48,11 @@ class History:
         self.sends: list[Send] = []
         self.polls: list[Poll] = []
         self.oddities: list[str] = []
+        self._values: dict[bytes, bytes] = {}
+
+    def shared(self, value: bytes) -> bytes:
+        """The same value, held once however often it is read."""
+        return self._values.setdefault(value, value)
 
     def acknowledged(self) -> int:
         """Values that were."""

@@ -1,0 +1,112 @@
+"""A raw connection to a broker: requests go out in a row without waiting, and answers come back in the same order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+import trio
+
+from pykbroker.sim.network import Network
+from pykbroker.sim.process import Process
+from pykbroker.sim.stream import SimStream, connect
+from wire.api import APIS, ApiKey
+from wire.declare import Request, Response
+from wire.frame import LENGTH_BYTES, decode_response, encode_request
+from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+R = TypeVar("R", bound=Response)
+LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+"""A connection is of no more use."""
+ANSWER_S = 8.0
+METADATA_VERSION = 12
+
+
+class Connection:
+    """For one task. `topic_ids` by name."""
+
+    def __init__(self, stream: SimStream, client_id: str, dice: Random) -> None:
+        self._stream, self._client_id, self._dice = stream, client_id, dice
+        self._buffer = bytearray()
+        self._awaited: deque[tuple[int, int]] = deque()
+        self._sent = 0
+        self._versions: dict[int, range] = {}
+        self.topic_ids: dict[str, bytes] = {}
+
+    async def negotiate(self, topics: list[str]) -> None:
+        """Learn what the broker takes, and the ids of these topics."""
+        taken = await self.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        self._versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in taken.api_keys}
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics],
+                                allow_auto_topic_creation=False)
+        answer = await self.call(asked, MetadataResponse, METADATA_VERSION)
+        self.topic_ids = {topic.name: topic.topic_id for topic in answer.topics if topic.name and not topic.error_code}
+
+    def any_version(self, key: ApiKey) -> int:
+        """One of those that both sides have."""
+        ours = APIS[key].accepted
+        return self._dice.choice([version for version in self._versions[key] if version in ours])
+
+    async def send(self, request: Request, version: int, *, answered: bool = True) -> None:
+        """Without waiting for the answer."""
+        self._sent += 1
+        if answered:
+            self._awaited.append((self._sent, version))
+        await self._stream.send_all(encode_request(request, version, self._sent, self._client_id))
+
+    async def receive(self, answer: type[R]) -> R:
+        """The answer to the oldest request that has none yet. LOST, also when it takes too long."""
+        expected, version = self._awaited.popleft()
+        with trio.fail_after(ANSWER_S):
+            frame = await self._frame()
+        correlation_id, response = decode_response(answer, version, frame)
+        assert correlation_id == expected, f"the answer to request {correlation_id} came where {expected} was due"
+        return response
+
+    async def call(self, request: Request, answer: type[R], version: int) -> R:
+        """Send, and wait for the answer."""
+        await self.send(request, version)
+        return await self.receive(answer)
+
+    async def _frame(self) -> bytes:
+        size = int.from_bytes(await self._take(LENGTH_BYTES), "big")
+        return await self._take(size)
+
+    async def _take(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            data = await self._stream.receive_some()
+            if not data:
+                raise trio.BrokenResourceError("the broker closed the connection")
+            self._buffer += data
+        taken = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return taken
+
+
+@dataclass(frozen=True)
+class Dialer:
+    """How a client gets at its broker."""
+
+    network: Network
+    process: Process
+    host: str
+    broker: tuple[str, int]
+    topics: list[str]
+    dice: Random
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Connection]:
+        """A connection that knows its broker. LOST."""
+        with trio.fail_after(ANSWER_S):
+            stream = await connect(self.network, self.process, self.host, *self.broker)
+        try:
+            connection = Connection(stream, self.host, self.dice)
+            await connection.negotiate(self.topics)
+            yield connection
+        finally:
+            await trio.aclose_forcefully(stream)

@@ -1,0 +1,128 @@
+"""A consumer that reads everything, at times again, and writes down what it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import trio
+
+from pykbroker.sim.client import LOST, Connection, Dialer
+from pykbroker.sim.history import History, Place, Poll
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from wire.messages.list_offsets import (
+    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
+)  # fmt: skip
+from wire.records.batch import batches
+from wire.records.record import records
+
+LATEST = -1
+BY_ID_VERSION = 13
+LIST_OFFSETS_VERSION = 7
+RESPONSE_BYTES_MAX = 1 << 20
+BATCH_BYTES_MAX = 16 << 20
+PARTITION_BYTES_MAX = (1, 1000, 50_000, 1 << 20)
+MAX_WAIT_MS = (0, 100, 500)
+BACKOFF_S = 0.1
+THINK_S = 0.05
+REWIND, REWIND_OFFSETS_MAX = 0.05, 50
+TEMPORARY = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.KAFKA_STORAGE_ERROR,
+})  # fmt: skip
+
+
+class Consumer:
+    """Reads `places` from their beginning until cancelled."""
+
+    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place]) -> None:
+        self.name, self._dialer, self._history, self._dice = name, dialer, history, dialer.dice
+        self._positions = dict.fromkeys(places, 0)
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            try:
+                async with self._dialer.connected() as connection:
+                    while True:
+                        await self._poll(connection)
+            except LOST:
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _poll(self, connection: Connection) -> None:
+        dice, positions = self._dice, self._positions
+        places = sorted(dice.sample(sorted(positions), dice.randrange(1, len(positions) + 1)))
+        for place in places:
+            if dice.random() < REWIND:
+                positions[place] = max(0, positions[place] - dice.randrange(REWIND_OFFSETS_MAX))
+        asked = {place: positions[place] for place in places}
+        polls = await fetch(connection, self.name, asked, self._history, max_wait_ms=dice.choice(MAX_WAIT_MS),
+                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX))
+        for poll in polls:
+            if poll.found:
+                positions[poll.place] = poll.found[-1][0] + 1
+        await trio.sleep(dice.expovariate(1 / THINK_S) if len(polls) == len(places) else BACKOFF_S)
+
+
+async def fetch(connection: Connection, name: str, asked: dict[Place, int], history: History, *, max_wait_ms: int,
+                partition_bytes_max: int) -> list[Poll]:
+    """One Fetch, from these offsets; partitions that answered with a temporary error are left out. LOST."""
+    version = connection.any_version(ApiKey.FETCH)
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=RESPONSE_BYTES_MAX)
+    for topic, places in groupby(sorted(asked), key=lambda place: place[0]):
+        wanted = FetchTopic(partitions=[
+            FetchPartition(partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max)
+            for place in places
+        ])  # fmt: skip
+        if version < BY_ID_VERSION:
+            wanted.topic = topic
+        else:
+            wanted.topic_id = connection.topic_ids.get(topic, wanted.topic_id)
+        request.topics.append(wanted)
+    began_s = trio.current_time()
+    answer = await connection.call(request, FetchResponse, version)
+    topics = {topic_id: topic for topic, topic_id in connection.topic_ids.items()}
+    polls = []
+    for found in answer.responses:
+        for data in found.partitions:
+            place = found.topic or topics.get(found.topic_id, ""), data.partition_index
+            if code := data.error_code:
+                if code not in TEMPORARY:
+                    history.oddities.append(f"{name} was told {ErrorCode(code).name} of {place} at {asked.get(place)}")
+                continue
+            values = list(_values(data, asked[place], f"{name} at {place}", history))
+            polls.append(Poll(name, place, asked[place], values, data.high_watermark, began_s, trio.current_time()))
+    history.polls += polls
+    return polls
+
+
+def _values(data: PartitionData, offset: int, reader: str, history: History) -> Iterator[tuple[int, bytes]]:
+    """Offsets and values from `offset` on."""
+    try:
+        for batch in batches(data.records or b""):
+            if not batch.crc_ok():
+                raise DecodeError(f"the batch of offset {batch.base_offset} has not its checksum")
+            for record in records(batch, BATCH_BYTES_MAX):
+                if record.offset >= offset:
+                    yield record.offset, history.shared(record.value or b"")
+    except DecodeError as damage:
+        history.oddities.append(f"{reader} was given damaged bytes: {damage}")
+
+
+async def read_all(connection: Connection, place: Place, history: History) -> Poll:
+    """A partition from its first offset to its end. LOST."""
+    topic, partition = place
+    asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
+    answer = await connection.call(ListOffsetsRequest(topics=[asked]), ListOffsetsResponse, LIST_OFFSETS_VERSION)
+    end = answer.topics[0].partitions[0].offset
+    whole = Poll("last reader", place, 0, [], end, trio.current_time(), 0)
+    while (offset := whole.found[-1][0] + 1 if whole.found else 0) < end:
+        polls = await fetch(connection, whole.consumer, {place: offset}, history, max_wait_ms=0,
+                            partition_bytes_max=RESPONSE_BYTES_MAX)
+        if not polls or not polls[0].found:
+            raise trio.BrokenResourceError(f"{place}: nothing is served at {offset}, the log ends at {end}")
+        whole.found += polls[0].found
+    return whole

@@ -1,0 +1,167 @@
+"""A producer that never gives up: what is not acknowledged goes out again, in order, on the next connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from pykbroker.sim.client import LOST, Connection, Dialer
+from pykbroker.sim.history import UNKNOWN_OFFSET, History, Outcome, Place, Send
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
+
+IN_FLIGHT_MAX = 5
+"""Batches, as of Kafka's idempotent producer."""
+ACKS_NONE = 0
+TIMEOUT_MS = 5000
+THINK_S = 0.25
+"""Between two bursts."""
+BACKOFF_S = 0.1
+BY_ID_VERSION = 13
+INIT_PRODUCER_ID_VERSION = 4
+BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
+"""Records, and bytes of filling in each."""
+CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4)
+UNDECIDED = frozenset({
+    ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+})  # fmt: skip
+"""The batch may have been written, or not."""
+TEMPORARY = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS,
+})  # fmt: skip
+"""The batch was not written; later it may be."""
+
+
+class Again(trio.BrokenResourceError):
+    """The broker cannot now: begin anew on another connection."""
+
+
+@dataclass
+class Pending:
+    """A batch on its way."""
+
+    send: Send
+    data: bytes
+
+
+class Producer:
+    """Writes to any of `places` until `draining`, then until all is settled. Only an idempotent one sends again."""
+
+    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place], wall_ms: Callable[[], int], *,
+                 idempotent: bool, acks: int) -> None:
+        self.name, self._dialer, self._history, self._places = name, dialer, history, places
+        self._wall_ms, self._dice = wall_ms, dialer.dice
+        self._idempotent, self._acks = idempotent, acks
+        self._producer_id = -1
+        self._sequences = dict.fromkeys(places, 0)
+        self._pending: deque[Pending] = deque()
+        self._values = 0
+        self.draining = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether a batch is not settled."""
+        return bool(self._pending)
+
+    async def run(self) -> None:
+        """Until all is done."""
+        done = False
+        while not done:
+            try:
+                async with self._dialer.connected() as connection:
+                    done = await self._session(connection)
+            except LOST:
+                if not self._idempotent:
+                    self._pending.clear()
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _session(self, connection: Connection) -> bool:
+        """True: all is done. LOST."""
+        if self._idempotent and self._producer_id < 0:
+            await self._init(connection)
+        for pending in self._pending:
+            await self._send(connection, pending)
+        while not self._is_done():
+            if not self.draining:
+                await self._burst(connection)
+            while self._pending:
+                self._settle(self._pending[0], await connection.receive(ProduceResponse))
+                self._pending.popleft()
+                if self._dice.random() < 0.5:
+                    break
+        return True
+
+    async def _burst(self, connection: Connection) -> None:
+        if not self._pending:
+            await trio.sleep(self._dice.expovariate(1 / THINK_S))
+        for _ in range(self._dice.randrange(IN_FLIGHT_MAX + 1 - len(self._pending))):
+            await self._produce(connection)
+
+    def _is_done(self) -> bool:
+        return self.draining and not self._pending
+
+    async def _init(self, connection: Connection) -> None:
+        request = InitProducerIdRequest(transactional_id=None)
+        answer = await connection.call(request, InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
+        if answer.error_code:
+            raise Again(ErrorCode(answer.error_code).name)
+        self._producer_id = answer.producer_id
+
+    async def _produce(self, connection: Connection) -> None:
+        pending = self._new()
+        self._history.sends.append(pending.send)
+        if self._acks != ACKS_NONE:
+            self._pending.append(pending)
+        await self._send(connection, pending)
+
+    def _new(self) -> Pending:
+        """A batch of new values."""
+        dice, place = self._dice, self._dice.choice(self._places)
+        builder = BatchBuilder(dice.choice(CODECS))
+        if self._idempotent:
+            builder.producer_id, builder.producer_epoch = self._producer_id, 0
+            builder.base_sequence = self._sequences[place]
+        values = []
+        count, filling_bytes = dice.choice(BATCHES)
+        for _ in range(count):
+            self._values += 1
+            value = f"{place[0]}-{place[1]}/{self.name}/{self._values} ".encode()
+            values.append(value + dice.randbytes(filling_bytes))
+            builder.append(None, values[-1], (), self._wall_ms())
+        self._sequences[place] += len(values)
+        return Pending(Send(self.name, place, tuple(values)), builder.build())
+
+    async def _send(self, connection: Connection, pending: Pending) -> None:
+        topic, partition = pending.send.place
+        version = connection.any_version(ApiKey.PRODUCE)
+        data = TopicProduceData(partition_data=[PartitionProduceData(index=partition, records=pending.data)])
+        if version < BY_ID_VERSION:
+            data.name = topic
+        else:
+            data.topic_id = connection.topic_ids.get(topic, data.topic_id)
+        request = ProduceRequest(acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=[data])
+        await connection.send(request, version, answered=self._acks != ACKS_NONE)
+
+    def _settle(self, pending: Pending, response: ProduceResponse) -> None:
+        """Take what the broker says of a batch. Again: it did not say yes."""
+        answer = response.responses[0].partition_responses[0]
+        code, send = ErrorCode(answer.error_code), pending.send
+        if code is ErrorCode.NONE or (self._idempotent and code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            send.outcome = Outcome.ACKNOWLEDGED
+            send.base_offset = answer.base_offset if code is ErrorCode.NONE else UNKNOWN_OFFSET
+            return
+        if code not in UNDECIDED and code not in TEMPORARY:
+            self._history.oddities.append(f"{self.name} was told {code.name} {answer.error_message}")
+            self.draining = True
+            self._pending.clear()
+        elif not self._idempotent and code in TEMPORARY:
+            send.outcome = Outcome.REFUSED
+        raise Again(code.name)
