@@ -29,7 +29,7 @@ class Machine:
         self.skew_s = 0.0
         """What its wall clock is ahead."""
         self.process = Process(name)
-        self.process.dead = True
+        self.process.kill()
         self._simulation, self._network = simulation, network
         self._dice = simulation.dice(f"machine {name}")
         self._volumes = [Volume() for _ in range(volumes)]
@@ -70,6 +70,16 @@ class Machine:
         )
 
     # ---- faults
+
+    def set_disk_faults(self, faults: DiskFaults) -> None:
+        """What goes wrong on all its volumes from now on."""
+        self.disk_faults = faults
+        for disk in self._disks:
+            disk.faults = faults
+
+    def used_bytes(self) -> int:
+        """On its fullest volume."""
+        return max(volume.used_bytes() for volume in self._volumes)
 
     def kill(self) -> None:
         """SIGKILL: the page cache survives."""

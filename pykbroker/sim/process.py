@@ -25,11 +25,13 @@ class Process:
     `died` clears away at once what the kernel would.
     """
 
-    __slots__ = ("_died", "dead", "held", "name", "paused", "steps_left")
+    __slots__ = ("_died", "dead", "gone", "held", "name", "paused", "steps_left")
 
     def __init__(self, name: str, died: Callable[[], None] = unmourned) -> None:
         self.name, self._died = name, died
         self.paused = self.dead = False
+        self.gone = trio.Event()
+        """Set when it is dead."""
         self.held: list[trio.lowlevel.Task] = []
         self.steps_left = -1
         """Effects on the world until it is killed in the middle of a step; -1: it is not."""
@@ -62,3 +64,4 @@ class Process:
         if not self.dead:
             self.paused = self.dead = True
             self._died()
+            self.gone.set()

@@ -51,7 +51,7 @@ class Simulation:
         """Something happened that two runs of one seed must have in common."""
         if self.over:
             return
-        line = f"{self.clock.now:.9f} {' '.join(map(str, facts))}"
+        line = f"{self.clock.now!r} {facts}"
         self._digest.update(line.encode())
         if self._kept is not None:
             self._kept.append(line)

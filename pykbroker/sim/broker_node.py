@@ -1,0 +1,121 @@
+"""A broker on a simulated machine: how it starts, how it ends, and what it says in its log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+
+from pykbroker.broker import serve
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Serving, Settings
+from pykbroker.sim.history import History
+from pykbroker.sim.machine import Machine
+from pykbroker.sim.simulation import Simulation
+from pykbroker.world.world import World
+
+STOP_S_MAX = 60.0
+
+
+class BrokerNode:
+    """`serving` while clients are served. `exits`: why it ended when the machine was to blame."""
+
+    def __init__(self, machine: Machine, settings: Settings, history: History) -> None:
+        self.machine, self._settings, self._history = machine, settings, history
+        self._stop = trio.Event()
+        self._up = trio.Event()
+        self.exits: list[str] = []
+
+    @property
+    def serving(self) -> bool:
+        """Whether it is up and has said so."""
+        return self.machine.is_up and self._up.is_set()
+
+    def start(self) -> None:
+        """Boot, unless it is up."""
+        if not self.machine.is_up:
+            self._stop, self._up = trio.Event(), trio.Event()
+            self.machine.boot(self._live)
+
+    async def wait_serving(self) -> None:
+        """Until it serves; where its disk let it down it is started again."""
+        while not self.serving:
+            self.start()
+            with trio.move_on_after(1):
+                await self._up.wait()
+
+    async def stop(self) -> None:
+        """An orderly stop; it may be killed meanwhile."""
+        self._stop.set()
+        with trio.move_on_after(STOP_S_MAX):
+            await self.machine.process.gone.wait()
+            return
+        self._history.oddities.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
+        self.machine.kill()
+
+    async def _live(self, world: World) -> None:
+        up, stop = self._up, self._stop
+
+        def ready(_serving: Serving) -> None:
+            up.set()
+
+        try:
+            await serve(self._settings, ready, world=world, stop=stop)
+        except Exception as error:  # noqa: BLE001 - sorted here: the machine's fault, or a finding
+            self._judge(error)
+        else:
+            if not stop.is_set():
+                self._history.oddities.append("the broker ended though nobody stopped it")
+        self.machine.kill()
+
+    def _judge(self, error: Exception) -> None:
+        for cause in leaves(error):
+            if isinstance(cause, StartError | OSError):
+                self.exits.append(f"{type(cause).__name__}: {cause}")
+            else:
+                self._history.oddities.append(f"the broker died of {cause!r}")
+                logging.getLogger(__name__).error("the broker died", exc_info=cause)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions in a group of groups."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+class LogWatch(logging.Handler):
+    """What the broker logs is traced; a traceback is an oddity, an error is kept."""
+
+    def __init__(self, simulation: Simulation, history: History) -> None:
+        super().__init__(logging.INFO)
+        self._simulation, self._history = simulation, history
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line of the log."""
+        message = record.getMessage()
+        self._simulation.trace("log", record.levelname, message)
+        if self._simulation.over:
+            return
+        if record.exc_info and record.exc_info[1] is not None:
+            self._history.oddities.append(f"traceback: {message}: {record.exc_info[1]!r}")
+        elif record.levelno >= logging.ERROR:
+            self.errors.append(message)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The log of this process's brokers comes here meanwhile."""
+        logger = logging.getLogger("pykbroker")
+        level = logger.level
+        logger.addHandler(self)
+        logger.setLevel(min(level or logging.INFO, logging.INFO))
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.setLevel(level)

@@ -1,0 +1,154 @@
+"""What goes wrong while clients work: each seed has its own mix of faults, and its own pace."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import ClassVar
+
+import trio
+
+from pykbroker.sim.broker_node import BrokerNode
+from pykbroker.sim.network import Network
+from pykbroker.sim.simulation import Simulation
+
+PACES_S = (0.3, 1.0, 5.0)
+EFFECTS_MAX = 60
+"""Within so many effects on disk and network the broker dies in the middle of a step."""
+
+
+class Nemesis:
+    """Does one thing after the other to a broker and the network."""
+
+    POWER: ClassVar = ("lose_power", "lose_power_midstep", "fail_syncs")
+    """Only where every acknowledged record is synced."""
+    KINDS: ClassVar = ("kill", "kill_midstep", "restart", "pause", "isolate", "deafen", "mute", "lose_segments",
+                       "slow_disk", "fill_disk", "fail_reads", "skew_clock", *POWER)
+
+    def __init__(self, simulation: Simulation, network: Network, node: BrokerNode, clients: list[str],
+                 kinds: tuple[str, ...]) -> None:
+        self._simulation, self._network, self._node, self._machine = simulation, network, node, node.machine
+        self._clients, self._dice = clients, simulation.dice("nemesis")
+        self._kinds = [kind for kind in kinds if self._dice.random() < 0.6] or list(kinds)
+        self._pace_s = self._dice.choice(PACES_S)
+        self.happened: dict[str, int] = {}
+
+    async def run(self, until_s: float) -> None:
+        """Until that time; then all is whole again."""
+        while self._simulation.now < until_s:
+            await trio.sleep(self._dice.expovariate(1 / self._pace_s))
+            if self._kinds:
+                await self._strike(self._dice.choice(self._kinds))
+        await self._calm()
+
+    async def _strike(self, kind: str) -> None:
+        self.happened[kind] = self.happened.get(kind, 0) + 1
+        self._simulation.trace("nemesis", kind)
+        self._node.start()
+        await self._simulation.at_rest()
+        fault: Callable[[], Awaitable[None]] = getattr(self, kind)
+        await fault()
+
+    async def _calm(self) -> None:
+        self._network.heal()
+        await self._node.wait_serving()
+
+    async def _wait(self) -> None:
+        await trio.sleep(self._dice.uniform(0.1, 2) * min(1.0, self._pace_s))
+
+    async def _start_again(self) -> None:
+        await self._wait()
+        self._node.start()
+
+    # ---- the faults
+
+    async def kill(self) -> None:
+        """SIGKILL, and a start."""
+        self._machine.kill()
+        await self._start_again()
+
+    async def lose_power(self) -> None:
+        """All that was not synced is at stake."""
+        self._machine.lose_power()
+        await self._start_again()
+
+    async def kill_midstep(self) -> None:
+        """SIGKILL between two system calls."""
+        await self._die_within(power=False)
+
+    async def lose_power_midstep(self) -> None:
+        """Power lost between two system calls."""
+        await self._die_within(power=True)
+
+    async def _die_within(self, *, power: bool) -> None:
+        self._machine.die_within(EFFECTS_MAX, power=power)
+        with trio.move_on_after(5):
+            await self._machine.process.gone.wait()
+        self._machine.process.steps_left = -1
+        await self._start_again()
+
+    async def restart(self) -> None:
+        """An orderly stop, and a start."""
+        await self._node.stop()
+        await self._start_again()
+
+    async def pause(self) -> None:
+        """SIGSTOP, SIGCONT."""
+        self._machine.pause()
+        await self._wait()
+        self._machine.resume()
+
+    async def isolate(self) -> None:
+        """No client reaches the broker, nor hears of it."""
+        await self._cut(deaf=True, mute=True)
+
+    async def deafen(self) -> None:
+        """The broker hears nothing."""
+        await self._cut(deaf=True, mute=False)
+
+    async def mute(self) -> None:
+        """The broker's answers are lost."""
+        await self._cut(deaf=False, mute=True)
+
+    async def _cut(self, *, deaf: bool, mute: bool) -> None:
+        for client in self._clients:
+            if deaf:
+                self._network.cut(client, self._machine.name)
+            if mute:
+                self._network.cut(self._machine.name, client)
+        await self._wait()
+        self._network.heal()
+
+    async def lose_segments(self) -> None:
+        """Bad cables: segments are lost, connections reset."""
+        before = self._network.faults
+        self._network.faults = replace(before, lost=0.05, reset=0.01)
+        await self._wait()
+        self._network.faults = before
+
+    async def slow_disk(self) -> None:
+        """Every operation of the device takes long."""
+        await self._worsen_disk(wait_s=0.2, stalls=0.05)
+
+    async def fill_disk(self) -> None:
+        """There is room for a few more batches."""
+        await self._worsen_disk(room_bytes=self._machine.used_bytes() + self._dice.randrange(100_000))
+
+    async def fail_reads(self) -> None:
+        """Some sectors cannot be read."""
+        await self._worsen_disk(read_fails=0.05)
+
+    async def fail_syncs(self) -> None:
+        """Some fsync fails, and what was dirty is lost, nobody can tell how much; then the power goes."""
+        await self._worsen_disk(sync_fails=0.3)
+        await self.lose_power()
+
+    async def _worsen_disk(self, **faults: float) -> None:
+        before = self._machine.disk_faults
+        self._machine.set_disk_faults(replace(before, **faults))  # type: ignore[arg-type]
+        await self._wait()
+        self._machine.set_disk_faults(before)
+
+    async def skew_clock(self) -> None:
+        """The wall clock jumps."""
+        self._machine.skew_s = self._dice.uniform(-30, 30)

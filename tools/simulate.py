@@ -1,0 +1,158 @@
+"""Simulate a broker and its clients under faults, from a seed; or every crash of a log. Replays what it finds.
+
+    python -m tools.simulate run --seed 7 --runs 20 --seconds 30
+    python -m tools.simulate crash-points --count 20000
+A run is good when it ends with exit code 0. One that is not prints the command that plays it again, step by step.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+import traceback
+from dataclasses import asdict
+from functools import partial
+from itertools import count
+from typing import IO
+
+import click
+import trio
+
+from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
+from pykbroker.sim.nemesis import Nemesis
+from pykbroker.sim.scenario import Plan, Report, run_scenario
+from pykbroker.sim.simulation import simulate
+
+COMMAND = "python -m tools.simulate"
+FINDINGS_SHOWN = 10
+now_s = time.perf_counter
+"""Taken before a simulation takes the clocks away."""
+
+
+@click.group()
+def main() -> None:
+    """Deterministic simulation of a broker."""
+
+
+@main.command()
+@click.option("--seed", default=1, show_default=True, help="Of the first run.")
+@click.option("--runs", default=1, show_default=True, help="How many seeds, one after the other.")
+@click.option("--seconds", default=30.0, show_default=True, help="Simulated, under faults.")
+@click.option("--faults", default="all", show_default=True, help=f"all, none, or some of: {', '.join(Nemesis.KINDS)}.")
+@click.option("--fsync/--no-fsync", default=True, show_default=True,
+              help="Sync before an acknowledgement; without, power is never lost.")
+@click.option("--log", is_flag=True, help="Show the broker's log.")
+@click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
+def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, log: bool, trace: IO[str] | None,
+        as_json: bool) -> None:
+    """Run a broker, four producers and two consumers."""
+    show_log(wanted=log)
+    plan, bad = Plan(seconds, kinds(faults), fsync), 0
+    for each in range(seed, seed + runs):
+        replay = f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults}{'' if fsync else ' --no-fsync'}"
+        bad += not one_run(each, plan, replay, trace, as_json=as_json)
+    if bad and not as_json:
+        print(f"{bad} of {runs} runs were not good")
+    sys.exit(bool(bad))
+
+
+def kinds(faults: str) -> tuple[str, ...]:
+    """The kinds of fault that the option names."""
+    named = {"all": Nemesis.KINDS, "none": ()}.get(faults, tuple(faults.split(",")))
+    if unknown := set(named) - set(Nemesis.KINDS):
+        raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
+    return named
+
+
+def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
+    """Simulate once and say what came of it. True: nothing was found."""
+    kept: list[str] | None = None if trace is None else []
+    began_s = now_s()
+    try:
+        report, digest = simulate(seed, partial(run_scenario, plan=plan), kept=kept)
+    except Exception:  # noqa: BLE001 - whatever ends a simulation is a finding
+        report, digest = Report(findings=[traceback.format_exc()]), ""
+    wall_s = now_s() - began_s
+    if trace is not None and kept is not None:
+        trace.writelines(f"{line}\n" for line in kept)
+    if as_json:
+        print(json.dumps({"seed": seed, "digest": digest, "wall_s": wall_s, **asdict(report)}), flush=True)
+    else:
+        print(told(seed, report, digest, wall_s), flush=True)
+        if report.findings:
+            print(f"replay: {replay}", flush=True)
+    return not report.findings
+
+
+def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
+    """A run in words."""
+    faults = ", ".join(f"{kind} {times}" for kind, times in sorted(report.faults.items()))
+    lines = [
+        f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s,"
+        f" {report.acknowledged} values acknowledged, {report.read} read, digest {digest}",
+        f"  {faults or 'no faults'}", *(f"  broker ended: {each}" for each in report.exits),
+        *(f"  logged: {each}" for each in report.errors[:FINDINGS_SHOWN]),
+        *(f"  FOUND {each}" for each in report.findings[:FINDINGS_SHOWN]),
+    ]  # fmt: skip
+    if len(report.findings) > FINDINGS_SHOWN:
+        lines.append(f"  and {len(report.findings) - FINDINGS_SHOWN} more")
+    return "\n".join(lines)
+
+
+@main.command()
+@click.option("--seed", default=1, show_default=True, help="Of the first workload.")
+@click.option("--count", "wanted", default=20_000, show_default=True, help="Endings to recover from, at least.")
+@click.option("--steps", default=200, show_default=True, help="Of each workload.")
+@click.option("--endings", default=100, show_default=True, help="Of each point.")
+@click.option("--point", type=int, help="With --ending: this one alone.")
+@click.option("--ending", type=int)
+@click.option("--log", is_flag=True, help="Show what recovery says.")
+def crash_points(seed: int, wanted: int, steps: int, endings: int, point: int | None, ending: int | None,
+                 log: bool) -> None:
+    """Crash a log at every point of recorded workloads, and recover it."""
+    show_log(wanted=log)
+    if point is not None and ending is not None:
+        trio.run(one_ending, seed, steps, point, ending)
+        print("it holds")
+    else:
+        sys.exit(trio.run(many_endings, seed, wanted, steps, endings))
+
+
+async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
+    """One crash again."""
+    life = await lived(seed, steps)
+    await check_ending(seed, life.recording.ending(point, number, seed))
+
+
+async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> int:
+    """Workload after workload, until there were enough endings; the exit code."""
+    checked, began_s = 0, now_s()
+    for each in count(seed):
+        try:
+            async for _ in crashes(each, steps, per_point):
+                checked += 1
+        except CrashFound as found:
+            print(f"FOUND after {checked} endings: {found}")
+            print(f"replay: {COMMAND} crash-points --seed {found.seed} --steps {steps} --point {found.point}"
+                  f" --ending {found.number} --log")
+            return 1
+        print(f"seed {each}: {checked} endings hold, {checked / (now_s() - began_s):.0f} a second", flush=True)
+        if checked >= wanted:
+            return 0
+    return 0
+
+
+def show_log(*, wanted: bool) -> None:
+    """The broker's log on stderr, or nowhere."""
+    if wanted:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    else:
+        logging.getLogger("pykbroker").addHandler(logging.NullHandler())
+        logging.getLogger("pykbroker").propagate = False
+
+
+if __name__ == "__main__":
+    main()
