@@ -113,20 +113,19 @@ class Broker:
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
         """Open what is on disk, or format it where there is nothing."""
-        config = settings.config
+        config, configs = settings.config, TopicConfigs(settings.config)
         directories = await open_directories(world)
         try:
             identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
+            rules = LogRules.of(config)
+            journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
+            controller = await start_controller(
+                journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
+                world.off_loop, rules,
+            )  # fmt: skip
         except StartError:
             await leave_untouched(world, directories)
             raise
-        configs = TopicConfigs(config)
-        rules = LogRules.of(config)
-        journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
-        controller = await start_controller(
-            journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
-            world.off_loop, rules,
-        )  # fmt: skip
         return cls(settings, world, bound, identity, tuple(directories), controller, configs)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:

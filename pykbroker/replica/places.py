@@ -34,6 +34,14 @@ class Places:
         self._of[topic, index] = directory
         return directory, True
 
+    def has(self, topic: str, index: int) -> bool:
+        """Whether a partition has a directory."""
+        return (topic, index) in self._of
+
+    def held(self, topic: str, index: int) -> LogDirectory | None:
+        """Where a partition had records when that was last written down; asked about one that has no directory."""
+        return next((one for one in self._directories if one.high_watermark(topic, index) > 0), None)
+
     def forget(self, topic: str, index: int) -> None:
         """A partition is deleted."""
         self._of.pop((topic, index), None)

@@ -30,12 +30,18 @@ class Topic:
 
 
 class Replicas:
-    """The partitions of broker `node_id`; `apply` is the only thing that changes which there are."""
+    """The partitions of broker `node_id`; `apply` is the only thing that changes which there are.
+
+    A partition that was there when this broker last ran may have no directory now. If a checkpoint says that it had
+    records, it stays offline, and the checkpoint goes on to say so; otherwise it never held anything (but what a kill
+    within `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
+    """
 
     def __init__(self, node_id: int, places: Places, configs: TopicConfigs) -> None:
         self._node_id, self._places, self._configs = node_id, places, configs
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._missing: dict[tuple[str, int], LogDirectory] = {}
 
     # ---- look-ups
 
@@ -63,7 +69,9 @@ class Replicas:
 
     def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
         """For the checkpoint of a directory."""
-        return {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
+        missing = {key: one.high_watermark(*key) for key, one in self._missing.items() if one is directory}
+        online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
+        return missing | online
 
     # ---- metadata
 
@@ -71,10 +79,21 @@ class Replicas:
         """Bring the partitions in line with a committed image: deleted, created, led, configured."""
         for deleted in delta.topics_deleted:
             await self._drop(deleted)
+        if delta.previous.offset < 0:
+            self._note_missing(delta.image)
         for topic_id in sorted(delta.topics_changed):
             await self._take(delta.image.topics.by_id[topic_id], delta.image)
         if delta.configs_changed:
             self._configure(delta.image)
+
+    def _note_missing(self, metadata: MetadataImage) -> None:
+        """At start: which partitions had records once, and have no directory."""
+        for topic in metadata.topics.by_name.values():
+            for index in topic.partitions:
+                if not self._places.has(topic.name, index):
+                    held = self._places.held(topic.name, index)
+                    if held is not None:
+                        self._missing[topic.name, index] = held
 
     async def _drop(self, image: TopicImage) -> None:
         topic = self._by_id.pop(image.id, None)
@@ -86,6 +105,7 @@ class Replicas:
             partition.resign(partition.leader_epoch)
             await partition.directory.delete_log(image.name, index)
             self._places.forget(image.name, index)
+            self._missing.pop((image.name, index), None)
 
     async def _take(self, image: TopicImage, metadata: MetadataImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead."""
@@ -103,6 +123,11 @@ class Replicas:
         self._by_id[image.id] = self._by_name[image.name] = topic
 
     async def _partition(self, image: TopicImage, index: int, metadata: MetadataImage) -> Partition:
+        missing_from = self._missing.get((image.name, index))
+        if missing_from is not None:
+            logger.error("%s-%d in %s stays offline: its directory is missing, though there were records in it",
+                         image.name, index, missing_from.path)
+            return Partition(image.name, index, None, missing_from)
         directory, is_new = self._places.find(image.name, index)
         log = await self._log(directory, image, index, self._log_config(image.name, metadata), is_new=is_new)
         return Partition(image.name, index, log, directory)
@@ -114,8 +139,6 @@ class Replicas:
         try:
             if not is_new:
                 return await directory.open_log(image.name, index, image.id, config)
-            if directory.high_watermark(image.name, index) > 0:
-                raise CorruptLog("its directory is missing, though there were records in it")
             return await directory.create_log(image.name, index, image.id, config)
         except (CorruptLog, OSError) as error:
             logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)

@@ -1,0 +1,256 @@
+"""Log directories with something wrong that Apache Kafka 4.3 was seen to pass over in silence.
+
+Each case: what is said, what is not served, and that all else is served as Kafka served it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker.core.errors import StartError
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from tests.unit.apis.conftest import Client, batch
+from tests.unit.directories import consume, offset_of, serving
+from tests.unit.storage.golden import expected, unpack
+from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.records.batch import batches
+
+ROLLS = "rolls", 0
+"""The partition that something is wrong with; it has many segments."""
+OFFLINE = -ErrorCode.KAFKA_STORAGE_ERROR
+SESSION_S = 9
+"""After which Kafka's controller believes a killed broker to be dead."""
+
+
+async def check_all_but(client: Client, *left_out: tuple[str, int]) -> None:
+    """Everything else is served as Kafka served it."""
+    for topic, facts in expected("clean").items():
+        for index, isolations in facts["p"].items():
+            if (topic, int(index)) not in left_out:
+                for isolation, wanted in isolations.items():
+                    found = await consume(client, topic, int(index), committed=isolation == "read_committed")
+                    assert found == wanted, f"{topic}-{index}, {isolation}"
+
+
+async def check_offline(client: Client, topic: str, partition: int) -> None:
+    """Nobody reads, asks for offsets, or writes."""
+    assert await offset_of(client, topic, partition, -1, committed=False) == OFFLINE
+    assert (await client.fetch(topic, 0, partition=partition)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    answer = await client.produce(topic, batch(b"v"), partition=partition)
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    return unpack("clean", tmp_path)
+
+
+def segments(directory: Path, suffix: str = ".log") -> list[Path]:
+    return sorted((directory / "rolls-0").glob(f"*{suffix}"))
+
+
+def remove(directory: Path, pattern: str) -> int:
+    """Files of that name; how many there were."""
+    found = list(directory.glob(pattern))
+    for path in found:
+        path.unlink()
+    return len(found)
+
+
+def names(directory: Path) -> list[str]:
+    """What is in it."""
+    return sorted(os.listdir(directory))
+
+
+def flip(path: Path, position: int) -> None:
+    """One bit of a file is another."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+
+
+async def test_a_missing_transaction_index_is_rebuilt(clean: Path) -> None:
+    assert remove(clean, "*/*.txnindex") > 0
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+@pytest.mark.parametrize("garbage", [random.Random(1).randbytes(20), bytes(20), b"\xff" * 16, b"\x00\x00\x00\x0b" * 5],
+                         ids=["random", "zeros", "ones", "repeated"])
+async def test_garbage_in_a_sealed_index_is_found_and_rebuilt(clean: Path, garbage: bytes) -> None:
+    for suffix in (".index", ".timeindex"):
+        for index in segments(clean, suffix)[:-1]:
+            index.write_bytes(garbage)
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+async def test_another_cluster_id_is_refused(clean: Path) -> None:
+    """Kafka leaves no trace of the id beside meta.properties: what shows the change is our first start."""
+    async with serving(clean):
+        pass
+    properties = clean / "meta.properties"
+    before = properties.read_text()
+    properties.write_text(re.sub("cluster.id=.*", "cluster.id=AAAAAAAAAAAAAAAAAAAAAg", before))
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="put the cluster.id back")):
+        async with serving(clean):
+            pass
+    assert ".kafka_cleanshutdown" in names(clean)
+    properties.write_text(before)
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+@pytest.mark.parametrize(("content", "says"), [
+    (None, "does not say which topic it is of"), ("", "does not say which topic it is of"),
+    ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw", "is of another topic of that name")],
+    ids=["missing", "empty", "another"])
+async def test_a_directory_of_no_known_topic_is_neither_served_nor_replaced(
+        clean: Path, content: str | None, says: str, caplog: pytest.LogCaptureFixture) -> None:
+    metadata = clean / "rolls-0" / "partition.metadata"
+    before = metadata.read_text()
+    kept = [path.read_bytes() for path in segments(clean)]
+    metadata.unlink()
+    if content is not None:
+        metadata.write_text(content)
+    for _life in range(2):
+        async with serving(clean) as client:
+            await check_offline(client, *ROLLS)
+            await check_all_but(client, ROLLS)
+        assert "rolls-0" in caplog.text
+        assert says in caplog.text
+        assert not [name for name in names(clean) if re.match("rolls-0.*-stray", name)]
+    assert [path.read_bytes() for path in segments(clean)] == kept
+    metadata.write_text(before)
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+async def test_a_missing_directory_is_not_made_anew(clean: Path, tmp_path: Path,
+                                                   caplog: pytest.LogCaptureFixture) -> None:
+    shutil.move(clean / "rolls-0", tmp_path / "aside")
+    for _life in range(3):
+        async with serving(clean) as client:
+            await check_offline(client, *ROLLS)
+            await check_all_but(client, ROLLS)
+        assert "rolls-0" in caplog.text
+        assert "its directory is missing, though there were records in it" in caplog.text
+        assert not (clean / "rolls-0").exists()
+    shutil.move(tmp_path / "aside", clean / "rolls-0")
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+async def test_a_directory_that_never_held_anything_is_made_anew(clean: Path) -> None:
+    async with serving(clean) as client:
+        await client.create("new")
+    shutil.rmtree(clean / "new-0")
+    async with serving(clean) as client:
+        assert (await client.produce("new", batch(b"v"))).error_code == 0
+        await check_all_but(client)
+
+
+async def test_a_missing_directory_whose_topic_is_deleted_and_made_again(clean: Path) -> None:
+    shutil.rmtree(clean / "rolls-0")
+    async with serving(clean) as client:
+        await client.call(DeleteTopicsRequest(topic_names=["rolls"], timeout_ms=10_000), 5)
+        await client.create("rolls")
+        assert (await client.produce("rolls", batch(b"v"))).error_code == 0
+    async with serving(clean) as client:
+        assert await offset_of(client, "rolls", 0, -1, committed=False) == 1
+
+
+async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:
+    before = names(clean)
+    shutil.move(clean / METADATA_DIRECTORY, tmp_path / "aside")
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing")):
+        async with serving(clean):
+            pass
+    shutil.move(tmp_path / "aside", clean / METADATA_DIRECTORY)
+    assert names(clean) == before
+    async with serving(clean) as client:
+        await check_all_but(client)
+
+
+async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_dropped(
+        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The records before it are; who reads on hears of it, and the log still ends where it ended."""
+    damaged = segments(clean)[1]
+    flip(damaged, 100)
+    kept = damaged.read_bytes()
+    async with serving(clean) as client:
+        before = await client.fetch(*ROLLS[:1], 0)
+        assert before.error_code == 0
+        first = int(damaged.stem)
+        assert [one.last_offset + 1 for one in batches(before.records)][-1] <= first
+        assert (await client.fetch("rolls", first)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await check_all_but(client, ROLLS)
+    assert "rolls-0" in caplog.text
+    assert "checksum" in caplog.text
+    assert damaged.read_bytes() == kept
+
+
+def marker_gone(directory: Path, recovery_point: int) -> None:
+    """As a kill leaves it, when all below an offset had been synced."""
+    (directory / ".kafka_cleanshutdown").unlink()
+    checkpoint = directory / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(re.sub(r"rolls 0 \d+", f"rolls 0 {recovery_point}", checkpoint.read_text()))
+
+
+async def test_a_flipped_byte_after_a_kill_is_damage_below_the_recovery_point(
+        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    newest = segments(clean)[-1]
+    marker_gone(clean, 60)
+    flip(newest, 100)
+    kept = [path.read_bytes() for path in segments(clean)]
+    async with serving(clean) as client:
+        await check_offline(client, *ROLLS)
+        await check_all_but(client, ROLLS)
+    assert "was synced" in caplog.text
+    assert [path.read_bytes() for path in segments(clean)] == kept
+
+
+async def test_a_flipped_byte_after_a_kill_is_a_torn_tail_above_the_recovery_point(
+        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    newest = segments(clean)[-1]
+    base = int(newest.stem)
+    first = next(batches(newest.read_bytes()))
+    marker_gone(clean, base)
+    flip(newest, first.size + 100)
+    async with serving(clean) as client:
+        end = await offset_of(client, "rolls", 0, -1, committed=False)
+        assert end == first.last_offset + 1
+        assert (await consume(client, *ROLLS, committed=False))["count"] == end
+        await check_all_but(client, ROLLS)
+    assert f"cut to offset {end}" in caplog.text
+
+
+@pytest.mark.parametrize("make", [
+    partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
+    ids=["empty", "a copy of a partition"])
+async def test_a_directory_that_is_no_partition_is_left_alone(
+        clean: Path, make: Callable[[Path], object], caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
+        make(clean / name)
+    async with serving(clean) as client:
+        await check_all_but(client)
+    for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
+        assert f"{clean}/{name} is no partition's directory and is left alone" in caplog.text
+        assert (clean / name).exists()
+
+
+async def test_the_session_of_a_killed_broker_is_not_waited_for(tmp_path: Path) -> None:
+    directory = unpack("unclean", tmp_path)
+    with trio.fail_after(SESSION_S - 1):
+        async with serving(directory) as client:
+            assert (await client.fetch("rolls", 0)).error_code == 0
