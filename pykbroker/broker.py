@@ -13,16 +13,22 @@ from functools import partial
 import trio
 
 from pykbroker.apis.api_versions import ApiVersions
+from pykbroker.apis.create_acls import CreateAcls
+from pykbroker.apis.create_delegation_token import CreateDelegationToken
 from pykbroker.apis.create_partitions import CreatePartitions
 from pykbroker.apis.create_topics import CreateTopics
+from pykbroker.apis.delete_acls import DeleteAcls
 from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
+from pykbroker.apis.describe_acls import DescribeAcls
 from pykbroker.apis.describe_cluster import DescribeCluster
 from pykbroker.apis.describe_configs import DescribeConfigs
+from pykbroker.apis.describe_delegation_token import DescribeDelegationToken
 from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_quorum import DescribeQuorum
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
 from pykbroker.apis.init_producer_id import InitProducerId
 from pykbroker.apis.list_config_resources import ListConfigResources
@@ -30,6 +36,9 @@ from pykbroker.apis.list_offsets import ListOffsets
 from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
+from pykbroker.apis.renew_delegation_token import RenewDelegationToken
+from pykbroker.apis.sasl_authenticate import SaslAuthenticate
+from pykbroker.apis.sasl_handshake import SaslHandshake
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
@@ -219,9 +228,11 @@ class Broker:
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
             DescribeQuorum(node_id, controller, advertised, self._world.wall_ms, authorizer),
+            DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
+            CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
-        ]
+        ]  # fmt: skip
 
     def _advertised(self) -> tuple[str, int] | None:
         settings = self._settings

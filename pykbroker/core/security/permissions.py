@@ -16,6 +16,7 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.FETCH: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.LIST_OFFSETS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
     ApiKey.METADATA: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.SASL_HANDSHAKE: (),
     ApiKey.API_VERSIONS: (),
     ApiKey.CREATE_TOPICS: ((Operation.CREATE, ResourceType.CLUSTER), (Operation.CREATE, ResourceType.TOPIC)),
     ApiKey.DELETE_TOPICS: ((Operation.DELETE, ResourceType.TOPIC),),
@@ -23,12 +24,20 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (
         (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC),
     ),
+    ApiKey.DESCRIBE_ACLS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.CREATE_ACLS: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.DELETE_ACLS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_CONFIGS: (
         (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC), (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
         (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
     ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),
+    ApiKey.CREATE_DELEGATION_TOKEN: (),
+    ApiKey.RENEW_DELEGATION_TOKEN: (),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: (),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: (),
     ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),

@@ -1,0 +1,30 @@
+"""CreateAcls (30), v1-3: access control lists, which a broker without an authorizer does not keep.
+
+v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+
+@dataclass(frozen=True)
+class CreateAcls:
+    """Refuses each of them, as Kafka does where no authorizer is configured."""
+
+    key: ClassVar = ApiKey.CREATE_ACLS
+    versions: ClassVar[str] = "1-3"
+
+    def __call__(self, context: Context, request: CreateAclsRequest) -> CreateAclsResponse:
+        refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return CreateAclsResponse(results=[refused] * len(request.creations))
+
+    def refuse(self, request: CreateAclsRequest, code: ErrorCode) -> CreateAclsResponse:
+        """The same error for each of them."""
+        return CreateAclsResponse(results=[AclCreationResult(code, None)] * len(request.creations))

@@ -1,0 +1,37 @@
+"""CreateDelegationToken (38), v1-3: a token with which others act for a principal (KIP-48).
+
+v2 flexible   v3 a token for somebody else (KIP-373)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+NO_TIME = -1
+REQUESTER_VERSION_FIRST = 3
+
+
+@dataclass(frozen=True)
+class CreateDelegationToken:
+    """Refuses, as Kafka does on a listener without authentication."""
+
+    key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
+    versions: ClassVar[str] = "1-3"
+
+    def __call__(self, context: Context, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+        kind, _, name = context.principal.partition(":")
+        response = CreateDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+            principal_type=request.owner_principal_type or kind,
+            principal_name=request.owner_principal_name or name,
+            issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME,
+        )  # fmt: skip
+        if context.version >= REQUESTER_VERSION_FIRST:
+            response.token_requester_principal_type, response.token_requester_principal_name = kind, name
+        return response

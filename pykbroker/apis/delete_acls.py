@@ -1,0 +1,30 @@
+"""DeleteAcls (31), v1-3: access control lists, of which a broker without an authorizer has none.
+
+v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+
+
+@dataclass(frozen=True)
+class DeleteAcls:
+    """Refuses each filter, as Kafka does where no authorizer is configured."""
+
+    key: ClassVar = ApiKey.DELETE_ACLS
+    versions: ClassVar[str] = "1-3"
+
+    def __call__(self, context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:
+        refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+
+    def refuse(self, request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:
+        """The same error for each filter."""
+        return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, None)] * len(request.filters))

@@ -1,0 +1,27 @@
+"""DescribeAcls (29), v1-3: access control lists, of which a broker without an authorizer has none.
+
+v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+
+@dataclass(frozen=True)
+class DescribeAcls:
+    """Refuses, as Kafka does where no authorizer is configured."""
+
+    key: ClassVar = ApiKey.DESCRIBE_ACLS
+    versions: ClassVar[str] = "1-3"
+
+    def __call__(self, context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
+        return DescribeAclsResponse(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
+        )

@@ -1,0 +1,25 @@
+"""DescribeDelegationToken (41), v1-3: the tokens that exist (KIP-48).
+
+v2 flexible   v3 who asked for them (KIP-373)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
+
+
+@dataclass(frozen=True)
+class DescribeDelegationToken:
+    """Refuses, as Kafka does on a listener without authentication."""
+
+    key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
+    versions: ClassVar[str] = "1-3"
+
+    def __call__(self, context: Context, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

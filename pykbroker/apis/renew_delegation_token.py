@@ -1,0 +1,29 @@
+"""RenewDelegationToken (39), v1-2: a token lives longer (KIP-48).
+
+v2 flexible
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+
+NO_TIME = -1
+
+
+@dataclass(frozen=True)
+class RenewDelegationToken:
+    """Refuses, as Kafka does on a listener without authentication."""
+
+    key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
+    versions: ClassVar[str] = "1-2"
+
+    def __call__(self, context: Context, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+        return RenewDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
+        )

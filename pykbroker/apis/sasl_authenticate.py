@@ -1,0 +1,28 @@
+"""SaslAuthenticate (36), v0-2: a token of the SASL mechanism that was agreed upon.
+
+v1 session lifetime (KIP-368)   v2 flexible
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+@dataclass(frozen=True)
+class SaslAuthenticate:
+    """Refuses: no mechanism was agreed upon, and who is connected without SASL counts as authenticated."""
+
+    key: ClassVar = ApiKey.SASL_AUTHENTICATE
+    versions: ClassVar[str] = "0-2"
+
+    def __call__(self, context: Context, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.ILLEGAL_SASL_STATE,
+            error_message="SaslAuthenticate request received after successful authentication",
+        )

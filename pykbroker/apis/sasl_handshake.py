@@ -1,0 +1,25 @@
+"""SaslHandshake (17), v0-1: which SASL mechanism a client is going to use.
+
+v0 raw tokens follow   v1 SaslAuthenticate follows (KIP-152)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+@dataclass(frozen=True)
+class SaslHandshake:
+    """Refuses: who is connected without SASL has nothing to agree upon."""
+
+    key: ClassVar = ApiKey.SASL_HANDSHAKE
+    versions: ClassVar[str] = "0-1"
+
+    def __call__(self, context: Context, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
