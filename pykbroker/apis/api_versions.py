@@ -2,6 +2,7 @@
 
 v0 error code and ranges   v1 throttle time   v3 flexible, client software, features (KIP-511, KIP-584)
 v4 a feature's minimum version may be 0 (KIP-1022)
+Features that the cluster is at and this broker does not serve are told neither as supported nor as finalized.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.features import SUPPORTED
+from pykbroker.core.metadata.features import TOLD, told
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -44,12 +45,12 @@ class ApiVersions(msgspec.Struct, frozen=True):
             api_keys=list(self.served),
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-                for name, (lowest, highest) in SUPPORTED.items()
+                for name, (lowest, highest) in TOLD.items()
                 if lowest > 0 or context.version >= FEATURE_FROM_ZERO_VERSION_FIRST
             ],
             finalized_features_epoch=image.offset,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in image.features.levels.items()
+                for name, level in told(image.features.levels).items()
             ],
         )

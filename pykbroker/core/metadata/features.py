@@ -20,6 +20,12 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 }
 """Least and highest level of each feature that this broker can work with."""
 
+NOT_SERVED = ("share.version", "streams.version")
+"""What a cluster may be at while this broker has no such groups: clients are not told that it has."""
+
+TOLD: Mapping[str, tuple[int, int]] = {name: levels for name, levels in SUPPORTED.items() if name not in NOT_SERVED}
+"""Least and highest level of each feature that clients may rely on."""
+
 NEW_CLUSTER: Mapping[str, int] = {
     METADATA_FEATURE: 30,
     ELR_FEATURE: 1,
@@ -42,6 +48,11 @@ def check_levels(levels: Mapping[str, int]) -> None:
         if not least <= level <= most:
             raise StartError(f"the cluster's metadata is at {name} {level}, and this broker knows {least} to {most}: "
                              "start it with the version that wrote it")
+
+
+def told(levels: Mapping[str, int]) -> dict[str, int]:
+    """Of the cluster's levels those that clients may rely on."""
+    return {name: level for name, level in levels.items() if name in TOLD and level <= TOLD[name][1]}
 
 
 def beyond(levels: Mapping[str, int]) -> dict[str, int]:
