@@ -25,8 +25,9 @@ NOBODY = -1
 class QuorumState(msgspec.Struct, frozen=True):
     """The epoch, its leader, and in version 0 what else is known.
 
-    Cluster id and applied offset are fields that Kafka leaves empty and does not read. They say whose metadata this is,
-    and below which offset the log was synced: damage there is no torn tail.
+    Cluster id and applied offset are fields that Kafka leaves empty and does not read; version 1 has lost them, and it
+    does not mind them. They say whose metadata this is, and below which offset the log was synced: damage there is no
+    torn tail.
     """
 
     leader_id: int = NOBODY
@@ -41,6 +42,8 @@ class QuorumState(msgspec.Struct, frozen=True):
         if self.version:
             fields: dict[str, Any] = {"leaderId": self.leader_id, "leaderEpoch": self.leader_epoch, "votedId": NOBODY,
                                       "votedDirectoryId": id_text(NIL)}
+            if self.cluster_id:
+                fields |= {"clusterId": self.cluster_id, "appliedOffset": self.applied_offset}
         else:
             fields = {"clusterId": self.cluster_id, "leaderId": self.leader_id, "leaderEpoch": self.leader_epoch,
                       "votedId": NOBODY, "appliedOffset": self.applied_offset,

@@ -29,6 +29,12 @@ def test_a_state_of_voters_that_stand_in_the_log() -> None:
     assert state.to_text() == text
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_what_is_ours_in_the_state_comes_back(version: int) -> None:
+    state = QuorumState(leader_id=1, leader_epoch=4, cluster_id="c", applied_offset=7, version=version)
+    assert QuorumState.from_text(state.to_text()) == state
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"leaderId":1}', "\x00"])
 def test_a_damaged_state(text: str) -> None:
     with pytest.raises(StartError, match="quorum-state is damaged"):

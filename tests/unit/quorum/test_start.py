@@ -212,8 +212,9 @@ async def test_a_kill_keeps_what_was_answered(tmp_path: Path) -> None:
     assert set(life.serving.topics.by_name) == {"a", "b"}
 
 
-async def test_another_clusters_metadata(tmp_path: Path) -> None:
-    disk = disk_at(tmp_path)
+@pytest.mark.parametrize("root", ["snapshotted", "dynamic-quorum"])
+async def test_another_clusters_metadata(tmp_path: Path, root: str) -> None:
+    disk = golden_directory(KRAFT, root, tmp_path)
     await (await started(disk)).close()
     with pytest.raises(StartError, match=r"belongs to cluster MkU3OEVBNTcwNTJENDM2Qk, and meta.properties says"):
         await started(disk, cluster_id="another")
