@@ -88,7 +88,11 @@ class Driver:
         await self._journal.flush()
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
-        """A snapshot holds all before `offset`: let go of the segments that hold nothing else."""
+        """A snapshot holds all before `offset`: let go of the segments that hold nothing else.
+
+        Not before the names of those that stay are durable: a log without any would begin anew.
+        """
+        await self._journal.flush()
         self._journal.delete_records(offset)
         await self._journal.retain(now_ms, offset)
         for path in self._journal.take_doomed():

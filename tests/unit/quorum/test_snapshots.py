@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.quorum.controller import Controller
@@ -106,6 +107,18 @@ async def test_a_file_bears_its_name_once_it_is_whole_and_is_read_by_its_owner_a
 
 
 # When
+
+def test_the_rules_are_kafkas_configs() -> None:
+    assert LogRules.of(BrokerConfig.from_mapping({})) == LogRules()
+    texts = {"metadata.log.segment.bytes": "8388608", "metadata.log.segment.ms": "1", "metadata.max.retention.ms": "-1",
+             "metadata.max.retention.bytes": "2", "metadata.log.max.record.bytes.between.snapshots": "3",
+             "metadata.log.max.snapshot.interval.ms": "4"}
+    assert LogRules.of(BrokerConfig.from_mapping(texts)) == LogRules(
+        segment_bytes=8_388_608, segment_ms=1, retention_ms=-1, retention_bytes=2, snapshot_bytes=3,
+        snapshot_interval_ms=4)
+    small = BrokerConfig.from_mapping({**texts, "internal.metadata.log.segment.bytes": "100"})
+    assert LogRules.of(small).segment_bytes == 100
+
 
 async def test_enough_records_ask_for_a_snapshot(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
