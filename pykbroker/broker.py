@@ -115,7 +115,7 @@ class Broker:
     ) -> None:  # fmt: skip
         self._settings, self._world, self._bound, self._identity = settings, world, bound, identity
         self._directories, self._controller = directories, controller
-        self._replicas = Replicas(identity.node_id, Places(directories), configs)
+        self._replicas = Replicas(identity.node_id, Places(directories, identity.directory_ids), configs)
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
 
@@ -164,6 +164,7 @@ class Broker:
         """The one task that hands committed metadata downwards, in a fixed order."""
         async for delta in self._controller.images.updates():
             await self._replicas.apply(delta)
+            await self._lifecycle.assign(self._replicas.misplaced(delta))
 
     async def _join(self) -> None:
         """Register, take leadership, and make the topics that were asked for at start."""

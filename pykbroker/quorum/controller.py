@@ -15,6 +15,7 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -82,6 +83,10 @@ class Controller:
     async def register_controller(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
         """Register a controller."""
         return (await self._committed(request, ControllerRegistrationResponse))[0]
+
+    async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        """Note in which log directories a broker keeps its replicas."""
+        return (await self._committed(request, AssignReplicasToDirsResponse))[0]
 
     async def run(self) -> None:
         """Commit what is decided, until cancelled. `JournalFailed` when the log fails."""

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
-from pykbroker.core.metadata.ids import Randomness, id_text, new_id
+from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.storage.checkpoints import CLEANED
@@ -23,7 +23,6 @@ from pykbroker.storage.partition_directory import parse_name
 from pykbroker.storage.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 
-RESERVED_MAX = 100  # directory ids up to this number mean something else than a directory
 HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp",
             f"{META_PROPERTIES}.tmp"}
 """What may lie in a directory that counts as empty: formatting may have been cut short."""
@@ -67,7 +66,7 @@ def _decoded(disk: Disk, content: bytes) -> MetaProperties:
     except CorruptMeta as error:
         raise StartError(f"{disk.path}/{META_PROPERTIES} cannot be read ({error}): restore it; this broker needs it "
                          "as Kafka 3.7 and later write it") from error
-    if int.from_bytes(found.directory_id, "big") <= RESERVED_MAX:
+    if not is_directory(found.directory_id):
         raise StartError(f"{disk.path}/{META_PROPERTIES} has a directory.id that Kafka reserves: restore the file")
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.ids import Randomness, new_id
@@ -10,6 +10,10 @@ from pykbroker.core.metadata.image import Endpoint
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import Identity
 from wire.messages import broker_registration, controller_registration
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestDirectoryData as DirectoryData
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestPartitionData as PartitionData
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTopicData as TopicData
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
@@ -56,6 +60,19 @@ class Lifecycle:
         """Lead this broker's partitions again, each under a new leader epoch; it does when this returns."""
         await self._beat(want_fence=False)
         await self._controller.images.wait_for(self._controller.images.committed.offset)
+
+    async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+        """Once registered, say in which log directory each of these partitions (topic id, index) lies."""
+        if not placed or self.broker_epoch == NOT_REGISTERED:
+            return
+        directories: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in placed.items():
+            directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        await self._controller.assign_directories(AssignReplicasToDirsRequest(
+            broker_id=self._identity.node_id, broker_epoch=self.broker_epoch, directories=[
+                DirectoryData(id=directory_id, topics=[
+                    TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=index) for index in indexes])
+                    for topic_id, indexes in topics.items()]) for directory_id, topics in directories.items()]))
 
     async def shut_down(self) -> None:
         """Hand over or give up what this broker leads, then be fenced. Its logs may be closed after that."""

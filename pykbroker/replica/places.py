@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.ids import is_directory
 from pykbroker.storage.log_directory import LogDirectory
 
 
 class Places:
-    """As the directories were found at start, and as partitions came and went since."""
+    """As the directories were found at start, and as partitions came and went since. `ids` are in their order."""
 
-    def __init__(self, directories: tuple[LogDirectory, ...]) -> None:
+    def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
         self._directories = directories
+        self._by_id = dict(zip(ids, directories, strict=True))
+        self._ids = {directory: directory_id for directory_id, directory in self._by_id.items()}
         self._of: dict[tuple[str, int], LogDirectory] = {}
         for directory in directories:
             for found in directory.partitions():
@@ -23,24 +27,39 @@ class Places:
                         " out of the log directories"
                     )
 
-    def find(self, topic: str, index: int) -> tuple[LogDirectory, bool]:
-        """(the directory of a partition, whether it is new there); a new one goes where the fewest are."""
+    def id_of(self, directory: LogDirectory) -> bytes:
+        """The `directory.id` of one of them."""
+        return self._ids[directory]
+
+    def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
+        """(the directory of a partition, whether it is new there).
+
+        A new one goes where the metadata assigns it to, else where the fewest are.
+        """
         directory = self._of.get((topic, index))
         if directory is not None:
             return directory, False
-        sizes = Counter(map(id, self._of.values()))
-        usable = [one for one in self._directories if one.failed is None] or self._directories
-        directory = min(usable, key=lambda one: sizes[id(one)]) if len(usable) > 1 else usable[0]
-        self._of[topic, index] = directory
+        self._of[topic, index] = directory = self._by_id.get(assigned) or self._emptiest()
         return directory, True
 
-    def has(self, topic: str, index: int) -> bool:
-        """Whether a partition has a directory."""
-        return (topic, index) in self._of
+    def _emptiest(self) -> LogDirectory:
+        sizes = Counter(map(id, self._of.values()))
+        usable = [one for one in self._directories if one.failed is None] or self._directories
+        return min(usable, key=lambda one: sizes[id(one)]) if len(usable) > 1 else usable[0]
 
-    def held(self, topic: str, index: int) -> LogDirectory | None:
-        """Where a partition had records when that was last written down; asked about one that has no directory."""
-        return next((one for one in self._directories if one.high_watermark(topic, index) > 0), None)
+    def missing(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, str] | None:
+        """(whose partition this is, why it cannot be made anew); None where it is here, or never held anything.
+
+        For a partition that was there when this broker last ran.
+        """
+        if (topic, index) in self._of:
+            return None
+        if is_directory(assigned) and assigned not in self._by_id:
+            return self._directories[0], "it is assigned to a log directory that is not among log.dirs"
+        for directory in self._directories:
+            if directory.high_watermark(topic, index) > 0:
+                return directory, "its directory is missing, though there were records in it"
+        return None
 
     def forget(self, topic: str, index: int) -> None:
         """A partition is deleted."""

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Iterator
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import Delta, MetadataImage, TopicImage
+from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.topic_configs import TopicConfigs
@@ -32,16 +34,17 @@ class Topic:
 class Replicas:
     """The partitions of broker `node_id`; `apply` is the only thing that changes which there are.
 
-    A partition that was there when this broker last ran may have no directory now. If a checkpoint says that it had
-    records, it stays offline, and the checkpoint goes on to say so; otherwise it never held anything (but what a kill
-    within `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
+    A partition that was there when this broker last ran may have no directory now. If the metadata assigns it to a log
+    directory that is not here, or a checkpoint says that it had records, it stays offline, and the checkpoint goes on
+    to say so; otherwise it never held anything (but what a kill within the interval of
+    `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
     """
 
     def __init__(self, node_id: int, places: Places, configs: TopicConfigs) -> None:
         self._node_id, self._places, self._configs = node_id, places, configs
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._missing: dict[tuple[str, int], LogDirectory] = {}
+        self._missing: dict[tuple[str, int], tuple[LogDirectory, str]] = {}
 
     # ---- look-ups
 
@@ -69,7 +72,7 @@ class Replicas:
 
     def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
         """For the checkpoint of a directory."""
-        missing = {key: one.high_watermark(*key) for key, one in self._missing.items() if one is directory}
+        missing = {key: one.high_watermark(*key) for key, (one, _) in self._missing.items() if one is directory}
         online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
         return missing | online
 
@@ -87,13 +90,13 @@ class Replicas:
             self._configure(delta.image)
 
     def _note_missing(self, metadata: MetadataImage) -> None:
-        """At start: which partitions had records once, and have no directory."""
+        """At start: which partitions have no directory, and may not be made anew."""
         for topic in metadata.topics.by_name.values():
-            for index in topic.partitions:
-                if not self._places.has(topic.name, index):
-                    held = self._places.held(topic.name, index)
-                    if held is not None:
-                        self._missing[topic.name, index] = held
+            for index, placed in topic.partitions.items():
+                if self._node_id in placed.replicas:
+                    missing = self._places.missing(topic.name, index, placed.directory(self._node_id))
+                    if missing is not None:
+                        self._missing[topic.name, index] = missing
 
     async def _drop(self, image: TopicImage) -> None:
         topic = self._by_id.pop(image.id, None)
@@ -123,12 +126,12 @@ class Replicas:
         self._by_id[image.id] = self._by_name[image.name] = topic
 
     async def _partition(self, image: TopicImage, index: int, metadata: MetadataImage) -> Partition:
-        missing_from = self._missing.get((image.name, index))
-        if missing_from is not None:
-            logger.error("%s-%d in %s stays offline: its directory is missing, though there were records in it",
-                         image.name, index, missing_from.path)
-            return Partition(image.name, index, None, missing_from)
-        directory, is_new = self._places.find(image.name, index)
+        if (image.name, index) in self._missing:
+            directory, why = self._missing[image.name, index]
+            logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, why)
+            return Partition(image.name, index, None, directory)
+        assigned = image.partitions[index].directory(self._node_id)
+        directory, is_new = self._places.find(image.name, index, assigned)
         log = await self._log(directory, image, index, self._log_config(image.name, metadata), is_new=is_new)
         return Partition(image.name, index, log, directory)
 
@@ -143,6 +146,18 @@ class Replicas:
         except (CorruptLog, OSError) as error:
             logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)
             return None
+
+    def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
+        """Of what has changed: where partitions (topic id, index) lie of which the metadata does not know it."""
+        found: dict[tuple[bytes, int], bytes] = {}
+        if delta.image.features.level(METADATA_FEATURE) >= DIRECTORIES_LEVEL:
+            for topic_id in sorted(delta.topics_changed):
+                placed = delta.image.topics.by_id[topic_id].partitions
+                for index, partition in self._by_id[topic_id].partitions.items():
+                    directory_id = self._places.id_of(partition.directory)
+                    if partition.log is not None and placed[index].directory(self._node_id) != directory_id:
+                        found[topic_id, index] = directory_id
+        return found
 
     def _configure(self, metadata: MetadataImage) -> None:
         for topic in self._by_name.values():

@@ -39,9 +39,9 @@ def golden_configs() -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(directory: Path, configs: dict[str, str] | None = None, *,
+async def serving(*directories: Path, configs: dict[str, str] | None = None,
                   wall_ms: int = GOLDEN_DAY_MS) -> AsyncIterator[Client]:
-    """A client of a broker on `directory` while the block runs, stopped in order after it."""
+    """A client of a broker on these log directories while the block runs, stopped in order after it."""
     stop, ready = trio.Event(), trio.Event()
     said: list[Serving] = []
 
@@ -49,9 +49,10 @@ async def serving(directory: Path, configs: dict[str, str] | None = None, *,
         said.append(told)
         ready.set()
 
-    settings = Settings(BrokerConfig.from_mapping(golden_configs() if configs is None else configs), (str(directory),),
+    paths = tuple(map(str, directories))
+    settings = Settings(BrokerConfig.from_mapping(golden_configs() if configs is None else configs), paths,
                         listen_port=0)
-    world = replace(system_world((str(directory),), durable=False), wall_ms=lambda: wall_ms)
+    world = replace(system_world(paths, durable=False), wall_ms=lambda: wall_ms)
     async with trio.open_nursery() as nursery:
         async def run() -> None:
             await broker.serve(settings, note, world=world, stop=stop)

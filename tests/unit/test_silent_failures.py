@@ -170,6 +170,30 @@ async def test_a_missing_directory_whose_topic_is_deleted_and_made_again(clean: 
         assert await offset_of(client, "rolls", 0, -1, committed=False) == 1
 
 
+@pytest.mark.parametrize("records", [0, 1])
+async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
+        tmp_path: Path, records: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Whether or not anything was ever in them: nobody here can tell."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with serving(one, other) as client:
+        await client.create("t", 6)
+        for index in range(6):
+            for _ in range(records):
+                assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
+    moved = [int(name[2:]) for name in names(other) if name.startswith("t-")]
+    assert len(moved) == 3
+    for _life in range(2):
+        async with serving(one) as client:
+            for index in range(6):
+                if index in moved:
+                    await check_offline(client, "t", index)
+                else:
+                    assert await offset_of(client, "t", index, -1, committed=False) == records
+        assert f"t-{moved[0]} in {one} stays offline: it is assigned to a log directory" in caplog.text
+    async with serving(one, other) as client:
+        assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [records] * 6
+
+
 async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:
     before = names(clean)
     shutil.move(clean / METADATA_DIRECTORY, tmp_path / "aside")

@@ -12,6 +12,13 @@ MIGRATING = bytes(15) + b"\x00"
 """The directory of a replica from before directories were recorded."""
 UNASSIGNED = bytes(15) + b"\x01"
 """The directory of a replica that its broker has yet to place; also the topic id of the metadata log."""
+RESERVED_MAX = 100
+"""Directory ids up to this number mean something else than a directory."""
+
+
+def is_directory(directory_id: bytes) -> bool:
+    """Whether this is the id of a directory, and none of the reserved ones."""
+    return int.from_bytes(directory_id, "big") > RESERVED_MAX
 
 
 class Randomness(Protocol):

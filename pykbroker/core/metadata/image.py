@@ -44,6 +44,10 @@ class PartitionImage(msgspec.Struct, frozen=True, gc=False):
     removing: tuple[int, ...] = ()
     recovering: bool = False  # its leader was elected although it may lack committed records
 
+    def directory(self, broker_id: int) -> bytes:
+        """In which of its log directories a broker keeps its replica, as far as it has said."""
+        return self.directories[self.replicas.index(broker_id)] if self.directories else UNASSIGNED
+
 
 class TopicImage(msgspec.Struct, frozen=True, gc=False):
     """A topic; its partitions are numbered from 0 without a gap."""

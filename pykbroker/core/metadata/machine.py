@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
 from pykbroker.core.metadata.context import RECORDS_MAX, Context, ControllerSettings, Decision, TopicConfigs
 from pykbroker.core.metadata.create_partitions import create_partitions
@@ -26,6 +27,7 @@ from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
@@ -48,6 +50,7 @@ DECIDE_UNBOUNDED: dict[type, Callable[[Context, Any], Decision]] = {
     BrokerRegistrationRequest: register_broker,
     BrokerHeartbeatRequest: heartbeat,
     ControllerRegistrationRequest: register_controller,
+    AssignReplicasToDirsRequest: assign_directories,
 }
 """What writes a record for each partition of a broker. It need not be atomic: asking again finishes it."""
 
