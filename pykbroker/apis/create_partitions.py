@@ -12,7 +12,7 @@ from typing import ClassVar
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
@@ -29,7 +29,10 @@ class CreatePartitions:
     controller: Controller
     authorizer: Authorizer
 
-    async def __call__(self, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    def __call__(self, context: Context, request: CreatePartitionsRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
         refused = {name for name in names if not self._allowed(context, name)}
         request.topics = [topic for topic in request.topics if topic.name not in refused]

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -27,7 +27,10 @@ class CreateTopics(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    async def __call__(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    def __call__(self, context: Context, request: CreateTopicsRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
         refused = [topic.name for topic in request.topics if not self._allowed(context, topic.name)]
         request.topics = [topic for topic in request.topics if topic.name not in refused]
         response = await self.controller.create_topics(request)

@@ -15,7 +15,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import (
@@ -36,7 +36,10 @@ class DeleteTopics(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     enabled: bool
 
-    async def __call__(self, context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    def __call__(self, context: Context, request: DeleteTopicsRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:
             known = context.version >= DISABLED_VERSION_FIRST
             return self.refuse(request, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)

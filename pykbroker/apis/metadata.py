@@ -21,7 +21,7 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authori
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, Context, Held
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -51,7 +51,7 @@ class Metadata(msgspec.Struct, frozen=True):
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
-                return self._create(context, request, absent)
+                return Held(self._create(context, request, absent))
         return self._describe(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.apis.conftest import Client, batch, serving
+from tests.unit.apis.conftest import Client, batch, produce_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -113,3 +113,15 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
 async def test_transactions_have_no_coordinator_here(client: Client, transactional_id: str, code: ErrorCode) -> None:
     response = await client.call(InitProducerIdRequest(transactional_id=transactional_id), 4)
     assert (response.error_code, response.producer_id) == (code, -1)
+
+
+async def test_pipelined_requests_are_carried_out_in_order(client: Client) -> None:
+    topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
+    for _ in range(5):
+        await client.send(CreateTopicsRequest(topics=[topic]), 7)
+        await client.send(produce_request("b", batch(b"x")), 11)
+        await client.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")], timeout_ms=1000), 6)
+        created, produced, deleted = [await client.receive() for _ in range(3)]
+        assert created.topics[0].error_code == 0
+        assert produced.responses[0].partition_responses[0].error_code == 0
+        assert deleted.responses[0].error_code == 0
