@@ -7,6 +7,7 @@ metadata says; then the listener, registration, and only then clients. Stop goes
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -62,6 +63,7 @@ from pykbroker.server.handler import Handler
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import Table, served
 from pykbroker.storage.log_directory import LOCK, LogDirectory
+from pykbroker.world.disk import Disk
 from pykbroker.world.net import Bound
 from pykbroker.world.system import system_world
 from pykbroker.world.world import World
@@ -72,6 +74,8 @@ LISTENER_NAME = "PLAINTEXT"
 CLOSING_S_MAX = 30
 """How long an orderly stop may take."""
 PLAINTEXT = 0
+
+logger = logging.getLogger(__name__)
 
 
 async def serve(
@@ -111,54 +115,89 @@ class Broker:
 
     def __init__(
         self, settings: Settings, world: World, bound: Bound, identity: Identity,
-        directories: tuple[LogDirectory, ...], controller: Controller, configs: TopicConfigs,
+        directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas,
     ) -> None:  # fmt: skip
         self._settings, self._world, self._bound, self._identity = settings, world, bound, identity
-        self._directories, self._controller = directories, controller
-        self._replicas = Replicas(identity.node_id, Places(directories, identity.directory_ids), configs)
+        self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
 
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
-        """Open what is on disk, or format it where there is nothing."""
+        """Open what is on disk, or format it where there is nothing. Nothing stays locked when that fails."""
         config, configs = settings.config, TopicConfigs(settings.config)
-        directories = await open_directories(world)
+        directories: list[LogDirectory] = []
         try:
+            for disk in world.disks:  # all are locked before anything else is read or written
+                directories.append(await open_directory(world, disk))
             identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
+            places = Places(tuple(directories), identity.directory_ids)
             rules = LogRules.of(config)
             journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
             controller = await start_controller(
                 journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
                 world.off_loop, rules,
             )  # fmt: skip
-        except StartError:
-            await leave_untouched(world, directories)
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await leave_untouched(world, directories)
             raise
-        return cls(settings, world, bound, identity, tuple(directories), controller, configs)
+        replicas = Replicas(identity.node_id, places, configs)
+        return cls(settings, world, bound, identity, tuple(directories), controller, replicas)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
+        try:
+            refusal = await self._live(ready, stop)
+        except BaseException:
+            for disk in self._world.disks:
+                disk.unlock(LOCK)
+            raise
+        finally:
+            self._bound.close()
+        with trio.CancelScope(shield=True):
+            await self._close()
+        if refusal is not None:
+            raise refusal
+
+    async def _live(self, ready: Ready, stop: trio.Event) -> StartError | None:
+        """All tasks of the broker, from its first record to its last; what kept it from serving, if something did."""
+        refusal = None
         async with trio.open_nursery() as house:
             house.start_soon(self._controller.run)
             house.start_soon(self._controller.snapshotter.run)
             house.start_soon(self._follow_metadata)
             for directory in self._directories:
                 house.start_soon(directory.run)
-            await self._join()
             house.start_soon(self._upkeep.run)
-            async with trio.open_nursery() as clients:
-                clients.start_soon(self._world.net.run, self._listener(clients))
-                bound = self._bound
-                ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
-                await stop.wait()
-                bound.close()
-                clients.cancel_scope.cancel()
-            with trio.move_on_after(CLOSING_S_MAX, shield=True):
-                await self._leave()
+            try:
+                await self._join()
+                await self._serve_clients(ready, stop)
+            except StartError as error:
+                refusal = error
+            with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
+                await self._lifecycle.shut_down()
+            if closing.cancelled_caught:
+                logger.error("the controller did not take this broker's leave within %d s", CLOSING_S_MAX)
             house.cancel_scope.cancel()
-        with trio.CancelScope(shield=True):
-            await self._controller.close()
+        return refusal
+
+    async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
+        async with trio.open_nursery() as clients:
+            clients.start_soon(self._world.net.run, self._listener(clients))
+            bound = self._bound
+            ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
+            await stop.wait()
+            bound.close()
+            clients.cancel_scope.cancel()
+
+    async def _close(self) -> None:
+        """Close the logs, that of the metadata first: a directory is unlocked when nothing more is written to it."""
+        await self._controller.close()
+        for directory in self._directories:
+            await directory.close(
+                broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks(directory)
+            )
 
     async def _follow_metadata(self) -> None:
         """The one task that hands committed metadata downwards, in a fixed order."""
@@ -176,6 +215,9 @@ class Broker:
         await self._lifecycle.register([endpoint], settings.config.broker_rack, clean=clean)
         await self._lifecycle.unfence()
         known = self._controller.images.current.topics.by_name
+        for name, partitions in settings.topics:
+            if name in known and len(known[name].partitions) != partitions:
+                logger.warning("the topic %s has %d partitions and keeps them", name, len(known[name].partitions))
         topics = [
             CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
             for name, partitions in settings.topics
@@ -187,14 +229,6 @@ class Broker:
                 if result.error_code:
                     reason = result.error_message or ErrorCode(result.error_code).name
                     raise StartError(f"cannot create the topic {result.name}: {reason}")
-
-    async def _leave(self) -> None:
-        """Give up leadership, close the logs, and mark the stop as clean."""
-        await self._lifecycle.shut_down()
-        for directory in self._directories:
-            await directory.close(
-                broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks(directory)
-            )
 
     # ---- the table of APIs
 
@@ -242,17 +276,14 @@ class Broker:
         return settings.advertise_host, settings.advertise_port or self._bound.port
 
 
-async def open_directories(world: World) -> list[LogDirectory]:
-    """Lock all directories before anything is read from one or written to it."""
-    return [
-        await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
-        for disk in world.disks
-    ]
+async def open_directory(world: World, disk: Disk) -> LogDirectory:
+    """Lock and read one directory."""
+    return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
 
 
 async def leave_untouched(world: World, directories: Sequence[LogDirectory]) -> None:
     """This broker does not start: let go of its directories, and let those that were clean stay so."""
-    for disk, directory in zip(world.disks, directories, strict=True):
+    for disk, directory in zip(world.disks, directories, strict=False):
         if directory.clean:
             await directory.close(high_watermarks={})
         else:

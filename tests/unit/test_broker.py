@@ -1,0 +1,92 @@
+"""Start and stop of a whole broker: what a failed start leaves behind, and in which order an orderly stop writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker import broker
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Settings
+from pykbroker.world.system import system_world
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.world import World
+from tests.unit.apis.conftest import serving, settings
+
+CLEAN = ".kafka_cleanshutdown"
+
+
+async def refused(chosen: Settings, world: World | None = None) -> StartError:
+    with pytest.raises(StartError) as caught:
+        await broker.serve(chosen, lambda serving: None, world=world)
+    return caught.value
+
+
+async def test_a_start_refused_for_a_topic_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a_b", 1),)):
+        pass
+    assert (tmp_path / CLEAN).exists()
+    error = await refused(settings(tmp_path, topics=(("a.b", 1),)))
+    assert "a.b" in str(error)
+    assert (tmp_path / CLEAN).exists()
+    async with serving(tmp_path, topics=(("a_b", 1),)) as house:
+        assert house.serving.port
+
+
+async def test_a_start_refused_for_its_second_directory_lets_go_of_the_first(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    async with serving(first):
+        pass
+    world = system_world((str(first), str(second)), durable=False)
+    other = world.disks[1]
+    other.lock(".lock")
+    error = await refused(settings(first), world)
+    assert "in use by another broker" in str(error)
+    other.unlock(".lock")
+    assert (first / CLEAN).exists()
+    async with serving(first) as house:
+        assert house.serving.port
+
+
+async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
+    async with serving(tmp_path / "one") as house:
+        chosen = settings(tmp_path / "two")
+        taken = Settings(chosen.config, chosen.data_dirs, listen_port=house.serving.port, memory=True)
+        error = await refused(taken)
+    assert str(house.serving.port) in str(error)
+    assert not any((tmp_path / "two").glob("*"))
+
+
+async def test_nothing_is_written_after_a_directory_is_unlocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    rename, unlock = SystemDisk.rename, SystemDisk.unlock
+
+    def note_rename(disk: SystemDisk, old: str, new: str) -> None:
+        told.append(new)
+        rename(disk, old, new)
+
+    def note_unlock(disk: SystemDisk, path: str) -> None:
+        told.append("unlocked")
+        unlock(disk, path)
+
+    async with serving(tmp_path, topics=(("a", 1),)):
+        monkeypatch.setattr(SystemDisk, "rename", note_rename)
+        monkeypatch.setattr(SystemDisk, "unlock", note_unlock)
+    assert told[-2:] == [CLEAN, "unlocked"]
+    assert any(path.startswith("__cluster_metadata-0/") for path in told)
+
+
+async def test_a_stop_waits_for_nobody_who_is_parked(tmp_path: Path) -> None:
+    from tests.unit.apis.conftest import fetch_request
+
+    async with serving(tmp_path, topics=(("a", 1),)) as house:
+        client = await house.connect()
+        await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)
+        await trio.testing.wait_all_tasks_blocked()
+        house.stop.set()
+        with pytest.raises(ConnectionResetError):
+            await client.receive()
