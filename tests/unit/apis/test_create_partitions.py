@@ -106,6 +106,7 @@ async def test_who_may_not_alter_a_topic_is_refused_alone() -> None:
 
     controller: Any = Grows()
     api = CreatePartitions(controller, Denies(Operation.ALTER))
-    response = await api(context(3), growing(("a", 5), ("b", 5), ("a", 6)))
+    response = await api(context(3), growing(("a", 5), ("b", 5), ("a", 6))).coroutine
+    assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED), ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
