@@ -135,7 +135,10 @@ class Fetch:
         return self._answer(fetching, await waiting, refused)
 
     def _answer(self, fetching: Fetching, found: list[Found], refused: list[Found]) -> FetchResponse:
-        return self.sessions.answer(fetching, found + refused, self._now_ms())
+        found += refused
+        if fetching.opening:
+            return self.sessions.open(fetching, found, self._now_ms())
+        return fetching.answer(found)
 
     def _now_ms(self) -> int:
         return self.ticks_ns() // 1_000_000

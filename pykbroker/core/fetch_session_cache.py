@@ -4,7 +4,7 @@
 2. Without such a one, the least that may give way goes, if it is less than the new one: a consumer's is less than a
    follower's, and the one with fewer partitions is less.
 3. May give way: to a follower every consumer's, to anybody every session that is used for more than two minutes.
-4. Where nobody gives way, the newcomer fetches without a session.
+4. Where nobody gives way, the newcomer fetches without a session. So does who would bring in too many partitions.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from wire.messages.fetch import FetchRequest, FetchResponse
 EVICTION_MS_MIN = 120_000
 OPENING_EPOCH, CLOSING_EPOCH = 0, -1
 SESSION_ID_MAX = 2**31 - 1
+PARTITIONS_MAX = 100_000
+"""Of all sessions together, some 40 MB. Kafka has no such bound."""
 
 Rank = tuple[bool, int, int]
 """Privileged, partitions, id: the least goes first."""
@@ -50,33 +52,32 @@ class FetchSessionCache:
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the one unused longest first
         self._evictable: list[Rank] = []  # of settled sessions, least first
         self._evictable_by_privileged: list[Rank] = []  # of settled sessions and all that are not privileged
-        self._evictions = 0
+        self._evictions = self._partitions = 0
 
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:
         """What a request is about. ApiError: its session is not known, or is not as the client believes."""
-        if request.session_epoch in (OPENING_EPOCH, CLOSING_EPOCH):
-            if (closed := self._sessions.get(request.session_id)) is not None:
+        epoch = request.session_epoch
+        if epoch in (CLOSING_EPOCH, OPENING_EPOCH):
+            if request.session_id and (closed := self._sessions.get(request.session_id)) is not None:
                 self._remove(closed)
-            opening = request.session_epoch == OPENING_EPOCH
-            return Fetching(wishes(request, by_id=by_id), by_id, privileged, opening)
+            return Fetching(wishes(request, by_id=by_id), by_id, privileged, epoch == OPENING_EPOCH)
         session = self._session(request, by_id)
         if request.topics or request.forgotten_topics_data:
             session.update(request)
+            self._check_room(session)
         if not session.partitions:
             self._remove(session)
             return Fetching(wishes(request, by_id=by_id), by_id)
         self._touch(session, now_ms)
         return Fetching(session.partitions, by_id, privileged, False, session, session.advance())
 
-    def answer(self, fetching: Fetching, found: list[Found], now_ms: int) -> FetchResponse:
-        """The response of a request, with the id of its session, which may be new."""
-        if not fetching.opening:
-            return fetching.answer(found)
+    def open(self, fetching: Fetching, found: list[Found], now_ms: int) -> FetchResponse:
+        """The response of an opening request, with the id of its session where there was room for one."""
         return respond(self._open(fetching, found, now_ms), found)
 
     def statistics(self) -> Statistics:
         """How full the cache is."""
-        return Statistics(len(self._sessions), sum(one.size for one in self._sessions.values()), self._evictions)
+        return Statistics(len(self._sessions), self._partitions, self._evictions)
 
     def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
@@ -88,9 +89,17 @@ class FetchSessionCache:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
+    def _check_room(self, session: FetchSession) -> None:
+        """A session that has grown too large ends, as if it had never been."""
+        if self._partitions + len(session.partitions) - session.size > PARTITIONS_MAX:
+            self._remove(session)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
     def _open(self, fetching: Fetching, found: list[Found], now_ms: int) -> int:
         """The id of a new session, or NO_SESSION."""
         partitions, privileged = fetching.partitions, fetching.privileged
+        if self._partitions + len(partitions) > PARTITIONS_MAX:
+            return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_ms):
             return NO_SESSION
         session_id = self._rng.randrange(1, SESSION_ID_MAX)
@@ -108,6 +117,7 @@ class FetchSessionCache:
         settled = now_ms - session.created_ms > EVICTION_MS_MIN
         if len(session.partitions) != session.size or settled is not session.settled:
             self._unrank(session)
+            self._partitions += len(session.partitions) - max(0, session.size)
             session.size, session.settled = len(session.partitions), settled
             for ranks in self._ranks(session):
                 insort(ranks, rank(session))
@@ -130,6 +140,7 @@ class FetchSessionCache:
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
+        self._partitions -= session.size
         self._unrank(session)
 
     def _unrank(self, session: FetchSession) -> None:

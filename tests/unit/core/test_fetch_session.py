@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import EPOCH_MAX, Fetching, Found, Key
-from pykbroker.core.fetch_session_cache import EVICTION_MS_MIN, FetchSessionCache
+from pykbroker.core.fetch_session_cache import EVICTION_MS_MIN, PARTITIONS_MAX, FetchSessionCache
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
@@ -61,6 +61,11 @@ def give(fetching: Fetching, **changed: dict[str, object]) -> list[Found]:
     ]
 
 
+def answer(cache: FetchSessionCache, fetching: Fetching, found: list[Found], now_ms: int) -> FetchResponse:
+    """As the API does."""
+    return cache.open(fetching, found, now_ms) if fetching.opening else fetching.answer(found)
+
+
 def told(response: FetchResponse) -> list[str]:
     return [f"{topic.topic}{one.partition_index}" for topic in response.responses for one in topic.partitions]
 
@@ -72,7 +77,7 @@ class Session:
         self.cache, self.epoch = FetchSessionCache(10, Random(0)), 1
         opened = self.cache.begin(ask(("a", 0), ("a", 1), ("b", 0), epoch=OPEN), by_id=False, privileged=False,
                                   now_ms=0)
-        response = self.cache.answer(opened, give(opened), 0)
+        response = answer(self.cache, opened, give(opened), 0)
         assert told(response) == ["a0", "a1", "b0"]
         self.id = response.session_id
         assert self.id > 0
@@ -85,7 +90,7 @@ class Session:
 
     def fetch(self, *wanted: tuple[str, int], forget: tuple[Key, ...] = (), **changed: dict[str, object]) -> list[str]:
         fetching = self.begin(*wanted, forget=forget)
-        response = self.cache.answer(fetching, give(fetching, **changed), 0)
+        response = answer(self.cache, fetching, give(fetching, **changed), 0)
         assert (response.error_code, response.session_id) == (0, self.id)
         return told(response)
 
@@ -141,7 +146,7 @@ def test_partitions_come_and_go(session: Session) -> None:
 
 def test_the_last_forgotten_partition_ends_the_session(session: Session) -> None:
     fetching = session.begin(forget=(("a", 0), ("a", 1), ("b", 0), ("b", 7)))
-    response = session.cache.answer(fetching, give(fetching), 0)
+    response = answer(session.cache, fetching, give(fetching), 0)
     assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
     with pytest.raises(ApiError) as caught:
         session.begin()
@@ -170,9 +175,9 @@ def test_the_epoch_wraps_to_1(session: Session) -> None:
 
 def test_an_answer_that_comes_after_the_next_request_is_refused(session: Session) -> None:
     slow, quick = session.begin(), session.begin()
-    response = session.cache.answer(slow, give(slow, a0={"records": b"x"}), 0)
+    response = answer(session.cache, slow, give(slow, a0={"records": b"x"}), 0)
     assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id)
-    assert told(session.cache.answer(quick, give(quick, a0={"records": b"x"}), 0)) == ["a0"]
+    assert told(answer(session.cache, quick, give(quick, a0={"records": b"x"}), 0)) == ["a0"]
 
 
 @pytest.mark.parametrize("by_id", [False, True])
@@ -180,7 +185,7 @@ def test_a_session_is_by_name_or_by_id_for_life(*, by_id: bool) -> None:
     cache = FetchSessionCache(10, Random(0))
     topic: str | bytes = b"A" * 16 if by_id else "a"
     opened = cache.begin(ask((topic, 0), epoch=OPEN), by_id=by_id, privileged=False, now_ms=0)
-    session_id = cache.answer(opened, give(opened), 0).session_id
+    session_id = answer(cache, opened, give(opened), 0).session_id
     with pytest.raises(ApiError) as caught:
         cache.begin(ask(session_id=session_id, epoch=1), by_id=not by_id, privileged=False, now_ms=0)
     assert caught.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
@@ -190,7 +195,7 @@ def test_a_session_is_by_name_or_by_id_for_life(*, by_id: bool) -> None:
 def test_a_full_request_closes_the_session_it_names(session: Session, epoch: int) -> None:
     request = ask(("a", 0), session_id=session.id, epoch=epoch)
     fetching = session.cache.begin(request, by_id=False, privileged=False, now_ms=0)
-    response = session.cache.answer(fetching, give(fetching), 0)
+    response = answer(session.cache, fetching, give(fetching), 0)
     assert (told(response), response.session_id == 0) == (["a0"], epoch == CLOSE)
     assert response.session_id != session.id
     with pytest.raises(ApiError):
@@ -207,7 +212,7 @@ def test_a_partition_that_is_named_twice_counts_once() -> None:
 
 def test_neighbours_of_one_topic_are_told_together(session: Session) -> None:
     fetching = session.begin(("a", 2))
-    response = session.cache.answer(fetching, give(fetching, a0={"high_watermark": 9}, b0={"high_watermark": 9}), 0)
+    response = answer(session.cache, fetching, give(fetching, a0={"high_watermark": 9}, b0={"high_watermark": 9}), 0)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 1), ("b", 1), ("a", 1)]
 
 
@@ -220,7 +225,7 @@ class Evictions:
     def open(self, size: int, now_ms: int, *, privileged: bool = False) -> int:
         request = ask(*(("a", index) for index in range(size)), epoch=OPEN)
         fetching = self.cache.begin(request, by_id=False, privileged=privileged, now_ms=now_ms)
-        session_id = self.cache.answer(fetching, give(fetching), now_ms).session_id
+        session_id = answer(self.cache, fetching, give(fetching), now_ms).session_id
         self.epochs[session_id] = 1
         return session_id
 
@@ -275,6 +280,19 @@ def test_a_settled_follower_gives_way_to_followers_alone() -> None:
     assert some.open(100, EVICTION_MS_MIN + 1) == 0
     assert some.open(1, EVICTION_MS_MIN + 1, privileged=True) == 0
     assert some.open(2, EVICTION_MS_MIN + 1, privileged=True) > 0
+
+
+def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
+    some = Evictions(slots=10)
+    large, small = some.open(PARTITIONS_MAX - 10, 0), some.open(10, 0)
+    assert some.open(1, 0) == 0
+    request = ask(("b", 0), session_id=small, epoch=1)
+    with pytest.raises(ApiError) as caught:
+        some.cache.begin(request, by_id=False, privileged=False, now_ms=0)
+    assert caught.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (some.use(small, 0), some.use(large, 0)) == (False, True)
+    assert some.cache.statistics() == (1, PARTITIONS_MAX - 10, 0)
+    assert some.open(10, 0) > 0
 
 
 # ---- against a model
@@ -366,7 +384,7 @@ class Sessions(RuleBasedStateMachine):
         self.model.sessions.pop(old, None)
         request = ask(*keys, session_id=old, epoch=OPEN, offset=offset)
         fetching = self.cache.begin(request, by_id=True, privileged=privileged, now_ms=self.now_ms)
-        response = self.cache.answer(fetching, self.found(fetching), self.now_ms)
+        response = answer(self.cache, fetching, self.found(fetching), self.now_ms)
         keys = list(dict.fromkeys(keys))
         session = self.model.open(keys, self.now_ms, privileged=privileged)
         assert response.session_id == (session.id if session else 0)
@@ -395,7 +413,7 @@ class Sessions(RuleBasedStateMachine):
         session.told = {key: told for key, told in session.told.items() if key in session.keys}
         if not session.keys:
             del self.model.sessions[session.id]
-            assert self.cache.answer(fetching, self.found(fetching), self.now_ms).session_id == 0
+            assert answer(self.cache, fetching, self.found(fetching), self.now_ms).session_id == 0
             return
         session.epoch += 1
         session.use(self.now_ms)
@@ -409,7 +427,7 @@ class Sessions(RuleBasedStateMachine):
     def answer(self, which: int) -> None:
         fetching, session_id, epoch = self.waiting.pop(which % len(self.waiting) if which >= 0 else -1)
         found = self.found(fetching)
-        response = self.cache.answer(fetching, found, self.now_ms)
+        response = answer(self.cache, fetching, found, self.now_ms)
         session = self.model.sessions.get(session_id)
         if session is None or session.epoch != epoch:
             evicted = session is None and response.error_code == 0  # nobody else has asked since
