@@ -5,26 +5,29 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage.errors import patiently
-from pykbroker.storage.lookup import TimestampOffset, aborted_within, first_since, youngest
+from pykbroker.storage.lookup import aborted_within, first_since, youngest
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.rebuild import read_aborted
+from pykbroker.storage.record_times import RecordTimes, TimestampOffset
 from pykbroker.storage.recovery import LogState
 from pykbroker.storage.segment import Segment
 from pykbroker.storage.segments import Segments
 from pykbroker.storage.tail import JOIN_BYTES_MAX, Tail
 from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 
 
 class LogReads:
     """The half of a log that changes nothing. Plain methods raise NotCached; their `_slowly` twins wait instead."""
 
-    def __init__(self, opening: Opening, state: LogState) -> None:
+    def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         self.directory = opening.directory
         self._disk = opening.disk
         self._segments = Segments(opening, state.sealed, state.unsynced, state.active)
         self._active = state.active
         self._tail = Tail()
+        self._times = RecordTimes(off_loop)
         self.epochs, self.producers = state.epochs, state.producers
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.active.next_offset
@@ -77,7 +80,7 @@ class LogReads:
 
     def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
         """The first record below `upper_offset` that is as young as `timestamp`. NotCached."""
-        found = first_since(self._segments, timestamp, self.log_start_offset)
+        found = first_since(self._segments, self._times, timestamp, self.log_start_offset)
         return found if found and found.offset < upper_offset else None
 
     async def offset_for_timestamp_slowly(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
@@ -86,7 +89,7 @@ class LogReads:
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The youngest record, the first of them if there are several. NotCached."""
-        return youngest(self._segments)
+        return youngest(self._segments, self._times)
 
     async def max_timestamp_slowly(self) -> TimestampOffset | None:
         """As `max_timestamp`, waiting for the disk where needed."""

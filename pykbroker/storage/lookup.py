@@ -4,54 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
 
 from pykbroker.core.replication.transactions import AbortedTransaction
-from pykbroker.storage.errors import Pending
+from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.headers import Headers
 from pykbroker.storage.loading import attempt
+from pykbroker.storage.record_times import RecordTimes, TimestampOffset
 from pykbroker.storage.segment import Segment
 from pykbroker.storage.segments import Segments
 from pykbroker.world.disk import Buffer, FileSlice
+from wire.errors import DecodeError
 from wire.records.batch import Batch
-from wire.records.compression import TooLarge
-from wire.records.record import records
-
-OPENED_BYTES_MAX = 64 << 20
 
 
-class TimestampOffset(NamedTuple):
-    """A record: ms since 1970, its offset, and the leader epoch that wrote it."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
-def first_since(segments: Segments, timestamp: int, start_offset: int) -> TimestampOffset | None:
+def first_since(segments: Segments, times: RecordTimes, timestamp: int, start_offset: int) -> TimestampOffset | None:
     """The first record at or above `start_offset` that is as young as `timestamp`."""
     for segment in segments.since(start_offset):
         segment.require_date()
         if segment.max_timestamp < timestamp:
             continue
         segment.require_loaded()
-        if found := attempt(segment, partial(_first_in, segment, timestamp, start_offset)):
+        if found := attempt(segment, partial(_first_in, segment, times, timestamp, start_offset)):
             return found
     return None
 
 
-def _first_in(segment: Segment, timestamp: int, start_offset: int) -> TimestampOffset | None:
+def _first_in(segment: Segment, times: RecordTimes, timestamp: int, start_offset: int) -> TimestampOffset | None:
     headers = segment.headers()
     position = segment.position_since(timestamp, start_offset, headers)
     while position < segment.size:
         size = headers.at(position)[1]
-        if found := _first_record(segment, position, size, timestamp, start_offset):
+        batch = _batch_at(segment, position, size)
+        if found := times.first_since(batch, timestamp, start_offset, segment.config.decompressed_bytes_max):
             return found
         position = headers.position_since(timestamp, position + size)
     return None
 
 
-def youngest(segments: Segments) -> TimestampOffset | None:
+def youngest(segments: Segments, times: RecordTimes) -> TimestampOffset | None:
     """The record with the largest timestamp, the first of them if there are several."""
     every = segments.every()
     for segment in every:
@@ -59,20 +49,14 @@ def youngest(segments: Segments) -> TimestampOffset | None:
     segment = max(every, key=lambda one: one.max_timestamp)
     if segment.max_timestamp < 0:
         return None
-    return first_since(segments, segment.max_timestamp, segment.base_offset)
+    return first_since(segments, times, segment.max_timestamp, segment.base_offset)
 
 
-def _first_record(segment: Segment, position: int, size: int, timestamp: int,
-                  start_offset: int) -> TimestampOffset | None:
-    """In one batch. One that is too large to be opened is answered as a whole."""
-    batch = Batch.read(segment.file.read_nowait(position, size))
+def _batch_at(segment: Segment, position: int, size: int) -> Batch:
     try:
-        for record in records(batch, OPENED_BYTES_MAX):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return TimestampOffset(record.timestamp, record.offset, batch.leader_epoch)
-    except TooLarge:
-        return TimestampOffset(batch.base_timestamp, batch.base_offset, batch.leader_epoch)
-    return None
+        return Batch.read(segment.file.read_nowait(position, size))
+    except DecodeError as damage:
+        raise CorruptLog(f"segment {segment.base_offset}: at byte {position}: {damage}") from None
 
 
 def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+from msgspec import structs
 
 from pykbroker.core.replication.transactions import AbortedTransaction
-from pykbroker.storage.lookup import TimestampOffset
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.log import Log
+from pykbroker.storage.record_times import RECORDS_MAX, TimestampOffset
 from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
-from tests.unit.storage.logs import NOW, SMALL, batch, content, every_batch, marker, open_log
-from wire.records.batch import batches
-from wire.records.compression import Codec
+from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_batch, marker, open_log
+from wire.records.batch import Batch, batches
+from wire.records.builder import sealed
+from wire.records.compression import Codec, compress
 from wire.records.record import records
+from wire.records.zigzag import varint
 
+T = TypeVar("T")
 
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("order", ["rising", "random"])
@@ -55,6 +63,59 @@ async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
     assert log.offset_for_timestamp(0, 0) is None
     log.append(batch(timestamp=-1), 0, NOW)
     assert log.max_timestamp() is None
+
+
+def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
+    """A batch that a client may send, whatever its payload is; the youngest of its records is of NOW + 1000."""
+    header = Batch.read(batch())
+    return sealed(structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1,
+                                  max_timestamp=NOW + 1000), payload)
+
+
+def record(offset_delta: int, timestamp_delta: int) -> bytes:
+    """One without key, value and headers."""
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + b"\x01\x01\0"
+    return varint(len(body)) + body
+
+
+@pytest.mark.parametrize("bad", ["garbage", "bomb", "cut off", "too many", "liar"])
+async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: SystemDisk, bad: str) -> None:
+    """Only header and checksum were looked at when it came; the reader is not to blame, and gets on."""
+    log = await open_log(disk, LogConfig(max_message_bytes=1 << 16))
+    log.append(batch(timestamp=NOW), 0, NOW)
+    payload, count = {
+        "garbage": (b"what is no zstd frame", 1),
+        "bomb": (compress(Codec.ZSTD, bytes(2 << 20)), 1),
+        "cut off": (compress(Codec.ZSTD, record(0, 0) + record(1, 1000)[:-3]), 3),
+        "too many": (compress(Codec.ZSTD, record(0, 0) * RECORDS_MAX + record(0, 1000)), RECORDS_MAX + 1),
+        "liar": (compress(Codec.ZSTD, record(0, 0) + record(1, 0)), 2),
+    }[bad]
+    log.append(claiming(payload, Codec.ZSTD, count), 0, NOW)
+    end = log.log_end_offset
+    assert await log.offset_for_timestamp_slowly(NOW + 1, end) == (NOW + 1000, 1, 0)
+    assert await log.max_timestamp_slowly() == (NOW + 1000, 1, 0)
+
+
+async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(disk: SystemDisk) -> None:
+    opened: list[object] = []
+
+    class Counting(SystemOffLoop):
+        async def __call__(self, function: Callable[..., T], *args: object) -> T:
+            opened.append(function)
+            return await super().__call__(function, *args)
+
+    disk.make_directory(DIRECTORY)
+    log = await Log.open(disk, DIRECTORY, LogConfig(), off_loop=Counting())
+    log.append(batch(bytes(20_000), b"", timestamp=NOW, step=10), 0, NOW)
+    log.append(batch(b"", b"", timestamp=NOW + 20, step=10, codec=Codec.LZ4), 0, NOW)
+    for timestamp, offset in ((NOW + 5, 1), (NOW + 25, 3)):
+        opened.clear()
+        with pytest.raises(NotCached):
+            log.offset_for_timestamp(timestamp, 4)
+        assert not opened
+        assert (await log.offset_for_timestamp_slowly(timestamp, 4) or ())[1] == offset
+        assert log.offset_for_timestamp(timestamp, 4) is not None
+        assert len(opened) == 1
 
 
 async def test_where_epochs_end(disk: SystemDisk) -> None:
