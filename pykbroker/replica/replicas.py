@@ -104,11 +104,14 @@ class Replicas:
             return
         if self._by_name.get(image.name) is topic:
             del self._by_name[image.name]
+        deleted: dict[LogDirectory, list[int]] = {}
         for index, partition in topic.partitions.items():
             partition.resign(partition.leader_epoch)
-            await partition.directory.delete_log(image.name, index)
+            deleted.setdefault(partition.directory, []).append(index)
             self._places.forget(image.name, index)
             self._missing.pop((image.name, index), None)
+        for directory, indexes in deleted.items():
+            await directory.delete_logs(image.name, indexes)
 
     async def _take(self, image: TopicImage, metadata: MetadataImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead."""

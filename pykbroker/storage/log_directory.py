@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
@@ -154,26 +154,34 @@ class LogDirectory:
             clean=self.clean, jitter=self._jitter, loaded=self._loaded)
         return log
 
-    async def delete_log(self, topic: str, partition: int) -> None:
-        """The partition is gone at once, its files after `file.delete.delay.ms`. One that is offline goes, too."""
+    async def delete_logs(self, topic: str, partitions: Iterable[int]) -> None:
+        """These partitions are gone at once, their files after `file.delete.delay.ms`. Those offline go, too.
+
+        What the disk refuses to rename keeps its name, and at the next start there is no topic to it.
+        """
+        for partition in partitions:
+            await trio.lowlevel.checkpoint()
+            try:
+                self._delete_log(topic, partition)
+            except OSError as failure:
+                logger.warning("%s/%s is not removed: %s", self.path, directory_name(topic, partition), failure)
+                self.fail(failure)
+        try:
+            await self._disk.sync_directory("")
+        except OSError as failure:
+            self.fail(failure)
+
+    def _delete_log(self, topic: str, partition: int) -> None:
         log, name = self.logs.pop((topic, partition), None), directory_name(topic, partition)
-        topic_id = self._topic_ids.pop((topic, partition), None)
+        unique = int.from_bytes(self._topic_ids.pop((topic, partition), None) or b"", "big")
         self._offline.discard((topic, partition))
         if log is not None:
             log.abandon()
         if self._disk.exists(name):
-            doomed = doomed_name(topic, partition, self._unique(topic_id or bytes(16)))
+            while self._disk.exists(doomed := doomed_name(topic, partition, f"{unique:032x}")):
+                unique = (unique + 1) % 2**128
             self._disk.rename(name, doomed)
             self._chores.doom([doomed], (log.config if log else LogConfig()).file_delete_delay_ms)
-            await self._disk.sync_directory("")
-
-    def _unique(self, topic_id: bytes) -> str:
-        """32 hexadecimal digits that no directory of this topic has."""
-        unique = int.from_bytes(topic_id, "big")
-        taken = " ".join(self._disk.names(""))
-        while f".{unique:032x}-" in taken:
-            unique = (unique + 1) % 2**128
-        return f"{unique:032x}"
 
     # Upkeep
 

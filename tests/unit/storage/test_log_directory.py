@@ -151,11 +151,11 @@ async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: Ho
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     filled(log, 3)
-    await directory.delete_log("topic", 0)
+    await directory.delete_logs("topic", [0])
     assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
     again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
-    await directory.delete_log("topic", 0)
+    await directory.delete_logs("topic", [0])
     assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
     house.now_ms += 59_999
     await directory._chores.round()
@@ -168,7 +168,7 @@ async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: Ho
 async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
     directory = await house.open()
     await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
-    await directory.delete_log("a" * 249, 0)
+    await directory.delete_logs("a" * 249, [0])
     house.crash()
     directory = await house.open()
     assert directory.partitions() == []
@@ -256,8 +256,45 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
         nursery.start_soon(directory._chores.round)
         nursery.start_soon(directory.checkpoint)
         await waiting.wait()
-        await directory.delete_log("topic", 0)
+        await directory.delete_logs("topic", [0])
         go.set()
     with pytest.raises(ApiError):
         await log.flush()
     assert log.failed is directory.failed is None
+
+
+async def test_a_disk_that_refuses_to_delete_stops_nobody(
+        house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    directory = await house.open()
+    for partition in range(3):
+        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+    rename = SystemDisk.rename
+
+    def refuse(disk: SystemDisk, old: str, new: str) -> None:
+        if old == "topic-1":
+            raise OSError(errno.EROFS, "Read-only file system")
+        rename(disk, old, new)
+
+    monkeypatch.setattr(SystemDisk, "rename", refuse)
+    await directory.delete_logs("topic", range(3))
+    assert "topic-1 is not removed" in caplog.text
+    assert directory.failed is not None
+    assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
+        f"topic-0.{TOPIC_ID.hex()}-delete", "topic-1", f"topic-2.{TOPIC_ID.hex()}-delete"]
+
+
+async def test_a_topic_is_deleted_without_looking_through_its_directory(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look costs as much as there are partitions; and one fsync is enough for all of them."""
+    directory = await house.open()
+    for partition in range(20):
+        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+    listed, synced = [], []
+
+    async def note(_: SystemDisk, path: str) -> None:
+        synced.append(path)
+
+    monkeypatch.setattr(SystemDisk, "names", lambda _, path: listed.append(path))
+    monkeypatch.setattr(SystemDisk, "sync_directory", note)
+    await directory.delete_logs("topic", range(20))
+    assert (listed, synced) == ([], [""])
