@@ -3,12 +3,11 @@
 1. The lock file keeps other brokers out while it is open.
 2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable. Where a
    log could not be opened it is not: the next start must look at it as closely.
-3. A failure of the disk other than a full one is final: `failed` is set, and no clean shutdown is claimed.
+3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and no clean shutdown is claimed.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +41,7 @@ from pykbroker.storage.partition_directory import (
     encode_metadata,
     parse_name,
 )
+from pykbroker.storage.refusals import is_of_the_disk
 from pykbroker.storage.small_files import read_whole, replace, replace_durably
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
@@ -52,8 +52,6 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 METADATA_TOPIC = "__cluster_metadata"
 CLOSING_AT_ONCE = 8
-NO_FAILURE = (errno.ENOSPC, errno.EDQUOT, errno.EBADF)
-"""A full disk may have room again; a closed file was closed by us."""
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
@@ -193,8 +191,8 @@ class LogDirectory:
             self.fail(failure)
 
     def fail(self, failure: OSError) -> None:
-        """The disk refused something; unless it is full, nothing that it says later counts."""
-        if failure.errno not in NO_FAILURE and self.failed is None:
+        """The disk refused something. If that speaks of the whole disk, nothing that it says later counts."""
+        if self.failed is None and is_of_the_disk(failure):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -227,15 +228,20 @@ async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch:
     assert not (await house.open()).clean
 
 
-def test_a_full_disk_is_no_failure(tmp_path: Path) -> None:
-    async def check() -> None:
-        directory = await House(tmp_path).open()
-        directory.fail(OSError(errno.ENOSPC, "No space left on device"))
-        assert directory.failed is None
-        directory.fail(OSError(errno.EROFS, "Read-only file system"))
-        assert directory.failed is not None
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT,
+                                    errno.EACCES, errno.EBADF])
+async def test_what_is_used_up_for_now_is_no_failure(house: House, number: int) -> None:
+    directory = await house.open()
+    directory.fail(OSError(number, os.strerror(number)))
+    assert directory.failed is None
 
-    trio.run(check)
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV, errno.ESTALE, 4711])
+async def test_a_disk_that_is_broken_fails_for_good(house: House, number: int) -> None:
+    directory = await house.open()
+    directory.fail(failure := OSError(number, os.strerror(number)))
+    directory.fail(OSError(errno.EIO, "Input/output error"))
+    assert directory.failed is failure
 
 
 async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
