@@ -41,7 +41,7 @@ from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.sasl_handshake import SaslHandshake
 from pykbroker.core.config import BrokerConfig
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Endpoint
@@ -176,11 +176,18 @@ class Broker:
             except StartError as error:
                 refusal = error
             with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
-                await self._lifecycle.shut_down()
+                await self._shut_down()
             if closing.cancelled_caught:
                 logger.error("the controller did not take this broker's leave within %d s", CLOSING_S_MAX)
             house.cancel_scope.cancel()
         return refusal
+
+    async def _shut_down(self) -> None:
+        """Give up leadership. What cannot be written down (a full disk) the next start finds out."""
+        try:
+            await self._lifecycle.shut_down()
+        except ApiError as error:
+            logger.error("the controller did not take this broker's leave: %s", error)
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         async with trio.open_nursery() as clients:

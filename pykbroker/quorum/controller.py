@@ -134,6 +134,8 @@ class Controller:
         batches = self._driver.batches(records, now_ms)
         try:
             self._driver.write(batches, records, now_ms)
+        except ApiError:
+            raise
         except Exception as error:
             self._fail(error)
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 import msgspec
@@ -20,12 +21,14 @@ from wire.records.builder import BatchBuilder
 from wire.records.control import kraft_batch
 from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 class Driver:
     """The log and the machine that its records go through, under one epoch.
 
-    Any error of `write` and `commit` is final: it is not known what the log holds. `time_ms` is when the last batch was
-    appended, `log_bytes` how much was since the snapshot that this start began with.
+    Any OSError of `write` and `commit` is final: it is not known what the log holds. `time_ms` is when the last batch
+    was appended, `log_bytes` how much was since the snapshot that this start began with.
     """
 
     def __init__(self, journal: Journal, machine: ControllerMachine, disk: Disk, state: QuorumState, *,
@@ -67,10 +70,18 @@ class Driver:
         return batches
 
     def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> None:
-        """Append the batches of these records, and replay the records."""
+        """Append the batches of these records, and replay the records.
+
+        `ApiError` KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. Any other failure is final.
+        """
         offset = self._journal.log_end_offset
         for batch in batches:
-            self._append(batch, now_ms)
+            try:
+                self._append(batch, now_ms)
+            except OSError as error:
+                if error.errno in DISK_FULL and self._journal.log_end_offset == offset:
+                    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full") from error
+                raise
         for place, record in enumerate(records, offset):
             self.machine.replay(Entry(place, record))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,3 +197,22 @@ async def test_blocks_of_producer_ids_need_no_subscriber(tmp_path: Path) -> None
         with pytest.raises(ApiError, match="Expected broker epoch"):
             await controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1))
         nursery.cancel_scope.cancel()
+
+
+async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is_room(tmp_path: Path) -> None:
+    journal = MemoryJournal()
+    controller = in_memory(journal, disk_at(tmp_path))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(controller.run)
+        nursery.start_soon(follow, controller)
+        end = journal.log_end_offset
+        journal.append_error = OSError(errno.ENOSPC, "No space left on device")
+        with pytest.raises(ApiError) as refused:
+            await controller.create_topics(creating("a"))
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert journal.log_end_offset == end
+        journal.append_error = None
+        response = await controller.create_topics(creating("a"))
+        assert [result.error_code for result in response.topics] == [0]
+        nursery.cancel_scope.cancel()
+    await controller.close()
