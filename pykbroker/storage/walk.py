@@ -54,8 +54,9 @@ class Walk:
         view, start, at = memoryview(data), self.position, 0
         self._wanted = CHUNK_BYTES
         while at < len(view):
-            size = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
-            ends_later = at + max(size, HEADER_BYTES) > len(view)
+            claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
+            size = max(claimed, HEADER_BYTES)
+            ends_later = at + size > len(view)
             if ends_later and at and start + len(view) < self._end:
                 return found
             if ends_later and start + at + size <= self._end:

@@ -12,7 +12,7 @@ from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_byte, filled, marker, open_log
-from wire.records.batch import batches
+from wire.records.batch import HEADER_BYTES, batches
 
 BATCHES = 12
 ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
@@ -71,6 +71,14 @@ async def test_a_torn_tail_is_cut_and_what_was_synced_stays(disk: SystemDisk) ->
 def covered(data: bytes) -> bytes:
     """Of each batch what its checksum covers; leader epochs are not."""
     return b"".join(bytes(one.buffer[21:]) for one in batches(data, strict=True))
+
+
+@pytest.mark.parametrize("zeros", range(1, 2 * HEADER_BYTES))
+async def test_zeros_behind_the_last_batch_are_cut(disk: SystemDisk, zeros: int) -> None:
+    """What a lost sector leaves, also when it is less than a header."""
+    whole, _, point = await crashed(disk)
+    lay(disk, {f"{0:020d}.log": whole + bytes(zeros)})
+    assert covered(await every_byte(await open_log(disk, ONE_SEGMENT, recovery_point=point))) == covered(whole)
 
 
 async def test_damage_below_the_recovery_point_stops_the_partition_and_changes_nothing(disk: SystemDisk) -> None:
