@@ -1,11 +1,14 @@
 """How far one log is safe from a crash, and what must be on disk before that is said.
 
 1. The recovery point moves after an fsync, and after all that goes with the log below it was brought to its files.
-2. A failed fsync is final: the kernel forgets what it could not write, and a later one succeeds without it.
+2. A failed fsync is final: the kernel forgets what it could not write, and a later one succeeds without it. What
+   fails before it is tried again with the next flush, but for damage.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import trio
@@ -13,10 +16,11 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
-from pykbroker.storage.errors import patiently
+from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.partition_directory import METADATA
 from pykbroker.storage.rebuild import read_aborted
+from pykbroker.storage.refusals import NO_DESCRIPTOR
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment
 from pykbroker.storage.segments import Segments
@@ -38,7 +42,7 @@ class Durability:
         self._segments, self._epochs = segments, epochs
         self._epochs_path = f"{self._directory}/{EPOCHS}"
         self.recovery_point = recovery_point
-        self.failed: OSError | None = None
+        self.failed: OSError | CorruptLog | None = None
         self.is_deleted = False
         self._syncing: trio.Event | None = None
         self._is_placed = self._epochs_synced = False
@@ -74,11 +78,14 @@ class Durability:
         active, sealed, retreats = self._segments.active, self._segments.unsynced, self._retreats
         self._segments.unsynced = []
         try:
-            await self._make_durable(sealed, active)
-            await self.settle(sealed)
+            with self._unless_deleted():
+                await self._make_durable(sealed, active)
+                await self.settle(sealed)
             if retreats == self._retreats:
                 self.recovery_point = max(self.recovery_point, target)
-        except BaseException:
+        except BaseException as failure:
+            if isinstance(failure, CorruptLog):
+                self.failed = failure
             kept = [segment for segment in sealed if not segment.is_dropped]
             self._segments.unsynced = [*kept, *self._segments.unsynced]
             raise
@@ -87,38 +94,51 @@ class Durability:
             self._syncing = None
 
     async def _make_durable(self, sealed: list[SealedSegment], active: ActiveSegment) -> None:
+        for segment in (*sealed, active):
+            await patiently(segment.require_loaded)
+            await self._synced(segment.file.sync())
+        await self.place()
+        if sealed:
+            await self._synced(self._disk.sync_directory(self._directory))
+
+    async def _synced(self, fsync: Awaitable[None]) -> None:
+        """Wait for it; once it fails, nothing that a later one says counts."""
         try:
-            for segment in (*sealed, active):
-                await patiently(segment.require_loaded)
-                await segment.file.sync()
-            await self.place()
-            if sealed:
-                await self._disk.sync_directory(self._directory)
+            await fsync
         except OSError as failure:
-            self._require_log()
-            self.failed = failure
+            if failure.errno not in NO_DESCRIPTOR and not self.is_deleted:
+                self.failed = failure
             raise
 
     async def place(self) -> None:
         """Make the directory itself durable, with what says whose it is; once is enough."""
+        retreats = self._retreats
         if not self._is_placed:
-            self._is_placed = True
-            try:
+            with self._unless_deleted():
                 await self._sync_names()
-            except OSError:
-                self._require_log()
-                raise
+            self._is_placed = retreats == self._retreats
 
     async def _sync_names(self) -> None:
         if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
             file = self._disk.open(metadata)
-            await file.sync()
-            file.close()
-        await self._disk.sync_directory(self._directory)
-        await self._disk.sync_directory("")
+            try:
+                await self._synced(file.sync())
+            finally:
+                file.close()
+        await self._synced(self._disk.sync_directory(self._directory))
+        await self._synced(self._disk.sync_directory(""))
+
+    @contextmanager
+    def _unless_deleted(self) -> Iterator[None]:
+        """What cannot be found in a log that was deleted meanwhile is not the disk's failure."""
+        try:
+            yield
+        except OSError:
+            self._require_log()
+            raise
 
     def _require_log(self) -> None:
-        """A log that was deleted meanwhile has no files; that is not the disk's failure."""
+        """ApiError: the log was deleted, and has no files any more."""
         if self.is_deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")
 
@@ -133,4 +153,8 @@ class Durability:
                     segment.write()
         if not self._epochs_synced:
             self._epochs_synced = True
-            await replace_durably(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
+            try:
+                await replace_durably(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
+            except BaseException:
+                self._epochs_synced = False
+                raise

@@ -13,6 +13,7 @@ from pykbroker.core.replication.producers import Written
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.config import LONG_MAX, LogConfig
 from pykbroker.storage.durability import Durability
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.log_reads import LogReads
 from pykbroker.storage.opening import Loaded, Opening
@@ -70,7 +71,7 @@ class Log(LogReads):
     """Offsets are absolute, sizes in bytes, times in ms since 1970.
 
     1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
-    2. An OSError of `flush` is final (`failed`): what was written may be lost though a later fsync succeeds.
+    2. A failed fsync is final (`failed`): what was written may be lost though a later one succeeds.
     """
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
@@ -256,7 +257,7 @@ class Log(LogReads):
         return self._durability.recovery_point
 
     @property
-    def failed(self) -> OSError | None:
+    def failed(self) -> OSError | CorruptLog | None:
         """What made a flush fail; nothing that was appended since the last one counts any more."""
         return self._durability.failed
 
@@ -273,7 +274,7 @@ class Log(LogReads):
     async def flush(self) -> None:
         """Make all that was appended before this call durable. Callers that come together share one fsync.
 
-        ApiError: the log was deleted meanwhile.
+        ApiError: the log was deleted meanwhile. OSError: try again, unless `failed`. CorruptLog: a sealed segment is.
         """
         await self._durability.flush(self)
 

@@ -9,6 +9,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.sealed import SealedSegment
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
 
@@ -90,6 +92,48 @@ async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.Mon
         await log.flush()
     await log.close()
     assert not disk.exists(f"{DIRECTORY}/{0:020d}.index")
+
+
+async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without descriptors neither a directory nor the epochs' file can be opened; nothing was lost by that."""
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+    opened = SystemDisk.open
+
+    def epochs_refused(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
+        if path.endswith("leader-epoch-checkpoint.tmp"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return opened(self, path, create=create)
+
+    async def directories_refused(_: SystemDisk, path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    for name, refused in (("open", epochs_refused), ("sync_directory", directories_refused)):
+        with monkeypatch.context() as patch:
+            patch.setattr(SystemDisk, name, refused)
+            with pytest.raises(OSError, match="Too many"):
+                await log.flush()
+        assert (log.failed, log.recovery_point) == (None, 0)
+    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    await log.flush()
+    assert (log.failed, log.recovery_point) == (None, 1)
+    assert disk.exists(f"{DIRECTORY}/leader-epoch-checkpoint")
+
+
+async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+
+    def damaged(_: SealedSegment) -> None:
+        raise CorruptLog("segment 0: batch 7 does not hold")
+
+    monkeypatch.setattr(SealedSegment, "require_loaded", damaged)
+    for _ in range(2):
+        with pytest.raises(CorruptLog):
+            await log.flush()
+    assert isinstance(log.failed, CorruptLog)
+    await log.close()
 
 
 async def test_flush_messages(disk: SystemDisk) -> None:

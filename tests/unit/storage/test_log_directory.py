@@ -269,6 +269,28 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
     assert log.failed is directory.failed is None
 
 
+async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log.append(batch(), 0, NOW)
+    waiting, go = trio.Event(), trio.Event()
+
+    async def slow(file: SystemFile) -> None:
+        if "leader-epoch-checkpoint" in file.path:
+            waiting.set()
+            await go.wait()
+
+    monkeypatch.setattr(SystemFile, "sync", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory._chores.round)
+        log.configure(replace(SMALL, flush_ms=0))
+        await waiting.wait()
+        await directory.delete_logs("topic", [0])
+        go.set()
+    assert log.failed is directory.failed is None
+
+
 async def test_a_disk_that_refuses_to_delete_stops_nobody(
         house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     directory = await house.open()
