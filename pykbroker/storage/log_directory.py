@@ -52,6 +52,9 @@ LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 METADATA_TOPIC = "__cluster_metadata"
 CLOSING_AT_ONCE = 8
+CHORE_INTERVAL_S = 1
+CHECKPOINT_INTERVAL_MS = 60_000
+"""`log.flush.offset.checkpoint.interval.ms`, and that for log starts."""
 CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
@@ -72,7 +75,7 @@ class LogDirectory:
         self._offline: set[TopicPartition] = set()
         self._writing = trio.Lock()
         self._is_left = False
-        self._chores = Chores(disk, self.logs, wall_ms, self.checkpoint)
+        self._chores = Chores(disk, self.logs, wall_ms)
 
     @classmethod
     async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
@@ -184,11 +187,23 @@ class LogDirectory:
     # Upkeep
 
     async def run(self) -> None:
-        """The chores, until cancelled or the disk fails."""
-        try:
-            await self._chores.run()
-        except OSError as failure:
-            self.fail(failure)
+        """The chores and the checkpoints, until cancelled or the disk fails. What it refuses is tried again."""
+        next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
+        said: set[int | None] = set()
+        while self.failed is None:
+            await trio.sleep(CHORE_INTERVAL_S)
+            refusals = await self._chores.round()
+            if self._wall_ms() >= next_checkpoint_ms:
+                next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
+                try:
+                    await self.checkpoint()
+                except OSError as refused:
+                    refusals.append(refused)
+            for refusal in refusals:
+                if refusal.errno not in said:
+                    logger.warning("%s refuses some upkeep, which is tried again: %s", self.path, refusal)
+                self.fail(refusal)
+            said = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
         """The disk refused something. If that speaks of the whole disk, nothing that it says later counts."""
@@ -196,17 +211,29 @@ class LogDirectory:
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
+    def set_offline(self, topic: str, partition: int) -> None:
+        """This partition's log does not hold: the next start must look at it as closely as after a crash."""
+        self._offline.add((topic, partition))
+
     async def checkpoint(self) -> None:
-        """Write down how far each log is durable, and where it starts."""
-        for log in list(self.logs.values()):
-            try:
-                await log.place()
-            except ApiError as deleted:
-                logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
-        points = {key: log.recovery_point for key, log in self.logs.items()}
-        starts = {key: log.log_start_offset for key, log in self.logs.items() if log.starts_inside}
+        """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
+        placed = {key: log for key, log in list(self.logs.items()) if await self._is_placed(log)}
+        points = {key: log.recovery_point for key, log in placed.items()}
+        starts = {key: log.log_start_offset for key, log in placed.items() if log.starts_inside}
         await self._write(RECOVERY_POINTS, self._unopened(self._recovery_points) | points)
         await self._write(LOG_STARTS, self._unopened(self._log_starts) | starts)
+
+    async def _is_placed(self, log: Log) -> bool:
+        try:
+            await log.place()
+        except ApiError as deleted:
+            logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
+            return False
+        except OSError as refusal:
+            logger.warning("%s/%s is left out of the checkpoint: %s", self.path, log.directory, refusal)
+            self.fail(refusal)
+            return False
+        return True
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down how far each partition is committed."""
@@ -220,7 +247,8 @@ class LogDirectory:
 
     def _unopened(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Of partitions that are here but offline: what was last known of them stays known."""
-        return {key: offset for key, offset in offsets.items() if key in self._topic_ids and key not in self.logs}
+        return {key: offset for key, offset in offsets.items()
+                if key in self._topic_ids and (key not in self.logs or key in self._offline)}
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock."""
@@ -241,16 +269,19 @@ class LogDirectory:
         """All of them, some at a time: each may wait for an fsync."""
         limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
 
-        async def close(log: Log) -> None:
+        async def close(key: TopicPartition, log: Log) -> None:
             async with limit:
                 try:
                     await log.close()
-                except OSError as failure:
-                    self.fail(failure)
+                except (CorruptLog, OSError) as failure:
+                    logger.error("%s/%s is not closed in order: %s", self.path, log.directory, failure)
+                    self.set_offline(*key)
+                    if isinstance(failure, OSError):
+                        self.fail(failure)
 
         async with trio.open_nursery() as nursery:
-            for log in self.logs.values():
-                nursery.start_soon(close, log)
+            for key, log in self.logs.items():
+                nursery.start_soon(close, key, log)
 
 
 async def _offsets(disk: Disk, name: str) -> dict[TopicPartition, int]:

@@ -15,11 +15,12 @@ import trio.testing
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError, StartError
-from pykbroker.storage import chores
+from pykbroker.storage import log_directory
 from pykbroker.storage.checkpoints import decode_offsets
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.sealed import SealedSegment
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
@@ -220,7 +221,7 @@ async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(SystemFile, "sync", fail)
-        patch.setattr(chores, "CHORE_INTERVAL_S", 0)
+        patch.setattr(log_directory, "CHORE_INTERVAL_S", 0)
         await directory.run()
     assert directory.failed is log.failed is not None
     await directory.close(high_watermarks={})
@@ -326,3 +327,62 @@ async def test_a_topic_is_deleted_without_looking_through_its_directory(
     monkeypatch.setattr(SystemDisk, "sync_directory", note)
     await directory.delete_logs("topic", range(20))
     assert (listed, synced) == ([], [""])
+
+
+async def test_a_disk_that_was_full_is_looked_after_again(
+        house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+        autojump_clock: trio.testing.MockClock) -> None:
+    """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
+    directory = await house.open()
+    needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    await directory.create_log("old", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs("old", [0])
+    needs.append(batch(), 0, NOW)
+    other.append(batch(), 0, NOW)
+    written = SystemFile.append
+
+    def full(file: SystemFile, data: bytes) -> int:
+        if "needs-0" in file.path or "point-offset-checkpoint" in file.path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written(file, data)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory.run)
+        with monkeypatch.context() as patch:
+            patch.setattr(SystemFile, "append", full)
+            house.now_ms += 60_000
+            await trio.sleep(5)
+            assert not list(house.path.glob("old-0*"))
+            assert (needs.recovery_point, other.recovery_point) == (0, 1)
+            assert caplog.text.count("refuses some upkeep") == 1
+        house.now_ms += 60_000
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+    assert needs.recovery_point == 1
+    assert house.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
+
+
+async def test_a_log_that_cannot_be_closed_keeps_the_stop_from_being_clean_but_no_other_from_being_closed(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open()
+    damaged, sound = [await directory.create_log("topic", partition, TOPIC_ID, SMALL) for partition in range(2)]
+    filled(damaged, 30)
+    filled(sound, 3)
+
+    def refuse(segment: SealedSegment) -> None:
+        raise CorruptLog("segment 0: batch 7 does not hold")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SealedSegment, "require_loaded", refuse)
+        await directory.close(high_watermarks={("topic", 1): 6})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
+
+
+async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    directory.set_offline("topic", 0)
+    await directory.close(high_watermarks={})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
