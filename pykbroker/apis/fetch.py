@@ -23,6 +23,7 @@ from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.handler import Answer, Context
+from pykbroker.storage.errors import patiently
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -62,8 +63,8 @@ class Fetch:
         )  # fmt: skip
         try:
             found = reading.read()
-        except NotCached as missing:
-            return self._finish(fetching, reading.read_slowly(missing), refused)
+        except NotCached:
+            return self._finish(fetching, patiently(reading.read), refused)
         if reading.is_enough or request.max_wait_ms <= 0:
             return self._answer(fetching, found, refused)
         watch = Watch(partition for _, partition in located)

@@ -5,12 +5,15 @@ The first batch found may be larger than every bound, so that a client always ge
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import Found, Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
+from pykbroker.storage.errors import Pending, patiently
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
@@ -26,36 +29,29 @@ class Reading:
         self._located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
         self._size = 0
-        self._at: Partition | None = None
         self.is_enough = False
 
     def read(self) -> list[Found]:
-        """The partitions, but for those that give nothing new. NotCached: one needs the disk, `read_slowly`."""
+        """The partitions, but for those that give nothing new. NotCached: one needs the disk."""
         found: list[Found] = []
         self._size, self.is_enough = 0, not self._located
         for wanted, partition in self._located:
-            asked, self._at = wanted.asked, partition
+            asked = wanted.asked
             try:
                 log = partition.require_leader(asked.current_leader_epoch)
+                if partition in self._refused:
+                    raise self._refused[partition]
                 if (partition.high_watermark == asked.fetch_offset == wanted.high_watermark
                         and log.log_start_offset == wanted.log_start_offset and asked.last_fetched_epoch < 0):
                     continue
                 found.append((wanted, self._data(asked, partition, log)))
+            except NotCached as missing:
+                raise Pending(partial(partition.wait_cached, missing)) from None
             except ApiError as error:
                 self.is_enough = True
                 found.append((wanted, failed(asked, error.code)))
         self.is_enough |= self._size >= self._bytes_min
         return found
-
-    async def read_slowly(self, missing: NotCached) -> list[Found]:
-        """As `read`, waiting for the disk where needed."""
-        while True:
-            assert self._at is not None
-            await self._at.wait_cached(missing)
-            try:
-                return self.read()
-            except NotCached as another:
-                missing = another
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[Found]:
         """Until there is enough, the time is up, or the watch is hurried; then what there is."""
@@ -67,10 +63,7 @@ class Reading:
                         break
         finally:
             watch.close()
-        try:
-            return self.read()
-        except NotCached as missing:
-            return await self.read_slowly(missing)
+        return await patiently(self.read)
 
     def _has_enough(self) -> bool:
         """Would `read` find enough? Counted, not read."""

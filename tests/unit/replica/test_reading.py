@@ -15,7 +15,8 @@ from pykbroker.core.fetch_session import Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Reading
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import CorruptLog, Pending
+from pykbroker.storage.errors import CorruptLog, Pending, patiently
+from pykbroker.world.disk import NotCached
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition
@@ -32,8 +33,12 @@ class Directory:
         self.failed = failure
 
 
+class Unreadable(Exception):
+    """Trouble of a log: the disk fails while somebody waits for it."""
+
+
 class FakeLog:
-    """Batches of 10 bytes and one offset each, from `start` to `end`; `trouble` is raised, or waited for, first."""
+    """Batches of 10 bytes and one offset each, up to `end`. An OSError as `trouble` is raised, all else waited for."""
 
     def __init__(self, end: int, trouble: Exception | None = None) -> None:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
@@ -56,8 +61,9 @@ class FakeLog:
 
     async def _wait(self) -> None:
         trouble, self.trouble = self.trouble, None
-        if not isinstance(trouble, EOFError):
-            assert trouble is not None
+        if isinstance(trouble, Unreadable):
+            raise trouble.args[0]
+        if isinstance(trouble, CorruptLog):
             raise trouble
 
     def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
@@ -123,17 +129,16 @@ def test_nothing_to_read_from_is_enough():
 
 async def test_what_is_on_the_disk_is_waited_for():
     one = reading(FakeLog(3), FakeLog(3, EOFError()), FakeLog(3, EOFError()))
-    with pytest.raises(Pending) as caught:
+    with pytest.raises(NotCached):
         one.read()
-    assert sizes(await one.read_slowly(caught.value)) == {0: 30, 1: 30, 2: 30}
+    assert sizes(await patiently(one.read)) == {0: 30, 1: 30, 2: 30}
 
 
 async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture) -> None:
     partitions = located(FakeLog(3, CorruptLog("segment 0: batch 7 does not hold")), FakeLog(3))
     one = Reading(partitions, 1, 100, committed_only=False)
-    with pytest.raises(Pending) as caught, caplog.at_level(logging.ERROR):
-        one.read()
-    found = await one.read_slowly(caught.value)
+    with caplog.at_level(logging.ERROR):
+        found = await patiently(one.read)
     assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
     assert (partitions[0][1].log, partitions[0][1].is_leader) == (None, False)
     assert "t-0 goes offline: segment 0: batch 7 does not hold" in caplog.text
@@ -142,19 +147,9 @@ async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> None:
     broken = OSError(errno.EIO, "Input/output error")
-    log = FakeLog(3, broken if at_once else EOFError())
+    log = FakeLog(3, broken if at_once else Unreadable(broken))
     partitions = located(log, FakeLog(3))
-    one = Reading(partitions, 1, 100, committed_only=False)
-    if at_once:
-        found = one.read()
-    else:
-        async def fail() -> None:
-            raise broken
-
-        log.trouble = None
-        one.read()
-        one._at = partitions[0][1]
-        found = await one.read_slowly(Pending(fail))
+    found = await patiently(Reading(partitions, 1, 100, committed_only=False).read)
     assert codes(found) == {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}
     assert partitions[0][1].directory.failed is broken
 
