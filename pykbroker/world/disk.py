@@ -20,6 +20,10 @@ class NotCached(Exception):
         await self._file.read(self._offset, self._size)
 
 
+class Shortened(OSError):
+    """A file has become shorter than this process wrote or found it."""
+
+
 class Locked(Exception):
     """Another process owns the directory."""
 
@@ -37,7 +41,7 @@ class File(Protocol):
         """Read from memory alone, else NotCached. Shorter than asked only at the end of the file."""
 
     async def read(self, offset: int, size: int) -> Buffer:
-        """Read, waiting for the disk off the loop. Shorter than asked only at the end of the file."""
+        """Read, waiting for the disk off the loop. Shorter than asked only at the end of the file. Shortened: it is."""
 
     def truncate(self, size: int) -> None:
         """Cut the file to `size`."""

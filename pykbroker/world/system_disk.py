@@ -9,7 +9,7 @@ import stat
 import sys
 from contextlib import suppress
 
-from pykbroker.world.disk import Buffer, Locked, NotCached
+from pykbroker.world.disk import Buffer, Locked, NotCached, Shortened
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_file import NO_WAIT, lock_whole, pread, pwrite, sync_descriptor
 
@@ -55,7 +55,7 @@ class SystemFile:
     def read_nowait(self, offset: int, size: int) -> Buffer:
         size = min(size, self.size - offset)
         if not self._no_wait:
-            return pread(self.fileno(), size, offset)
+            return self._read_all(offset, size)
         buffer = bytearray(size)
         try:
             got = os.preadv(self.fileno(), [buffer], offset, self._no_wait)
@@ -77,6 +77,8 @@ class SystemFile:
         parts = [pread(self.fileno(), size, offset)]
         while parts[-1] and (got := sum(map(len, parts))) < size:
             parts.append(pread(self.fileno(), size - got, offset + got))
+        if sum(map(len, parts)) < size:
+            raise Shortened(f"{self.path} ends before byte {offset + size}, though it is {self.size} bytes long")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def truncate(self, size: int) -> None:

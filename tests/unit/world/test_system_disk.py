@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pykbroker.world import system_disk
-from pykbroker.world.disk import FileSlice, Locked, NotCached
+from pykbroker.world.disk import FileSlice, Locked, NotCached, Shortened
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 
@@ -33,6 +33,20 @@ async def test_a_file_grows_and_is_read(disk: SystemDisk) -> None:
     file.append(b"x")
     assert disk.size("one") == disk.open("one").size == 3
     assert bytes(disk.open("one").read_nowait(0, 3)) == b"abx"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_file_that_was_cut_by_somebody_else_cannot_be_read(disk: SystemDisk, waits: bool) -> None:
+    file = disk.open("one", create=True)
+    file.append(b"abcdef")
+    os.truncate(file.path, 4)
+    if not waits:
+        file._no_wait = 0
+    with pytest.raises(NotCached if waits else Shortened):
+        file.read_nowait(1, 5)
+    with pytest.raises(Shortened, match="ends before byte 6"):
+        await file.read(1, 5)
+    assert bytes(await file.read(0, 4)) == b"abcd"
 
 
 @pytest.mark.parametrize("written", [0, 1, 4])
