@@ -18,7 +18,6 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Context
-from pykbroker.storage.errors import patiently
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -105,7 +104,8 @@ class _LookUp:
     async def do_slowly(self) -> None:
         """As `done`, waiting for the disk."""
         try:
-            await patiently(self._answer)
+            partition = self._api.partition(self._context, self._topic, self._asked)
+            await partition.patiently(self._answer)
         except ApiError as error:
             self.answer.error_code = error.code
 
@@ -121,9 +121,9 @@ class _LookUp:
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP:
-            self._found(log.max_timestamp())
+            self._found(partition.max_timestamp())
         elif timestamp >= 0:
-            self._found(log.offset_for_timestamp(timestamp, upper))
+            self._found(partition.look_up(timestamp, upper))
 
     def _found(self, found: tuple[int, int, int] | None) -> None:
         """(timestamp, offset, leader epoch), of which old versions do not tell the epoch."""

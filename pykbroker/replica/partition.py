@@ -6,17 +6,21 @@ With one replica the high watermark is the log end offset. Source: KIP-101, KIP-
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
 
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Appended, Log
 from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.world.disk import Buffer, FileSlice, NotCached
+from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 NO_EPOCH = -1
 
 
@@ -45,15 +49,21 @@ class Partition:
         self.is_leader, self.leader_epoch = False, leader_epoch
         self._wake()
 
+    @property
+    def is_online(self) -> bool:
+        """Whether the log can be served: it holds, no flush of it failed, and its directory has not."""
+        return self.log is not None and self.log.failed is None and self.directory.failed is None
+
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
         """The log, for a client that believes in `current_leader_epoch` (-1: in none)."""
-        if self.log is None or self.directory.failed is not None:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
+        if not self.is_online:
+            raise self._offline()
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             older = current_leader_epoch < self.leader_epoch
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
         if not self.is_leader:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert self.log is not None
         return self.log
 
     def append(self, data: Buffer, now_ms: int) -> Appended:
@@ -68,20 +78,26 @@ class Partition:
 
     async def append_off_loop(self, data: Buffer, now_ms: int) -> Appended:
         """As `append`, for a batch that must be opened and is too large to open on the loop."""
+        batch = await self.require_leader().open_off_loop(data, now_ms)
         log = self.require_leader()
         try:
-            appended = await log.append_off_loop(data, self.leader_epoch, now_ms)
+            appended = log.append_opened(batch, self.leader_epoch)
         except OSError as error:
             raise self._refused(error) from error
         self._advance(log.log_end_offset)
         return appended
 
     async def flush(self) -> None:
-        """Make all that was appended durable; a failure is final for its directory."""
-        try:
-            await self.require_leader().flush()
-        except OSError as error:
-            raise self._refused(error) from error
+        """Make all that was appended durable; a failure is final for its log."""
+        log = self.require_leader()
+        with self._guarded():
+            await log.flush()
+
+    async def retain(self, now_ms: int) -> None:
+        """Let go of what the log's retention does not keep. ApiError: what its disk refused."""
+        if self.is_online and self.log is not None and not self.log.config.compacted:
+            with self._guarded():
+                await self.log.retain(now_ms, self.high_watermark)
 
     def upper_offset(self, *, committed_only: bool) -> int:
         """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
@@ -98,15 +114,40 @@ class Partition:
             raise self._refused(error) from error
 
     async def wait_cached(self, missing: NotCached) -> None:
-        """Wait for what a plain read misses. A log that turns out to be damaged, or to be unreadable, goes offline."""
-        try:
+        """Wait for what a plain read misses."""
+        with self._guarded():
             await missing.fetch()
-        except CorruptLog as damage:
+
+    def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record at or after this time. NotCached: `patiently`."""
+        log = self.require_leader()
+        with self._guarded():
+            return log.offset_for_timestamp(timestamp, upper_offset)
+
+    def max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
+        log = self.require_leader()
+        with self._guarded():
+            return log.max_timestamp()
+
+    async def patiently(self, call: Callable[[], T]) -> T:
+        """The result of a plain call that asks this partition, after waiting for whatever it misses."""
+        with self._guarded():
+            return await patiently(call)
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """What a disk refuses is told as an ApiError. A log that turns out to be damaged goes offline, it alone."""
+        try:
+            yield
+        except (CorruptLog, Shortened) as damage:
             logger.error("%s-%d goes offline: %s", self.topic, self.index, damage)
             self.log = None
+            self.directory.set_offline(self.topic, self.index)
             self.resign(self.leader_epoch)
+            raise self._offline() from damage
         except OSError as error:
-            self._refused(error)
+            raise self._refused(error) from error
 
     async def wait_committed(self, offset: int) -> None:
         """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""
@@ -117,6 +158,9 @@ class Partition:
                 self.require_leader()
         finally:
             watch.close()
+
+    def _offline(self) -> ApiError:
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
 
     def _refused(self, error: OSError) -> ApiError:
         """What a client is told when the disk refuses; the directory decides whether it goes on."""

@@ -29,6 +29,7 @@ class Reading:
         self._located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
         self._size = 0
+        self._refused: dict[Partition, ApiError] = {}
         self.is_enough = False
 
     def read(self) -> list[Found]:
@@ -46,12 +47,19 @@ class Reading:
                     continue
                 found.append((wanted, self._data(asked, partition, log)))
             except NotCached as missing:
-                raise Pending(partial(partition.wait_cached, missing)) from None
+                raise Pending(partial(self._wait_cached, partition, missing)) from None
             except ApiError as error:
                 self.is_enough = True
                 found.append((wanted, failed(asked, error.code)))
         self.is_enough |= self._size >= self._bytes_min
         return found
+
+    async def _wait_cached(self, partition: Partition, missing: NotCached) -> None:
+        """A partition that the disk refuses once is not asked again for this answer."""
+        try:
+            await partition.wait_cached(missing)
+        except ApiError as error:
+            self._refused[partition] = error
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[Found]:
         """Until there is enough, the time is up, or the watch is hurried; then what there is."""

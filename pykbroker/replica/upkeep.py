@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
 import trio
 
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.errors import ApiError
 from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
 
 
 class Upkeep:
@@ -48,5 +52,7 @@ class Upkeep:
     async def _retain(self, directory: LogDirectory) -> None:
         now_ms = self._wall_ms()
         for partition in list(self._replicas.online(directory)):
-            if partition.log is not None and not partition.log.config.compacted:
-                await partition.log.retain(now_ms, partition.high_watermark)
+            try:
+                await partition.retain(now_ms)
+            except ApiError as refusal:
+                logger.warning("%s-%d keeps what it should not: %s", partition.topic, partition.index, refusal)

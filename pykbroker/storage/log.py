@@ -123,7 +123,7 @@ class Log(LogReads):
                 or count > COMPRESSED_RECORDS_MAX or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)):
             raise refusal(data, self.config, now_ms) or UNEXPLAINED
         if self._rewrites:
-            return self._append_rewritten(rewritten(Batch.read(data), self.config, now_ms), leader_epoch)
+            return self.append_opened(rewritten(Batch.read(data), self.config, now_ms), leader_epoch)
         if producer_id >= 0:
             transactional = attributes & TRANSACTIONAL != 0
             written = self.producers.check(producer_id, epoch, sequence, delta, transactional)
@@ -134,14 +134,6 @@ class Log(LogReads):
         else:
             base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
         return Appended(base, base + delta)
-
-    def _append_rewritten(self, batch: Batch, leader_epoch: int) -> Appended:
-        if batch.producer_id >= 0:
-            written = self.producers.check(batch.producer_id, batch.producer_epoch, batch.base_sequence,
-                                           batch.last_offset_delta, batch.is_transactional)
-            if written is not None:
-                return duplicate(written)
-        return self._append_trusted(batch, leader_epoch)
 
     def _append_trusted(self, batch: Batch, leader_epoch: int) -> Appended:
         base = self._write(batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp,
@@ -175,13 +167,24 @@ class Log(LogReads):
         return base
 
     def needs_off_loop(self, data: Buffer) -> bool:
-        """Whether `append` would open so large a batch that it belongs off the loop: then use `append_off_loop`."""
+        """Whether `append` would open so large a batch that it belongs off the loop: then use `open_off_loop`."""
         return self._rewrites and is_long_work(data, self.config)
 
-    async def append_off_loop(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
-        """As `append`, with the records opened in a thread. `data` must not change meanwhile."""
-        batch = await self._off_loop(checked_and_rewritten, data, self.config, now_ms)
-        return self._append_rewritten(batch, leader_epoch)
+    async def open_off_loop(self, data: Buffer, now_ms: int) -> Batch:
+        """The first half of `append`, in a thread: look at the batch and rewrite it. `data` must not change meanwhile.
+
+        The other half is `append_opened`; between them anything may have happened to the log.
+        """
+        return await self._off_loop(checked_and_rewritten, data, self.config, now_ms)
+
+    def append_opened(self, batch: Batch, leader_epoch: int) -> Appended:
+        """The other half. ApiError: it is refused. OSError: the disk refuses."""
+        if batch.producer_id >= 0:
+            written = self.producers.check(batch.producer_id, batch.producer_epoch, batch.base_sequence,
+                                           batch.last_offset_delta, batch.is_transactional)
+            if written is not None:
+                return duplicate(written)
+        return self._append_trusted(batch, leader_epoch)
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
         """Append a batch that this broker made: control, coordinator or metadata records. ApiError: fenced producer."""

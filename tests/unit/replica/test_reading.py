@@ -29,6 +29,9 @@ class Directory:
 
     failed: OSError | None = None
 
+    def set_offline(self, topic: str, partition: int) -> None:
+        pass
+
     def fail(self, failure: OSError) -> None:
         self.failed = failure
 
@@ -39,6 +42,8 @@ class Unreadable(Exception):
 
 class FakeLog:
     """Batches of 10 bytes and one offset each, up to `end`. An OSError as `trouble` is raised, all else waited for."""
+
+    failed: Exception | None = None
 
     def __init__(self, end: int, trouble: Exception | None = None) -> None:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
@@ -152,6 +157,23 @@ async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> 
     found = await patiently(Reading(partitions, 1, 100, committed_only=False).read)
     assert codes(found) == {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}
     assert partitions[0][1].directory.failed is broken
+
+
+async def test_a_disk_that_refuses_a_read_for_now_is_asked_once_for_an_answer():
+    """Without descriptors, say; and a log that always misses something must not be asked for ever."""
+    log, asked = FakeLog(3), []
+
+    async def refuse() -> None:
+        asked.append(log)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    def read(*_: object, **__: object) -> bytes:
+        raise Pending(refuse)
+
+    log.read = read  # type: ignore[method-assign]
+    found = await patiently(reading(log, FakeLog(3)).read)
+    assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
+    assert asked == [log]
 
 
 async def test_a_wait_ends_when_there_is_enough_and_reads_only_then():

@@ -166,10 +166,10 @@ async def test_a_bomb_is_refused_and_long_work_goes_off_the_loop(disk: SystemDis
     assert not log.needs_off_loop(batch())
     large = batch(bytes(70_000))
     assert log.needs_off_loop(large)
-    appended = await log.append_off_loop(large, 2, NOW)
+    appended = log.append_opened(await log.open_off_loop(large, NOW), 2)
     assert (appended.base_offset, log.log_end_offset) == (0, 1)
     with pytest.raises(ApiError):
-        await log.append_off_loop(large[:-1] + b"?", 2, NOW)
+        await log.open_off_loop(large[:-1] + b"?", NOW)
 
 
 def limits() -> list[Any]:

@@ -1,0 +1,158 @@
+"""A partition whose log, or whose disk, does not do what it should: who is told, and what goes offline."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pykbroker.core.errors import ApiError
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.upkeep import Upkeep
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog, Pending
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.disk import Shortened
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.system_off_loop import SystemOffLoop
+from wire.error_codes import ErrorCode
+from wire.records.builder import BatchBuilder
+
+NOW = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+
+
+def batch(value: bytes = b"value") -> bytes:
+    builder = BatchBuilder()
+    builder.append(b"key", value, timestamp=NOW)
+    return builder.build()
+
+
+@pytest.fixture
+async def directory(tmp_path: Path) -> LogDirectory:
+    disk = SystemDisk(str(tmp_path), SystemOffLoop(), durable=False)
+    return await LogDirectory.open(disk, off_loop=SystemOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+
+
+@pytest.fixture
+async def partition(directory: LogDirectory) -> Partition:
+    """Led in epoch 3; three batches."""
+    one = Partition("t", 0, await directory.create_log("t", 0, TOPIC_ID, LogConfig(segment_bytes=100)), directory)
+    one.lead(3)
+    for _ in range(3):
+        one.append(batch(), NOW)
+    return one
+
+
+def offline(partition: Partition) -> bool:
+    with pytest.raises(ApiError) as caught:
+        partition.require_leader()
+    return caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_after_a_failed_fsync_nothing_more_is_acknowledged(
+        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is the directory's to survive, but what this log wrote may be lost."""
+    async def fail(_: SystemFile) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFile, "sync", fail)
+        with pytest.raises(ApiError):
+            await partition.flush()
+    assert partition.directory.failed is None
+    assert offline(partition)
+    with pytest.raises(ApiError):
+        partition.append(batch(), NOW)
+
+
+@pytest.mark.parametrize("damage", [CorruptLog("batch 1 does not hold"), Shortened("ends before byte 70")])
+@pytest.mark.parametrize("asked", ["look_up", "max_timestamp", "wait_cached", "patiently", "retain", "flush"])
+async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
+        partition: Partition, asked: str, damage: Exception, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise damage
+
+    async def refuse_slowly(*_: object, **__: object) -> None:
+        raise damage
+
+    for name in ("offset_for_timestamp", "max_timestamp"):
+        monkeypatch.setattr(Log, name, refuse)
+    for name in ("retain", "flush"):
+        monkeypatch.setattr(Log, name, refuse_slowly)
+    try:
+        match asked:
+            case "look_up":
+                partition.look_up(NOW, 3)
+            case "max_timestamp":
+                partition.max_timestamp()
+            case "wait_cached":
+                await partition.wait_cached(Pending(refuse_slowly))
+            case "patiently":
+                await partition.patiently(refuse)
+            case "retain":
+                await partition.retain(NOW)
+            case "flush":
+                await partition.flush()
+    except ApiError as error:
+        assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert offline(partition)
+    assert partition.directory.failed is None
+    assert f"t-0 goes offline: {damage}" in caplog.text
+    await partition.directory.close(high_watermarks={})
+    assert not (Path(partition.directory.path) / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
+        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Log.open_off_loop
+
+    async def delete_meanwhile(log: Log, data: bytes, now_ms: int) -> object:
+        found = await opened(log, data, now_ms)
+        partition.resign(3)
+        await partition.directory.delete_logs("t", [0])
+        return found
+
+    monkeypatch.setattr(Log, "open_off_loop", delete_meanwhile)
+    with pytest.raises(ApiError) as caught:
+        await partition.append_off_loop(batch(), NOW)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.directory.failed is None
+
+
+async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
+        directory: LogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    config = replace(LogConfig(), segment_bytes=100, retention_bytes=0)
+    partitions = []
+    for index in range(3):
+        one = Partition("t", index, await directory.create_log("t", index, TOPIC_ID, config), directory)
+        one.lead(0)
+        for _ in range(3):
+            one.append(batch(), NOW)
+        partitions.append(one)
+    retain = Log.retain
+
+    async def refuse(log: Log, now_ms: int, high_watermark: int) -> None:
+        if log.directory == "t-0":
+            raise CorruptLog("batch 1 does not hold")
+        if log.directory == "t-1":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        await retain(log, now_ms, high_watermark)
+
+    class Replicas:
+        def online(self, _: LogDirectory) -> list[Partition]:
+            return partitions
+
+    monkeypatch.setattr(Log, "retain", refuse)
+    upkeep = Upkeep(Replicas(), (directory,), None, lambda: NOW)  # type: ignore[arg-type]
+    with caplog.at_level(logging.WARNING):
+        await upkeep._retain(directory)
+    starts = [one.log and one.log.log_start_offset for one in partitions]
+    assert starts == [None, 0, 3]
+    assert "t-1 keeps what it should not" in caplog.text
+    assert directory.failed is None
