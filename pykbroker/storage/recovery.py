@@ -3,6 +3,9 @@
 1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
    on is, with checksums; what lies below was synced and is checked when it is read.
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
+3. So does the first segment that does not follow the one before. Only compaction makes gaps.
+4. After a clean shutdown the log reaches to its recovery point; after a crash the checkpoint may be of an earlier
+   topic of that name, and nothing follows from it alone.
 """
 
 from __future__ import annotations
@@ -47,13 +50,17 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory)
     snapshots = offsets_of(names, ".snapshot")
-    bases = offsets_of(names, ".log") or [opening.log_start_offset]
+    bases = offsets_of(names, ".log")
+    if clean and not bases:
+        _require_all(opening, opening.log_start_offset)
+    bases = bases or [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
     state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
                      max(bases[0], opening.log_start_offset), opening.recovery_point)
     if clean:
         await _open_end(opening, state)
+        _require_all(opening, max(state.active.next_offset, opening.log_start_offset))
     known = [*sealed, state.active] if clean else sealed
     state.epochs = await leader_epochs(disk, directory, known)
     state.producers = await producers_at(
@@ -80,10 +87,19 @@ async def _open_end(opening: Opening, state: LogState) -> None:
     segment.checked.add(segment.size, TO_THE_END)
 
 
+def _require_all(opening: Opening, end: int) -> None:
+    """CorruptLog: the log ends too early. Where it begins later, what is missing was deleted."""
+    if end < opening.recovery_point:
+        raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
+
+
 async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
     """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
     for at, base in enumerate(bases):
         if at:
+            if not _follows(opening, state.active, base):
+                _drop(opening, bases[at:])
+                return
             sealed = SealedSegment.of(state.active, opening)
             sealed.write()
             await sealed.write_aborted()
@@ -110,6 +126,17 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
     if walk.damage:
         _cut(opening, segment, walk.damage)
     return not walk.damage
+
+
+def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
+    """Whether the segment of `base` goes on where the one before it ends. CorruptLog: what is missing was synced."""
+    end = before.next_offset
+    if end == base or opening.config.compacted:
+        return True
+    if end < opening.recovery_point:
+        raise CorruptLog(f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "
+                         f"at {base}; all below {opening.recovery_point} was synced")
+    return False
 
 
 def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:

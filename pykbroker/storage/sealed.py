@@ -1,7 +1,8 @@
 """A segment that another one follows. It never changes; until somebody reads it, it is a name and a size.
 
 1. Its indexes come from their files as far as these hold, and the rest from the log; then the files are put right.
-2. What was not written by this process is checked, range by range, before it first leaves.
+2. It ends where the next one begins, unless the topic is compacted; else something between them is lost.
+3. What was not written by this process is checked, range by range, before it first leaves.
 """
 
 from __future__ import annotations
@@ -74,11 +75,18 @@ class SealedSegment(Segment):
             raise CorruptLog(f"{path} is missing") from None
         segment = ActiveSegment(self.base_offset, file, self.config)
         loading = await load(self._disk, self._directory, segment)
-        if loading.damage or segment.next_offset > self.next_offset:
-            raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {loading.damage or 'ends too late'}")
+        if damage := loading.damage or self._misfit(segment.next_offset):
+            file.close()
+            raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {damage}")
         self._take(segment)
         if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
             self.write()
+
+    def _misfit(self, end: int) -> str | None:
+        """What is wrong with a segment that ends there. Compaction alone leaves gaps."""
+        if end == self.next_offset or (end < self.next_offset and self._opening.config.compacted):
+            return None
+        return f"ends at offset {end}, the next one begins at {self.next_offset}"
 
     def reindexed(self) -> None:
         self.write()

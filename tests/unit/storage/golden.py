@@ -7,6 +7,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+from pykbroker.storage.config import LogConfig
+
 DATA = Path(__file__).parents[2] / "data" / "golden"
 KINDS = {"clean": "clean", "unclean": "unclean", "snapshotted": "kraft-snapshot-and-dynamic"}
 
@@ -22,3 +24,8 @@ def expected(kind: str) -> dict[str, Any]:
     """What Kafka served from it: by topic, partition and isolation level."""
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())["topics"]
     return found
+
+
+def config_of(topic: str) -> LogConfig:
+    """What storage must know of a topic's configs: which one was compacted."""
+    return LogConfig(cleanup_policy=("compact",)) if topic == "compacted" else LogConfig()

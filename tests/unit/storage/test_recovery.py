@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -104,6 +104,74 @@ async def test_segments_behind_a_cut_are_dropped(disk: SystemDisk) -> None:
     assert found == (files[names[0]] + files[names[1]])[: len(found)]
     assert int(names[1][:20]) < log.log_end_offset < int(names[2][:20])
     assert names[2] not in disk.names(DIRECTORY)
+
+
+HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
+    "cut": lambda data, size: data[:size], "emptied": lambda data, size: b"", "gone": lambda data, size: None}
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("which", ["only", "last"])
+async def test_a_log_that_was_closed_in_order_and_ends_too_early_is_not_served(
+        disk: SystemDisk, which: str, harm: str) -> None:
+    """Also where it ends between two batches: its offsets would be given out again."""
+    config = ONE_SEGMENT if which == "only" else SMALL
+    log = await open_log(disk, config)
+    filled(log, 2 * BATCHES)
+    await log.close()
+    files = contents(disk)
+    name = max(name for name in files if name.endswith(".log"))
+    harmed = dict(files)
+    del harmed[name]
+    if (data := HARM[harm](files[name], next(batches(files[name])).size)) is not None:
+        harmed[name] = data
+    lay(disk, harmed)
+    with pytest.raises(CorruptLog, match="synced"):
+        await open_log(disk, config, clean=True, recovery_point=log.log_end_offset)
+    assert contents(disk).get(name) == data
+
+
+async def test_what_is_missing_below_the_log_start_is_not_missed(disk: SystemDisk) -> None:
+    log = await open_log(disk, clean=True, recovery_point=7, log_start_offset=7)
+    assert (log.log_start_offset, log.log_end_offset) == (7, 7)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("harm", HARM)
+async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_over(
+        disk: SystemDisk, harm: str, clean: bool) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    files = contents(disk)
+    name = sorted(name for name in files if name.endswith(".log"))[1]
+    harmed = {one: data for one, data in files.items() if one[:20] != name[:20]}
+    if (data := HARM[harm](files[name], next(batches(files[name])).size)) is not None:
+        harmed[name] = data
+    lay(disk, harmed)
+    log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
+    with pytest.raises(CorruptLog, match="the next one begins"):
+        await every_byte(log)
+    compacted = await open_log(disk, replace(SMALL, cleanup_policy=("compact",)), clean=clean,
+                               recovery_point=log.log_end_offset)
+    assert len(await every_byte(compacted)) < sum(len(one) for at, one in files.items() if at.endswith(".log"))
+
+
+async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk: SystemDisk) -> None:
+    """A crash before the sealed segment was synced: its tail is lost, and the name of the next one is not."""
+    log = await open_log(disk)
+    filled(log, 40)
+    files = contents(disk)
+    first, second, *_ = sorted(name for name in files if name.endswith(".log"))
+    kept = files[first][: next(batches(files[first])).size]
+    for following in (b"", files[second]):
+        lay(disk, files | {first: kept, second: following})
+        log = await open_log(disk)
+        assert (await every_byte(log), log.log_end_offset) == (kept, 1)
+        assert second not in disk.names(DIRECTORY)
+    lay(disk, files | {first: kept})
+    with pytest.raises(CorruptLog, match="synced"):
+        await open_log(disk, recovery_point=2)
 
 
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
