@@ -118,7 +118,8 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
-            state.epochs.assign(batch.leader_epoch, batch.base_offset)
+            if state.epochs.epoch_of(batch.base_offset) != batch.leader_epoch:
+                state.epochs.assign(batch.leader_epoch, batch.base_offset)
             if aborted := remember(state.producers, batch):
                 segment.aborted.append(aborted)
     segment.checked.add(0, TO_THE_END)

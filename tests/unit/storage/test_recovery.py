@@ -174,6 +174,19 @@ async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk
         await open_log(disk, recovery_point=2)
 
 
+async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
+    """Also where one spans the segment that is scanned first, and a later one is known."""
+    log = await open_log(disk)
+    log.become_leader(2)
+    for number in range(40):
+        if number == 30:
+            log.become_leader(3)
+        log.append(batch(b"%d" % number), log.epochs.latest, NOW)
+    assert log.has_rolled
+    for point in (0, 20, 40):
+        assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
+
+
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
 
 
