@@ -5,8 +5,9 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -14,8 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-@dataclass(frozen=True)
-class CreateAcls:
+class CreateAcls(msgspec.Struct, frozen=True):
     """Refuses each of them, as Kafka does where no authorizer is configured."""
 
     key: ClassVar = ApiKey.CREATE_ACLS

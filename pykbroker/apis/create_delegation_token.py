@@ -5,8 +5,9 @@ v2 flexible   v3 a token for somebody else (KIP-373)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -17,8 +18,7 @@ NO_TIME = -1
 REQUESTER_VERSION_FIRST = 3
 
 
-@dataclass(frozen=True)
-class CreateDelegationToken:
+class CreateDelegationToken(msgspec.Struct, frozen=True):
     """Refuses, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN

@@ -6,8 +6,9 @@ The answer waits until this broker serves what was created.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -20,8 +21,7 @@ from wire.messages.create_partitions import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CreatePartitions:
+class CreatePartitions(msgspec.Struct, frozen=True):
     """Authorises; all else is the controller's."""
 
     key: ClassVar = ApiKey.CREATE_PARTITIONS

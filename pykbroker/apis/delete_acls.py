@@ -5,8 +5,9 @@ v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -14,8 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
-@dataclass(frozen=True)
-class DeleteAcls:
+class DeleteAcls(msgspec.Struct, frozen=True):
     """Refuses each filter, as Kafka does where no authorizer is configured."""
 
     key: ClassVar = ApiKey.DELETE_ACLS

@@ -7,8 +7,9 @@ there is one. Records go at once for clients, and from the disk with the next sw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
@@ -26,8 +27,7 @@ HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-@dataclass(frozen=True)
-class DeleteRecords:
+class DeleteRecords(msgspec.Struct, frozen=True):
     """A partition that is named twice is answered once; its last offset counts."""
 
     key: ClassVar = ApiKey.DELETE_RECORDS

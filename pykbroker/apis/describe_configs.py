@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import trio
 
 from pykbroker.core.config import BrokerConfig
@@ -48,8 +48,7 @@ NEEDS = {
 """On what the right to DESCRIBE_CONFIGS is needed, and the error without it."""
 
 
-@dataclass(frozen=True)
-class DescribeConfigs:
+class DescribeConfigs(msgspec.Struct, frozen=True):
     """`config` is what broker `node_id` was started with; what was set since stands in the image."""
 
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS

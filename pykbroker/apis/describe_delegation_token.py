@@ -5,8 +5,9 @@ v2 flexible   v3 who asked for them (KIP-373)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -14,8 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 
-@dataclass(frozen=True)
-class DescribeDelegationToken:
+class DescribeDelegationToken(msgspec.Struct, frozen=True):
     """Refuses, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN

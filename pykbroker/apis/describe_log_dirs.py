@@ -6,8 +6,9 @@ Without a list, all partitions. Those that are not in a directory are left out, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -24,8 +25,7 @@ from wire.messages.describe_log_dirs import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class DescribeLogDirs:
+class DescribeLogDirs(msgspec.Struct, frozen=True):
     """`directories` and `disks` stand side by side."""
 
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
@@ -20,8 +21,7 @@ from wire.messages.describe_producers import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class DescribeProducers:
+class DescribeProducers(msgspec.Struct, frozen=True):
     """What this broker's log remembers; a producer that wrote nothing for producer.id.expiration.ms is forgotten."""
 
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS

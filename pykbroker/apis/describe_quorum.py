@@ -7,8 +7,9 @@ This node is the only voter, so that it leads, and what it holds is committed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
@@ -31,8 +32,7 @@ NODES_VERSION_FIRST = 2
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
-@dataclass(frozen=True)
-class DescribeQuorum:
+class DescribeQuorum(msgspec.Struct, frozen=True):
     """The voter's directory has no id while kraft.version is 0."""
 
     key: ClassVar = ApiKey.DESCRIBE_QUORUM

@@ -5,8 +5,9 @@ v2 flexible
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -16,8 +17,7 @@ from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, 
 NO_TIME = -1
 
 
-@dataclass(frozen=True)
-class ExpireDelegationToken:
+class ExpireDelegationToken(msgspec.Struct, frozen=True):
     """Refuses, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN

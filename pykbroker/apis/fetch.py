@@ -10,8 +10,9 @@ A parked Fetch is answered as soon as another kind of request arrives on its con
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import Fetching, Found, Wanted
@@ -34,8 +35,7 @@ BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 
 
-@dataclass(frozen=True)
-class Fetch:
+class Fetch(msgspec.Struct, frozen=True):
     """`fetch_bytes_max` is fetch.max.bytes, the broker's own bound on a response; `ticks_ns` never goes back."""
 
     key: ClassVar = ApiKey.FETCH

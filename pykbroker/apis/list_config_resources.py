@@ -7,8 +7,9 @@ Subscriptions and groups are listed once something is set for them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
@@ -23,8 +24,7 @@ from wire.messages.list_config_resources import ListConfigResourcesRequest, List
 ALL_TYPES_VERSION_FIRST = 1
 
 
-@dataclass(frozen=True)
-class ListConfigResources:
+class ListConfigResources(msgspec.Struct, frozen=True):
     """Grouped by type."""
 
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES

@@ -6,8 +6,9 @@ The epoch of the answer is the largest that is not above the one asked for (KIP-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
@@ -22,8 +23,7 @@ from wire.messages.offset_for_leader_epoch import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class OffsetForLeaderEpoch:
+class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
     """For brokers, which may ask about every topic, and for consumers that may see the topic."""
 
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH

@@ -5,8 +5,9 @@ v1 session lifetime (KIP-368)   v2 flexible
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -14,8 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
-@dataclass(frozen=True)
-class SaslAuthenticate:
+class SaslAuthenticate(msgspec.Struct, frozen=True):
     """Refuses: no mechanism was agreed upon, and who is connected without SASL counts as authenticated."""
 
     key: ClassVar = ApiKey.SASL_AUTHENTICATE

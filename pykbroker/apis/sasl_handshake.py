@@ -5,8 +5,9 @@ v0 raw tokens follow   v1 SaslAuthenticate follows (KIP-152)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -14,8 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-@dataclass(frozen=True)
-class SaslHandshake:
+class SaslHandshake(msgspec.Struct, frozen=True):
     """Refuses: who is connected without SASL has nothing to agree upon."""
 
     key: ClassVar = ApiKey.SASL_HANDSHAKE
