@@ -72,13 +72,15 @@ class Chores:
         for path in due:
             await trio.lowlevel.checkpoint()
             try:
-                self._remove_tree(path)
+                remove_tree(self._disk, path)
             except OSError as failure:
                 logger.warning("%s/%s cannot be removed: %s", self._disk.path, path, failure)
 
-    def _remove_tree(self, path: str) -> None:
-        if self._disk.is_directory(path):
-            for name in self._disk.names(path):
-                self._disk.remove(f"{path}/{name}")
-        if self._disk.exists(path):
-            self._disk.remove(path)
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Remove a file, or a directory with the files in it, if it is there."""
+    if disk.is_directory(path):
+        for name in disk.names(path):
+            disk.remove(f"{path}/{name}")
+    if disk.exists(path):
+        disk.remove(path)

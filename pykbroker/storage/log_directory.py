@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import trio
 
@@ -25,19 +26,21 @@ from pykbroker.storage.checkpoints import (
     decode_offsets,
     encode_offsets,
 )
-from pykbroker.storage.chores import Chores
+from pykbroker.storage.chores import Chores, remove_tree
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
 from pykbroker.storage.opening import Loaded
 from pykbroker.storage.partition_directory import (
     ASIDE,
+    DELETE,
     DOOMED,
     METADATA,
+    STRAY,
     PartitionDirectory,
+    away_name,
     decode_metadata,
     directory_name,
-    doomed_name,
     encode_metadata,
     parse_name,
 )
@@ -116,6 +119,9 @@ class LogDirectory:
             return decode_metadata(await read_whole(self._disk, f"{directory}/{METADATA}"))
         except FileNotFoundError:
             return None
+        except OSError as refusal:
+            logger.error("%s/%s/%s cannot be read: %s", self.path, directory, METADATA, refusal)
+            return None
 
     def partitions(self) -> list[PartitionDirectory]:
         """The partitions that have a directory, that of the cluster's metadata left out."""
@@ -127,9 +133,14 @@ class LogDirectory:
         return self._high_watermarks.get((topic, partition), 0)
 
     async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served."""
-        found_id = self._topic_ids.get((topic, partition))
+        """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served.
+
+        A directory that does not say whose it is, and in which nothing ever was, is what an attempt to make it left.
+        """
         self._offline.add((topic, partition))
+        if self._topic_ids.get((topic, partition)) is None and self._is_bare(topic, partition):
+            self._claim(topic, partition, topic_id)
+        found_id = self._topic_ids.get((topic, partition))
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
@@ -138,14 +149,39 @@ class LogDirectory:
         return log
 
     async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """Make a partition's directory and an empty log. It is durable with the log's first flush, or checkpoint."""
+        """Make a partition's directory and an empty log, or nothing: OSError.
+
+        It is durable with the log's first flush, or checkpoint.
+        """
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
-        replace(self._disk, f"{name}/{METADATA}", encode_metadata(topic_id))
+        try:
+            self._claim(topic, partition, topic_id)
+            return await self._open(topic, partition, config)
+        except OSError:
+            self._forget(topic, partition)
+            with suppress(OSError):
+                remove_tree(self._disk, name)
+            raise
+
+    def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """The directory is this topic's from now on, and what was known of another one's there is not of it."""
+        replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
+        self._forget(topic, partition)
         self._topic_ids[topic, partition] = topic_id
+
+    def _is_bare(self, topic: str, partition: int) -> bool:
+        """Whether its directory holds no batch, and nothing says that it ever did."""
+        if self._recovery_points.get((topic, partition)) or self._high_watermarks.get((topic, partition)):
+            return False
+        name = directory_name(topic, partition)
+        return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
+
+    def _forget(self, topic: str, partition: int) -> bytes | None:
+        """Whose the directory was."""
         for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
             checkpoint.pop((topic, partition), None)
-        return await self._open(topic, partition, config)
+        return self._topic_ids.pop((topic, partition), None)
 
     async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
         key = topic, partition
@@ -158,31 +194,47 @@ class LogDirectory:
     async def delete_logs(self, topic: str, partitions: Iterable[int]) -> None:
         """These partitions are gone at once, their files after `file.delete.delay.ms`. Those offline go, too.
 
-        What the disk refuses to rename keeps its name, and at the next start there is no topic to it.
+        What the disk refuses to rename keeps its name, and at the next start it is a stray.
         """
         for partition in partitions:
-            await trio.lowlevel.checkpoint()
-            try:
-                self._delete_log(topic, partition)
-            except OSError as failure:
-                logger.warning("%s/%s is not removed: %s", self.path, directory_name(topic, partition), failure)
-                self.fail(failure)
+            log = self.logs.pop((topic, partition), None)
+            self._offline.discard((topic, partition))
+            if log is not None:
+                log.abandon()
+            if away := await self._put_away(topic, partition, DELETE):
+                self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
+        await self._sync_names()
+
+    async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
+        """Keep directories that are no partition's, under a name that says so, for the operator to look at."""
+        moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
+        for one, away in moved:
+            logger.warning("%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
+                           self.path, directory_name(one.topic, one.partition), away)
+        if moved:
+            await self._sync_names()
+
+    async def _put_away(self, topic: str, partition: int, why: str) -> str | None:
+        """Give a partition's directory another name; None where it is not there, or the disk refuses."""
+        await trio.lowlevel.checkpoint()
+        name, unique = directory_name(topic, partition), int.from_bytes(self._forget(topic, partition) or b"", "big")
+        try:
+            while self._disk.exists(away := away_name(topic, partition, f"{unique:032x}", why)):
+                unique = (unique + 1) % 2**128
+            self._disk.rename(name, away)
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            logger.error("%s/%s cannot be renamed: %s", self.path, name, failure)
+            self.fail(failure)
+            return None
+        return away
+
+    async def _sync_names(self) -> None:
         try:
             await self._disk.sync_directory("")
         except OSError as failure:
             self.fail(failure)
-
-    def _delete_log(self, topic: str, partition: int) -> None:
-        log, name = self.logs.pop((topic, partition), None), directory_name(topic, partition)
-        unique = int.from_bytes(self._topic_ids.pop((topic, partition), None) or b"", "big")
-        self._offline.discard((topic, partition))
-        if log is not None:
-            log.abandon()
-        if self._disk.exists(name):
-            while self._disk.exists(doomed := doomed_name(topic, partition, f"{unique:032x}")):
-                unique = (unique + 1) % 2**128
-            self._disk.rename(name, doomed)
-            self._chores.doom([doomed], (log.config if log else LogConfig()).file_delete_delay_ms)
 
     # Upkeep
 

@@ -17,6 +17,7 @@ NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
 DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete")
 ASIDE = re.compile(r".+\.[0-9a-f]{32}-(stray|future)")
 NAME_MAX = 255
+DELETE, STRAY = "delete", "stray"
 
 
 class PartitionDirectory(msgspec.Struct, frozen=True):
@@ -38,9 +39,9 @@ def parse_name(name: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-def doomed_name(topic: str, partition: int, unique: str) -> str:
-    """The name of a directory that waits to be removed. `unique`: 32 hexadecimal digits."""
-    end = f"-{partition}.{unique}-delete"
+def away_name(topic: str, partition: int, unique: str, why: str) -> str:
+    """The name of a directory that is no partition's any more. `unique`: 32 hexadecimal digits; `why`: its ending."""
+    end = f"-{partition}.{unique}-{why}"
     return topic[: NAME_MAX - len(end)] + end
 
 

@@ -306,7 +306,7 @@ async def test_a_disk_that_refuses_to_delete_stops_nobody(
 
     monkeypatch.setattr(SystemDisk, "rename", refuse)
     await directory.delete_logs("topic", range(3))
-    assert "topic-1 is not removed" in caplog.text
+    assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
     assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
         f"topic-0.{TOPIC_ID.hex()}-delete", "topic-1", f"topic-2.{TOPIC_ID.hex()}-delete"]
@@ -386,3 +386,75 @@ async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -
     directory.set_offline("topic", 0)
     await directory.close(high_watermarks={})
     assert not (house.path / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: House) -> None:
+    directory = await house.open()
+    for partition in range(2):
+        filled(await directory.create_log("topic", partition, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={})
+    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata.unlink()
+    metadata.mkdir()
+    directory = await house.open()
+    with pytest.raises(CorruptLog, match="does not say"):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert (await directory.open_log("topic", 1, TOPIC_ID, SMALL)).log_end_offset == 6
+
+
+@pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
+async def test_a_partition_that_cannot_be_made_leaves_nothing(
+        house: House, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    directory = await house.open()
+    opened = SystemDisk.open
+
+    def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
+        if refused in path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(disk, path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemDisk, "open", full)
+        with pytest.raises(OSError, match="No space"):
+            await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert (directory.partitions(), list(house.path.glob("topic-0*"))) == ([], [])
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={})
+    assert (house.path / ".kafka_cleanshutdown").exists()
+
+
+async def test_an_attempt_to_make_a_partition_is_finished_by_the_next_start(house: House) -> None:
+    (house.path / "topic-0").mkdir()
+    directory = await house.open()
+    assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+    await directory.close(high_watermarks={})
+    assert [one.topic_id for one in (await house.open()).partitions()] == [TOPIC_ID]
+
+
+async def test_what_held_something_once_is_not_made_anew(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 6})
+    for path in house.path.glob("topic-0/*"):
+        path.unlink()
+    with pytest.raises(CorruptLog, match="does not say"):
+        await (await house.open()).open_log("topic", 0, TOPIC_ID, SMALL)
+
+
+async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 6})
+    directory = await house.open()
+    await directory.set_aside(directory.partitions())
+    stray = f"topic-0.{TOPIC_ID.hex()}-stray"
+    assert f"{house.path}/topic-0 is of a topic" in caplog.text
+    assert stray in caplog.text
+    assert (directory.partitions(), directory.high_watermark("topic", 0)) == ([], 0)
+    assert (house.path / stray / f"{0:020d}.log").stat().st_size > 0
+    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 0
+    house.now_ms += 10**9
+    await directory.close(high_watermarks={})
+    await house.open()
+    assert (house.path / stray).exists()

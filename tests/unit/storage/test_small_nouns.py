@@ -12,10 +12,11 @@ from pykbroker.storage.checkpoints import CorruptCheckpoint
 from pykbroker.storage.indexes import CorruptIndex, OffsetIndex, TimeIndex
 from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties, uuid_bytes, uuid_text
 from pykbroker.storage.partition_directory import (
+    DELETE,
     DOOMED,
+    away_name,
     decode_metadata,
     directory_name,
-    doomed_name,
     encode_metadata,
     parse_name,
 )
@@ -135,7 +136,7 @@ def test_checkpoints_as_kafka_writes_them() -> None:
 @given(TOPICS, st.integers(0, 10**6))
 def test_names_of_directories(topic: str, partition: int) -> None:
     assert parse_name(directory_name(topic, partition)) == (topic, partition)
-    doomed = doomed_name(topic * 13, partition, "0" * 32)
+    doomed = away_name(topic * 13, partition, "0" * 32, DELETE)
     assert DOOMED.fullmatch(doomed)
     assert len(doomed) <= 255
 
