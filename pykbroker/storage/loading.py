@@ -60,6 +60,7 @@ def attempt(segment: Segment, look: Callable[[], T]) -> T:
 
 async def reindex(segment: Segment) -> None:
     """Build the indexes from the log, which may grow meanwhile. CorruptLog."""
+    await patiently(segment.require_loaded)
     fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
     while fresh.size < segment.size:
         if damage := await note_rest(fresh, segment.size):

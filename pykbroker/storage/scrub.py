@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.segment import Segment
 from pykbroker.storage.walk import CHUNK_BYTES, read_file
 from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
@@ -20,6 +20,7 @@ FACTS = Struct(">qiibIhi")
 
 async def check(segment: Segment, directory: str, position: int, size: int) -> None:
     """See that the whole batches in a range of the segment hold, and note it there. CorruptLog."""
+    await patiently(segment.require_loaded)
     below = segment.index.find_position(position)
     scrub = Scrub(segment, below[1] if below else 0, position + size)
     await scrub.run()
