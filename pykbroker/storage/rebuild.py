@@ -1,4 +1,7 @@
-"""State that a log's batches tell: producers at an offset, leader epochs, aborted transactions of a segment."""
+"""State that a log's batches tell: producers at an offset, leader epochs, aborted transactions of a segment.
+
+Checksums are looked at: a bit that flipped in a marker would show aborted records, or hold up readers for ever.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.loading import attempt
 from pykbroker.storage.producer_snapshot import CorruptSnapshot
-from pykbroker.storage.replay import remember
+from pykbroker.storage.replay import recall
 from pykbroker.storage.segment import Segment, file_name
 from pykbroker.storage.small_files import read_whole
 from pykbroker.storage.walk import Walk
@@ -30,10 +33,8 @@ async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Call
     for segment in segments:
         if segment.next_offset <= start or segment.base_offset >= end:
             continue
-        await patiently(segment.require_loaded)
         position = await patiently(partial(_position, segment, start))
-        walk = Walk(segment.file, position, segment.size, segment.base_offset, segment.base_offset,
-                    check_crc=False)
+        walk = Walk(segment.file, position, segment.size, segment.base_offset, segment.base_offset, check_crc=True)
         while found := await walk.more():
             for _, batch in found:
                 if start <= batch.base_offset < end:
@@ -43,6 +44,7 @@ async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Call
 
 
 def _position(segment: Segment, offset: int) -> int:
+    segment.require_loaded()
     return attempt(segment, lambda: segment.position_of(offset, segment.headers()))
 
 
@@ -64,7 +66,7 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
             else:
                 start = taken
                 break
-    await visit(segments, start, offset, lambda batch: void(remember(producers, batch)))
+    await visit(segments, start, offset, lambda batch: void(recall(producers, batch)))
     return producers
 
 
@@ -77,7 +79,7 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
     found: dict[int, AbortedTransaction] = {}
 
     def take(batch: Batch) -> None:
-        if aborted := remember(producers, batch):
+        if aborted := recall(producers, batch):
             found[aborted.last_offset] = aborted
 
     await visit([segment], segment.base_offset, segment.next_offset, take)

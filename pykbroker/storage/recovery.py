@@ -24,7 +24,7 @@ from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.rebuild import leader_epochs, producers_at
-from pykbroker.storage.replay import remember
+from pykbroker.storage.replay import recall
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace
@@ -120,7 +120,7 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
             segment.note_batch(batch)
             if state.epochs.epoch_of(batch.base_offset) != batch.leader_epoch:
                 state.epochs.assign(batch.leader_epoch, batch.base_offset)
-            if aborted := remember(state.producers, batch):
+            if aborted := recall(state.producers, batch):
                 segment.aborted.append(aborted)
     segment.checked.add(0, TO_THE_END)
     segment.rest()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error
 
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.errors import CorruptLog
+from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.record import records
 
@@ -29,12 +31,24 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
     return _end_transaction(producers, batch)
 
 
+def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+    """As `remember`, for a batch from a file. CorruptLog: nobody stored a control batch like that."""
+    try:
+        return remember(producers, batch)
+    except DecodeError as damage:
+        raise CorruptLog(f"the control batch of offset {batch.base_offset}: {damage}") from None
+
+
 def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction | None:
     """Key: version i16, type i16 (0 abort, 1 commit); value: version i16, coordinator epoch i32."""
     for record in records(batch, MARKER_BYTES_MAX):
-        _, kind = MARKER_KEY.unpack_from(record.key or b"\0\0\xff\xff")
-        if kind in (ABORT, COMMIT) and record.value is not None:
+        try:
+            _, kind = MARKER_KEY.unpack_from(record.key or b"\0\0\xff\xff")
+            if kind not in (ABORT, COMMIT) or record.value is None:
+                continue
             _, coordinator_epoch = MARKER_VALUE.unpack_from(record.value)
-            return producers.remember_marker(batch.producer_id, batch.producer_epoch, coordinator_epoch,
-                                             record.offset, record.timestamp, kind == ABORT)
+        except error as short:
+            raise DecodeError(f"no marker: {short}") from None
+        return producers.remember_marker(batch.producer_id, batch.producer_epoch, coordinator_epoch, record.offset,
+                                         record.timestamp, kind == ABORT)
     return None

@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
-from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.errors import CorruptLog, Pending
+from pykbroker.storage.headers import Headers
 from pykbroker.storage.log import Log
+from pykbroker.storage.opening import Loaded
+from pykbroker.storage.sealed import SealedSegment
+from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_byte, filled, marker, open_log
 from wire.records.batch import HEADER_BYTES, batches
+from wire.records.builder import BatchBuilder
 
 BATCHES = 12
 ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
@@ -185,6 +190,85 @@ async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -
     assert log.has_rolled
     for point in (0, 20, 40):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
+
+
+@pytest.mark.parametrize("snapshot", ["kept", "lost"])
+async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot: str) -> None:
+    """It would make aborted records committed ones, or leave the transaction open for ever."""
+    log = await open_log(disk, ONE_SEGMENT)
+    log.append(batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+    begin = log.size_bytes
+    log.append_as_leader(marker(1, commit=False), 0, NOW)
+    stable = log.last_stable_offset(2)
+    await log.close()
+    files, name = contents(disk), f"{0:020d}.log"
+
+    async def opened_and_asked(recovery_point: int) -> None:
+        log = await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=recovery_point)
+        await log.aborted_transactions_slowly(0, files[name])
+
+    for at in range(begin + HEADER_BYTES, len(files[name])):
+        for bit in range(8):
+            flipped = files[name][:at] + bytes([files[name][at] ^ 1 << bit]) + files[name][at + 1 :]
+            lay(disk, {one: data for one, data in files.items() if snapshot == "kept" or not one.endswith("snapshot")}
+                | {name: flipped})
+            with pytest.raises(CorruptLog):
+                await opened_and_asked(stable)
+
+
+@pytest.mark.parametrize(("key", "value"), [(b"\0", b"\0" * 6), (b"\0\0\0\1", b"\0")])
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_control_batch_that_nobody_can_have_stored_stops_the_partition(
+        disk: SystemDisk, clean: bool, key: bytes, value: bytes) -> None:
+    builder = BatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
+    builder.append(key, value, timestamp=NOW)
+    disk.make_directory(DIRECTORY)
+    disk.open(f"{DIRECTORY}/{0:020d}.log", create=True).append(builder.build())
+    with pytest.raises(CorruptLog, match="control batch"):
+        await open_log(disk, clean=clean)
+
+
+async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As others are used meanwhile; whoever waited opens it again."""
+    log = await with_transactions(disk)
+    expected = (await answers(log))["aborted 0"]
+    await log.close()
+    find, left = SealedSegment.position_of, [True]
+
+    def closing(segment: SealedSegment, offset: int, headers: Headers) -> int:
+        async def close() -> None:
+            segment.unload()
+
+        if left:
+            left.pop()
+            raise Pending(close)
+        return find(segment, offset, headers)
+
+    monkeypatch.setattr(SealedSegment, "position_of", closing)
+    log = await open_log(disk, clean=True)
+    data = await log.read_slowly(0, 500, log.log_end_offset, at_least_one=True)
+    assert await log.aborted_transactions_slowly(0, data) == expected
+    left.append(True)
+    assert await log.offset_for_timestamp_slowly(NOW, log.log_end_offset)
+
+
+async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    log = await open_log(disk, clean=True, loaded=Loaded(1))
+    await attempted(log, 0).fetch()
+    check = attempted(log, 0)
+    await attempted(log, log.log_end_offset // 2).fetch()
+    await check.fetch()
+    assert content(log.read(0, 100, log.log_end_offset, at_least_one=True))
+
+
+def attempted(log: Log, offset: int) -> NotCached:
+    """What a read misses."""
+    with pytest.raises(NotCached) as missing:
+        log.read(offset, 100, log.log_end_offset, at_least_one=True)
+    return missing.value
 
 
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
