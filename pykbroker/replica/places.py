@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import is_directory
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.partition_directory import PartitionDirectory
 
 
 class Places:
@@ -30,6 +31,14 @@ class Places:
     def id_of(self, directory: LogDirectory) -> bytes:
         """The `directory.id` of one of them."""
         return self._ids[directory]
+
+    async def set_aside(self, is_stray: Callable[[PartitionDirectory], bool]) -> None:
+        """Take the directories of partitions that are none of this broker's out of the way."""
+        for directory in self._directories:
+            strays = [found for found in directory.partitions() if is_stray(found)]
+            await directory.set_aside(strays)
+            for stray in strays:
+                self.forget(stray.topic, stray.partition)
 
     def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
         """(the directory of a partition, whether it is new there).

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
+
+import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.image import Delta, MetadataImage, TopicImage
+from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
-from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.partition_directory import PartitionDirectory
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,9 @@ class Replicas:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._missing: dict[tuple[str, int], tuple[LogDirectory, str]] = {}
+        self._unmade: set[tuple[bytes, int]] = set()
+        self._metadata = MetadataImage()
+        self._changing = trio.Lock()
 
     # ---- look-ups
 
@@ -80,14 +86,38 @@ class Replicas:
 
     async def apply(self, delta: Delta) -> None:
         """Bring the partitions in line with a committed image: deleted, created, led, configured."""
-        for deleted in delta.topics_deleted:
-            await self._drop(deleted)
-        if delta.previous.offset < 0:
-            self._note_missing(delta.image)
-        for topic_id in sorted(delta.topics_changed):
-            await self._take(delta.image.topics.by_id[topic_id], delta.image)
-        if delta.configs_changed:
-            self._configure(delta.image)
+        async with self._changing:
+            self._metadata = delta.image
+            for deleted in delta.topics_deleted:
+                await self._drop(deleted)
+            if delta.previous.offset < 0:
+                await self._places.set_aside(partial(self._is_stray, delta.image.topics))
+                self._note_missing(delta.image)
+            for topic_id in sorted(delta.topics_changed):
+                await self._take(delta.image.topics.by_id[topic_id])
+            if delta.configs_changed:
+                self._configure(delta.image)
+
+    async def make_up(self) -> None:
+        """Try again to make what a disk did not let be made, for want of room."""
+        async with self._changing:
+            for topic_id, index in sorted(self._unmade):
+                await self._make_up(self._by_id[topic_id].partitions[index], self._metadata.topics.by_id[topic_id])
+
+    async def _make_up(self, partition: Partition, image: TopicImage) -> None:
+        made = await self._partition(image, partition.index)
+        if made.log is not None:
+            logger.info("%s-%d is made after all", image.name, partition.index)
+            partition.log, partition.directory = made.log, made.directory
+            self._follow(partition, image.partitions[partition.index])
+
+    def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
+        """Whether the metadata knows no partition of that name here.
+
+        One that says it is of another topic of that name is none: it may be ours, and what it says damaged.
+        """
+        placed = topics.partition(found.topic, found.partition)
+        return placed is None or self._node_id not in placed.replicas
 
     def _note_missing(self, metadata: MetadataImage) -> None:
         """At start: which partitions have no directory, and may not be made anew."""
@@ -110,45 +140,48 @@ class Replicas:
             deleted.setdefault(partition.directory, []).append(index)
             self._places.forget(image.name, index)
             self._missing.pop((image.name, index), None)
+            self._unmade.discard((image.id, index))
         for directory, indexes in deleted.items():
             await directory.delete_logs(image.name, indexes)
 
-    async def _take(self, image: TopicImage, metadata: MetadataImage) -> None:
-        """Open or create what is ours of a topic, then lead what we lead."""
+    async def _take(self, image: TopicImage) -> None:
+        """Open or create what is ours of a topic, then lead what we lead. Others get their turn between partitions."""
         topic = self._by_id.get(image.id) or Topic(image.name, image.id)
         for index, placed in image.partitions.items():
-            if self._node_id not in placed.replicas:
-                continue
-            partition = topic.partitions.get(index)
-            if partition is None:
-                partition = topic.partitions[index] = await self._partition(image, index, metadata)
-            if placed.leader == self._node_id:
-                partition.lead(placed.leader_epoch)
-            else:
-                partition.resign(placed.leader_epoch)
+            if self._node_id in placed.replicas:
+                partition = topic.partitions.get(index)
+                if partition is None:
+                    await trio.lowlevel.checkpoint()
+                    partition = topic.partitions[index] = await self._partition(image, index)
+                self._follow(partition, placed)
         self._by_id[image.id] = self._by_name[image.name] = topic
 
-    async def _partition(self, image: TopicImage, index: int, metadata: MetadataImage) -> Partition:
+    def _follow(self, partition: Partition, placed: PartitionImage) -> None:
+        if placed.leader == self._node_id:
+            partition.lead(placed.leader_epoch)
+        else:
+            partition.resign(placed.leader_epoch)
+
+    async def _partition(self, image: TopicImage, index: int) -> Partition:
+        """With its log, or a new one; with None, and a line that says why, where that cannot be served."""
         if (image.name, index) in self._missing:
             directory, why = self._missing[image.name, index]
             logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, why)
             return Partition(image.name, index, None, directory)
         assigned = image.partitions[index].directory(self._node_id)
         directory, is_new = self._places.find(image.name, index, assigned)
-        log = await self._log(directory, image, index, self._log_config(image.name, metadata), is_new=is_new)
-        return Partition(image.name, index, log, directory)
-
-    async def _log(
-        self, directory: LogDirectory, image: TopicImage, index: int, config: LogConfig, *, is_new: bool
-    ) -> Log | None:
-        """The log on disk, or a new one; None, and a line that says why, where what is there cannot be served."""
+        config = self._log_config(image.name, self._metadata)
         try:
-            if not is_new:
-                return await directory.open_log(image.name, index, image.id, config)
-            return await directory.create_log(image.name, index, image.id, config)
+            log = await (directory.create_log if is_new else directory.open_log)(image.name, index, image.id, config)
         except (CorruptLog, OSError) as error:
-            logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)
-            return None
+            if (image.id, index) not in self._unmade:
+                logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)
+            if is_new:
+                self._places.forget(image.name, index)
+                self._unmade.add((image.id, index))
+            return Partition(image.name, index, None, directory)
+        self._unmade.discard((image.id, index))
+        return Partition(image.name, index, log, directory)
 
     def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Of what has changed: where partitions (topic id, index) lie of which the metadata does not know it."""

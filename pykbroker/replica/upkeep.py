@@ -14,9 +14,14 @@ from pykbroker.storage.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
+MAKE_UP_INTERVAL_S = 5
+
 
 class Upkeep:
-    """Two chores, each at the interval that its config says. A directory that fails has none."""
+    """Two chores, each at the interval that its config says, and a third: what could not be made is tried again.
+
+    A directory that fails has none.
+    """
 
     def __init__(
         self, replicas: Replicas, directories: tuple[LogDirectory, ...], config: BrokerConfig,
@@ -31,6 +36,12 @@ class Upkeep:
             checkpoint_ms = self._config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
             nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
+            nursery.start_soon(self._make_up)
+
+    async def _make_up(self) -> None:
+        while True:
+            await trio.sleep(MAKE_UP_INTERVAL_S)
+            await self._replicas.make_up()
 
     async def _every(self, interval_ms: int, chore: Callable[[LogDirectory], Awaitable[None]]) -> None:
         while True:

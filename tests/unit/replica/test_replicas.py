@@ -1,0 +1,108 @@
+"""Directories and metadata that do not agree, disks that are full for a while, and topics of many partitions."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.replica import upkeep
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from tests.unit.apis.conftest import batch, serving
+from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+
+async def test_what_a_kill_left_of_a_deleted_topic_is_set_aside(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        topic_id = await client.create("t", 2)
+        await client.produce("t", batch(b"old"), partition=1)
+        shutil.copytree(tmp_path / "t-1", tmp_path / "kept")
+        await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+        (tmp_path / "kept").rename(tmp_path / "t-1")
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        stray = tmp_path / f"t-1.{topic_id.hex()}-stray"
+        assert (stray / f"{0:020d}.log").stat().st_size > 0
+        assert f"is set aside as {stray.name}" in caplog.text
+        await client.create("t", 2)
+        assert (await client.produce("t", batch(b"new"), partition=1)).base_offset == 0
+
+
+async def test_a_partition_of_another_topic_of_that_name_is_left_where_it_is(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        await client.create("t", 1)
+        await client.produce("t", batch(b"precious"))
+    (tmp_path / "t-0" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        assert (await client.fetch("t", 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [name for name in os.listdir(tmp_path) if name.startswith("t-0")] == ["t-0"]
+
+
+async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_room(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)
+    opened = SystemDisk.open
+
+    def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
+        if path.startswith("t-1/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(disk, path, create=create)
+
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        with monkeypatch.context() as patch:
+            patch.setattr(SystemDisk, "open", full)
+            await client.create("t", 2)
+            answers = [(await client.produce("t", batch(b"v"), partition=index)).error_code for index in range(2)]
+            assert answers == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+        code = -1
+        while code:
+            code = (await client.produce("t", batch(b"v"), partition=1)).error_code
+        assert len((await client.fetch("t", 0, partition=1)).records) == len(batch(b"v"))
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, seen = 0, []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+
+    created, abandoned = LogDirectory.create_log, Log.abandon
+
+    async def create_log(directory: LogDirectory, *args: Any) -> Log:
+        seen.append(turns)
+        return await created(directory, *args)
+
+    def abandon(log: Log) -> None:
+        seen.append(turns)
+        abandoned(log)
+
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        monkeypatch.setattr(LogDirectory, "create_log", create_log)
+        monkeypatch.setattr(Log, "abandon", abandon)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            await client.create("t", 20)
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+            nursery.cancel_scope.cancel()
+    assert len(seen) == 40
+    assert max(Counter(seen).values()) <= 2, "the order within one pass of the loop is random"
