@@ -30,7 +30,10 @@ class Logs(NamedTuple):
 
 
 def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
-    """Every anomaly. `final`: each partition read from its first offset to its last, after all was calm."""
+    """Every anomaly. `final`: partitions read from their first offset to their last, after all was calm.
+
+    What only such a reading can tell is not asked of a partition that has none.
+    """
     logs = _logs(history, final)
     return [
         *_check_offsets(logs), *_check_acknowledged(history, logs), *_check_origin(history, logs),
@@ -39,9 +42,9 @@ def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
 
 
 def _logs(history: History, final: Iterable[Poll]) -> Logs:
-    logs = Logs(defaultdict(lambda: defaultdict(set)), defaultdict(dict), defaultdict(dict))
+    logs = Logs(defaultdict(lambda: defaultdict(set)), {}, defaultdict(dict))
     for poll in final:
-        logs.final[poll.place].update(poll.found)
+        logs.final[poll.place] = dict(poll.found)
     for place, entries in logs.final.items():
         for offset, value in sorted(entries.items()):
             logs.seen[place][offset].add(value)
@@ -68,7 +71,7 @@ def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
 def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
     """What was acknowledged is there, and where the acknowledgement said."""
     for send in history.sends:
-        if send.outcome is not Outcome.ACKNOWLEDGED:
+        if send.outcome is not Outcome.ACKNOWLEDGED or send.place not in logs.final:
             continue
         for delta, value in enumerate(send.values):
             found = logs.first[send.place].get(value)
@@ -83,7 +86,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
     """What is read was sent, to this partition, and not refused; and what was read stays."""
     outcomes = {(send.place, value): send.outcome for send in history.sends for value in send.values}
     for place, entries in logs.seen.items():
-        final = logs.final[place]
+        final = logs.final.get(place)
         for offset, values in sorted(entries.items()):
             for value in sorted(values):
                 outcome = outcomes.get((place, value))
@@ -91,7 +94,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
                     yield Anomaly("invented", place, f"{short(value)} at {offset} was never sent there")
                 elif outcome is Outcome.REFUSED:
                     yield Anomaly("refused, yet there", place, f"{short(value)} at {offset}")
-                if final.get(offset) != value and len(values) == 1:
+                if final is not None and final.get(offset) != value and len(values) == 1:
                     yield Anomaly("unread", place, f"{short(value)} was read at {offset} and is gone")
 
 

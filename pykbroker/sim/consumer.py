@@ -26,13 +26,17 @@ RESPONSE_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 16 << 20
 PARTITION_BYTES_MAX = (1, 1000, 50_000, 1 << 20)
 MAX_WAIT_MS = (0, 100, 500)
-BACKOFF_S = 0.1
+BACKOFF_S = 0.3
 THINK_S = 0.05
 REWIND, REWIND_OFFSETS_MAX = 0.05, 50
 TEMPORARY = frozenset({
     ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.KAFKA_STORAGE_ERROR,
 })  # fmt: skip
+
+
+class NotServed(trio.BrokenResourceError):
+    """A partition cannot be read now."""
 
 
 class Consumer:
@@ -113,16 +117,18 @@ def _values(data: PartitionData, offset: int, reader: str, history: History) -> 
 
 
 async def read_all(connection: Connection, place: Place, history: History) -> Poll:
-    """A partition from its first offset to its end. LOST."""
+    """A partition from its first offset to its end. NotServed, LOST."""
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
     answer = await connection.call(ListOffsetsRequest(topics=[asked]), ListOffsetsResponse, LIST_OFFSETS_VERSION)
-    end = answer.topics[0].partitions[0].offset
-    whole = Poll("last reader", place, 0, [], end, trio.current_time(), 0)
-    while (offset := whole.found[-1][0] + 1 if whole.found else 0) < end:
+    latest = answer.topics[0].partitions[0]
+    if latest.error_code:
+        raise NotServed(f"{place}: {ErrorCode(latest.error_code).name}")
+    whole = Poll("last reader", place, 0, [], latest.offset, trio.current_time(), trio.current_time())
+    while (offset := whole.found[-1][0] + 1 if whole.found else 0) < latest.offset:
         polls = await fetch(connection, whole.consumer, {place: offset}, history, max_wait_ms=0,
                             partition_bytes_max=RESPONSE_BYTES_MAX)
         if not polls or not polls[0].found:
-            raise trio.BrokenResourceError(f"{place}: nothing is served at {offset}, the log ends at {end}")
+            raise NotServed(f"{place}: nothing at {offset}, the log ends at {latest.offset}")
         whole.found += polls[0].found
     return whole

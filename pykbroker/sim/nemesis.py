@@ -135,8 +135,9 @@ class Nemesis:
         await self._worsen_disk(room_bytes=self._machine.used_bytes() + self._dice.randrange(100_000))
 
     async def fail_reads(self) -> None:
-        """Some sectors cannot be read."""
+        """Some sectors cannot be read; the operator starts the broker anew."""
         await self._worsen_disk(read_fails=0.05)
+        await self.kill()
 
     async def fail_syncs(self) -> None:
         """Some fsync fails, and what was dirty is lost, nobody can tell how much; then the power goes."""

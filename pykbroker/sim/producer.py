@@ -23,7 +23,7 @@ ACKS_NONE = 0
 TIMEOUT_MS = 5000
 THINK_S = 0.25
 """Between two bursts."""
-BACKOFF_S = 0.1
+BACKOFF_S = 0.3
 BY_ID_VERSION = 13
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))

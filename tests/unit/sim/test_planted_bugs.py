@@ -1,0 +1,72 @@
+"""The alarm works: brokers that lie are found within a few seeds, each by the name of its lie."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.replication.producers import Producers
+from pykbroker.sim.scenario import Plan, run_scenario
+from pykbroker.sim.simulation import Simulation
+from pykbroker.storage.durability import Durability
+from pykbroker.storage.segment import ActiveSegment
+from pykbroker.storage.walk import Walk
+
+SEEDS_MAX = 8
+SECONDS = 10
+
+
+async def found(simulation: Simulation, *kinds: str) -> list[str]:
+    return (await run_scenario(simulation, Plan(SECONDS, kinds))).findings
+
+
+async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]:
+    Durability._make_durable = lambda durability, sealed, active: durability.place()
+    return await found(simulation, "lose_power")
+
+
+async def torn_batches_are_kept(simulation: Simulation) -> list[str]:
+    Walk._fault = lambda walk, batch: None
+    return await found(simulation, "lose_power", "lose_power_midstep")
+
+
+async def batches_that_come_again_are_written_again(simulation: Simulation) -> list[str]:
+    Producers.check = lambda producers, *batch: None
+    return await found(simulation, "mute", "kill")
+
+
+async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
+    init = ActiveSegment.__init__
+
+    class Deaf:
+        def __init__(self, file):
+            self.file = file
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def append(self, data):
+            try:
+                return self.file.append(data)
+            except OSError:
+                return self.file.size
+
+    def deaf(segment, base_offset, file, *args):
+        init(segment, base_offset, Deaf(file), *args)
+
+    ActiveSegment.__init__ = deaf
+    return await found(simulation, "fill_disk", "kill")
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [
+    (acknowledged_before_it_is_durable, "lost write", 5),
+    (torn_batches_are_kept, "damaged bytes", 7),
+    (batches_that_come_again_are_written_again, "duplicate", 0),
+    (a_full_disk_is_not_noticed, "lost write", 0),
+])
+def test_a_planted_bug_is_found(apart, bug, name, first_seed):
+    findings: list[str] = []
+    for seed in range(first_seed, first_seed + SEEDS_MAX):
+        findings += apart(bug, seed=seed)[0]
+        if any(name in finding for finding in findings):
+            return
+    pytest.fail(f"{SEEDS_MAX} seeds found: {findings[:10]}")

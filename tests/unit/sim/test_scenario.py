@@ -1,0 +1,66 @@
+"""A broker in the simulation: good under faults, and the same run from the same seed, step by step."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pykbroker.quorum.controller import Controller
+from pykbroker.sim.scenario import Plan, run_scenario
+from pykbroker.sim.simulation import Simulation
+
+ROOT = Path(__file__).parents[3]
+UNLIKE = ({"hash_seed": "1", "junk": 10_007, "threshold": 1}, {"hash_seed": "42", "junk": 7, "threshold": 100_000},
+          {"hash_seed": "random", "junk": 3_001})
+
+
+def simulate(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "tools.simulate", *words], cwd=ROOT, capture_output=True, text=True,
+                          timeout=55)
+
+
+async def under_all_faults(simulation: Simulation) -> dict:
+    return asdict(await run_scenario(simulation, Plan(seconds=8)))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_seed_is_one_run_in_unlike_processes(apart, seed):
+    runs = [apart(under_all_faults, seed=seed, **unlike) for unlike in UNLIKE]
+    assert runs == [runs[0]] * len(UNLIKE)
+    assert runs[0][0]["acknowledged"] > 100
+    assert runs[0][0]["faults"]
+
+
+async def with_an_order_from_hashes(simulation: Simulation) -> None:
+    create_topics = Controller.create_topics
+
+    def shuffled(controller, request, *args):
+        request.topics.sort(key=lambda topic: hash(topic.name))
+        return create_topics(controller, request, *args)
+
+    Controller.create_topics = shuffled
+    await run_scenario(simulation, Plan(seconds=1, kinds=()))
+
+
+def test_a_broker_that_depends_on_hashes_is_found(apart):
+    assert len({apart(with_an_order_from_hashes, hash_seed=str(seed))[1] for seed in range(4)}) > 1
+
+
+def test_nothing_is_found_where_processes_die():
+    outcome = simulate("run", "--seed", "1", "--runs", "3", "--seconds", "15", "--no-fsync", "--json")
+    reports = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [report["findings"] for report in reports] == [[], [], []], outcome.stdout
+    assert outcome.returncode == 0
+    assert all(report["acknowledged"] > 500 and report["read"] > 500 for report in reports)
+
+
+def test_the_command_says_what_it_did():
+    outcome = simulate("run", "--seed", "5", "--seconds", "2", "--faults", "kill,mute", "--no-fsync")
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "seed 5: good" in outcome.stdout
+    assert simulate("run", "--faults", "kil").returncode == 2
