@@ -27,7 +27,7 @@ from pykbroker.storage.rebuild import leader_epochs, producers_at
 from pykbroker.storage.replay import recall
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
-from pykbroker.storage.small_files import replace
+from pykbroker.storage.small_files import replace, warned
 from pykbroker.storage.walk import Walk
 
 logger = logging.getLogger(__name__)
@@ -101,8 +101,9 @@ async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
                 _drop(opening, bases[at:])
                 return
             sealed = SealedSegment.of(state.active, opening)
-            sealed.write()
-            await sealed.write_aborted()
+            with warned(f"{opening.directory}: an index"):
+                await sealed.write_aborted()
+                sealed.write()
             state.sealed.append(sealed)
             state.unsynced.append(sealed)
             state.active = opening.active(base)
@@ -180,4 +181,6 @@ def _settle_snapshots(opening: Opening, state: LogState, found: list[int], *, ta
         if offset > end or (offset not in bases and offset != newest):
             disk.remove(file_name(directory, offset, ".snapshot"))
     if not taken and end > newest:
-        replace(disk, file_name(directory, end, ".snapshot"), producer_snapshot.encode(state.producers.entries()))
+        path = file_name(directory, end, ".snapshot")
+        with warned(path):
+            replace(disk, path, producer_snapshot.encode(state.producers.entries()))

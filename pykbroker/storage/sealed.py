@@ -13,7 +13,7 @@ from pykbroker.storage.leftovers import DELETED
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
-from pykbroker.storage.small_files import replace, replace_durably
+from pykbroker.storage.small_files import replace, replace_durably, warned
 
 
 class SealedSegment(Segment):
@@ -80,7 +80,7 @@ class SealedSegment(Segment):
             raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {damage}")
         self._take(segment)
         if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
-            self.write()
+            self.reindexed()
 
     def _misfit(self, end: int) -> str | None:
         """What is wrong with a segment that ends there. Compaction alone leaves gaps."""
@@ -89,7 +89,8 @@ class SealedSegment(Segment):
         return f"ends at offset {end}, the next one begins at {self.next_offset}"
 
     def reindexed(self) -> None:
-        self.write()
+        with warned(self.path(".index")):
+            self.write()
 
     def write(self) -> None:
         """Write the index files, unless the segment is about to go."""

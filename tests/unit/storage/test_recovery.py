@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable, Iterator
 
@@ -13,6 +14,7 @@ from pykbroker.storage.headers import Headers
 from pykbroker.storage.log import Log
 from pykbroker.storage.opening import Loaded
 from pykbroker.storage.sealed import SealedSegment
+from pykbroker.world import system_disk
 from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_byte, filled, marker, open_log
@@ -269,6 +271,28 @@ def attempted(log: Log, offset: int) -> NotCached:
     with pytest.raises(NotCached) as missing:
         log.read(offset, 100, log.log_end_offset, at_least_one=True)
     return missing.value
+
+
+async def test_after_a_crash_a_full_disk_can_be_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes and snapshots can wait until there is room."""
+    log = await with_transactions(disk)
+    expected = await answers(log)
+    files = {name: data for name, data in contents(disk).items() if name.endswith(".log")}
+    lay(disk, files)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for harmed in (files, files | {f"{name[:20]}.index": b"x" for name in files}):
+        for clean in (True, False):
+            lay(disk, harmed)
+            with monkeypatch.context() as patch:
+                patch.setattr(system_disk, "pwrite", full)
+                log = await open_log(disk, clean=clean)
+                assert await answers(log) == expected
+    await log.close()
+    assert {f"{name[:20]}.index" for name in files} <= set(disk.names(DIRECTORY))
+    assert await answers(await open_log(disk, clean=True)) == expected
 
 
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
