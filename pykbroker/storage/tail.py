@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from pykbroker.world.disk import Buffer
 
@@ -10,6 +10,8 @@ BATCHES_REMEMBERED = 512
 """At least; twice as many before the older half is forgotten."""
 KEEP_BYTES_MAX = 16384
 """Larger batches stay in the page cache alone."""
+BYTES_KEPT_MAX = 256 << 10
+"""Of each log; what would pass it leaves the newest half."""
 JOIN_BYTES_MAX = 65536
 NOWHERE = 2**63 - 1
 
@@ -17,7 +19,7 @@ NOWHERE = 2**63 - 1
 class Tail:
     """The newest batches of the active segment. `first_offset` is where it begins, NOWHERE when it is empty."""
 
-    __slots__ = ("_chunks", "_offsets", "_positions", "first_offset")
+    __slots__ = ("_chunks", "_full_at", "_kept_from", "_offsets", "_positions", "first_offset")
 
     def __init__(self) -> None:
         self.clear()
@@ -28,20 +30,34 @@ class Tail:
         self._offsets: list[int] = []
         self._positions: list[int] = []
         self._chunks: list[bytes | None] = []
+        self._keep_from(0)
 
     def add(self, base_offset: int, position: int, chunk: bytes | None) -> None:
         """A batch was appended; `chunk` is it, or None if only the file has it."""
         offsets = self._offsets
         if not offsets:
             self.first_offset = base_offset
+            self._keep_from(position)
         offsets.append(base_offset)
         self._positions.append(position)
         self._chunks.append(chunk)
+        if position > self._full_at:
+            self._let_go(position - BYTES_KEPT_MAX // 2)
         if len(offsets) > 2 * BATCHES_REMEMBERED:
             del offsets[:BATCHES_REMEMBERED]
             del self._positions[:BATCHES_REMEMBERED]
             del self._chunks[:BATCHES_REMEMBERED]
             self.first_offset = offsets[0]
+
+    def _let_go(self, position: int) -> None:
+        """Of the bytes of the batches before `position`."""
+        first, after = bisect_left(self._positions, self._kept_from), bisect_left(self._positions, position)
+        self._chunks[first:after] = [None] * (after - first)
+        self._keep_from(position)
+
+    def _keep_from(self, position: int) -> None:
+        """No batch before `position` has its bytes here."""
+        self._kept_from, self._full_at = position, position + BYTES_KEPT_MAX - KEEP_BYTES_MAX
 
     def find(self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int,
              at_least_one: bool) -> tuple[int, int, Buffer | None]:

@@ -21,7 +21,7 @@ from pykbroker.storage.partition_directory import (
     parse_name,
 )
 from pykbroker.storage.producer_snapshot import CorruptSnapshot, decode, encode
-from pykbroker.storage.tail import Tail
+from pykbroker.storage.tail import BYTES_KEPT_MAX, KEEP_BYTES_MAX, Tail
 
 RISING = st.lists(st.integers(1, 2**31 - 1), max_size=40, unique=True).map(sorted)
 BASE = 10**12
@@ -109,6 +109,24 @@ def test_the_tail(batches: list[tuple[int, int, bool]], at: int, bytes_max: int,
     assert stored[place : place + size] == b"".join(taken)
     assert data is None or data == b"".join(taken)
     assert tail.bytes_from(at, upper, end, position) == sum(map(len, whole))
+
+
+@given(st.lists(st.integers(1, KEEP_BYTES_MAX), min_size=1, max_size=10), st.integers(1, 1500))
+def test_the_tail_keeps_few_bytes(sizes: list[int], count: int) -> None:
+    """The newest ones; of older batches it still knows where they are."""
+    tail, position, places = Tail(), 0, []
+    for number in range(count):
+        size = sizes[number % len(sizes)]
+        tail.add(number, position, bytes(size))
+        places.append((position, size))
+        position += size
+    known = range(tail.first_offset, count)
+    found = [tail.find(number, KEEP_BYTES_MAX, number + 1, count, position, True) for number in known]
+    assert [one[:2] for one in found] == [places[number] for number in known]
+    held = [data for *_, data in found if data is not None]
+    assert sum(map(len, held)) <= BYTES_KEPT_MAX
+    assert len(held) >= min(len(known), BYTES_KEPT_MAX // 2 // max(sizes))
+    assert [data is None for *_, data in found] == [True] * (len(known) - len(held)) + [False] * len(held)
 
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
