@@ -15,11 +15,12 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import MetadataImage, TopicImage
+from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
+from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context, Held
 from wire.api import ApiKey
@@ -46,6 +47,7 @@ class Metadata(msgspec.Struct, frozen=True):
     advertised: Advertised
     authorizer: Authorizer
     auto_create: bool
+    replicas: Replicas
 
     def __call__(self, context: Context, request: MetadataRequest) -> Answer:
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
@@ -77,8 +79,10 @@ class Metadata(msgspec.Struct, frozen=True):
 
     def _describe(self, context: Context, request: MetadataRequest) -> MetadataResponse:
         host, port = self.advertised.address(context.peer)
+        registered = self.image().cluster.brokers.get(self.node_id)
+        rack = registered.rack if registered is not None else None
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=self.node_id, host=host, port=port)],
+            brokers=[MetadataResponseBroker(node_id=self.node_id, host=host, port=port, rack=rack)],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
             topics=self._topics(context, request),
@@ -99,7 +103,7 @@ class Metadata(msgspec.Struct, frozen=True):
         topics = self.image().topics
         if request.topics is None or (context.version == 0 and not request.topics):
             return [
-                described(topic)
+                self._described(topic)
                 for topic in topics.by_name.values()
                 if self._allows(context, Operation.DESCRIBE, topic.name)
             ]
@@ -117,14 +121,36 @@ class Metadata(msgspec.Struct, frozen=True):
             topic = by_id.get(asked.topic_id)
             if topic is None or not self._allows(context, Operation.DESCRIBE, topic.name):
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-            return described(topic)
+            return self._described(topic)
         if not self._allows(context, Operation.DESCRIBE, asked.name):
             return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
         topic = by_name.get(asked.name)
         if topic is not None:
-            return described(topic)
+            return self._described(topic)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return failed(unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+
+    def _described(self, topic: TopicImage) -> MetadataResponseTopic:
+        """A topic and all its partitions. One whose log is offline has nobody who could lead it."""
+        offline = self.replicas.offline(topic.id)
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=is_internal(topic.name),
+            partitions=[
+                MetadataResponsePartition(
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=partition.leader_epoch,
+                    replica_nodes=list(partition.replicas),
+                    isr_nodes=list(partition.isr),
+                    offline_replicas=[self.node_id] if index in offline else [],
+                )
+                for index, partition in topic.partitions.items()
+                for leader in (NO_LEADER if index in offline else partition.leader,)
+            ],
+        )
 
     def _allows(self, context: Context, operation: Operation, topic: str) -> bool:
         return self.authorizer.allows(context.principal, operation, ResourceType.TOPIC, topic)
@@ -137,26 +163,6 @@ def legal(name: str) -> bool:
     except ApiError:
         return False
     return True
-
-
-def described(topic: TopicImage) -> MetadataResponseTopic:
-    """A topic and all its partitions."""
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=is_internal(topic.name),
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-            )
-            for index, partition in topic.partitions.items()
-        ],
-    )
 
 
 def failed(code: ErrorCode, name: str | None, topic_id: bytes = NIL) -> MetadataResponseTopic:

@@ -19,6 +19,7 @@ from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.partition_directory import PartitionDirectory
+from wire.declare import NIL
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -55,10 +56,11 @@ class Replicas:
     # ---- look-ups
 
     def topic(self, name: str, topic_id: bytes) -> Topic:
-        """By name where it is not empty, else by id."""
+        """By name where it is not empty, else by id; nil is none's, so there only a name can have been meant."""
         topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name else ErrorCode.UNKNOWN_TOPIC_ID)
+            named = name or topic_id == NIL
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if named else ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
 
     def partition(self, topic: str, index: int) -> Partition:
@@ -68,6 +70,11 @@ class Replicas:
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
+
+    def offline(self, topic_id: bytes) -> set[int]:
+        """The partitions of a topic that are here but cannot be served."""
+        topic = self._by_id.get(topic_id)
+        return set() if topic is None else {one.index for one in topic.partitions.values() if not one.is_online}
 
     def online(self, directory: LogDirectory) -> Iterator[Partition]:
         """The partitions whose log is open in this directory."""

@@ -131,6 +131,18 @@ async def test_pages_of_partitions_cover_all_of_them_once(client: Client, limit:
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0), ("b", 1), ("c", 0)]
 
 
+async def test_the_rack_and_partitions_that_are_offline_are_told(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 2),)):
+        pass
+    (tmp_path / "t-1" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    async with serving(tmp_path, broker_rack="attic") as house:
+        response = await (await house.connect()).call(asking("t"), 12)
+        assert [broker.rack for broker in response.brokers] == ["attic"]
+        told = [(one.error_code, one.leader_id, one.offline_replicas) for one in response.topics[0].partitions]
+        node_id = house.serving.node_id
+        assert told == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
+
+
 async def test_unknown_topics_are_described_as_such(client: Client) -> None:
     asked = [TopicRequest(name=name) for name in ("nobody", "bad name")]
     topics = (await client.call(DescribeTopicPartitionsRequest(topics=asked), 0)).topics

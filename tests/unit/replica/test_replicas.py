@@ -106,3 +106,11 @@ async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
             nursery.cancel_scope.cancel()
     assert len(seen) == 40
     assert max(Counter(seen).values()) <= 2, "the order within one pass of the loop is random"
+
+
+async def test_a_topic_without_a_name_is_unknown_by_its_name(tmp_path: Path) -> None:
+    """Versions that ask by name do not know the error that speaks of ids."""
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        assert (await client.produce("", batch(b"v"), version=11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (await client.fetch("", 0, version=12)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
