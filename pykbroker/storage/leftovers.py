@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.walk import Walk
 from pykbroker.world.disk import Disk
 
@@ -22,15 +23,15 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
 
 
 async def tidy(disk: Disk, directory: str) -> list[str]:
-    """Remove or complete what was under way; answers the names that stay."""
+    """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed."""
     names = disk.names(directory)
-    for name in names:
-        if name.endswith(HALF_DONE):
-            disk.remove(f"{directory}/{name}")
     if swaps := offsets_of(names, ".log" + SWAP):
         for base in swaps:
             await _complete_swap(disk, directory, base)
         names = disk.names(directory)
+    for name in names:
+        if name.endswith(HALF_DONE):
+            disk.remove(f"{directory}/{name}")
     segments = set(offsets_of(names, ".log"))
     orphans = {f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix)
                if base not in segments}
@@ -40,13 +41,19 @@ async def tidy(disk: Disk, directory: str) -> list[str]:
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
-    """A compacted segment takes the place of those whose offsets it covers."""
+    """A compacted segment takes the place of those whose offsets it covers; of them the first is removed first.
+
+    CorruptLog: it does not hold, and that one is gone.
+    """
     file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
     walk = Walk(file, 0, file.size, base, base, check_crc=True)
     while await walk.more():
         pass
     file.close()
     names = disk.names(directory)
+    if walk.damage:
+        _give_up_swap(disk, directory, base, names, walk.damage)
+        return
     logger.info("%s: completes the compaction of offsets %d to %d", directory, base, walk.next_offset)
     for suffix in (".log", *INDEXES):
         for old in offsets_of(names, suffix):
@@ -55,3 +62,13 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     for name in names:
         if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
             disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+
+
+def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damage: str) -> None:
+    """What was compacted is all there: do without the result."""
+    if f"{base:020d}.log" not in names:
+        raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
+    logger.warning("%s: the compaction of segment %d is given up: %s", directory, base, damage)
+    for name in names:
+        if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
+            disk.remove(f"{directory}/{name}")

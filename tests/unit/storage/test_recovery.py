@@ -409,6 +409,24 @@ async def test_what_was_half_done_is_undone_or_completed(disk: SystemDisk) -> No
     assert await every_byte(log) == b"".join(files[name] for name in logs)
 
 
+async def test_a_compaction_whose_result_is_damaged_is_given_up(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    files = contents(disk)
+    logs = sorted(name for name in files if name.endswith(".log"))
+    swap = {logs[0] + ".swap": (files[logs[0]] + files[logs[1]])[:-1], logs[0][:20] + ".index.swap": b"x"}
+    lay(disk, files | swap)
+    log = await open_log(disk, clean=True)
+    assert await every_byte(log) == b"".join(files[name] for name in logs)
+    assert not [name for name in disk.names(DIRECTORY) if name.endswith("swap")]
+    begun = {name: data for name, data in files.items() if name != logs[0]} | swap | {logs[0] + ".deleted": b"x"}
+    lay(disk, begun)
+    with pytest.raises(CorruptLog, match="swap"):
+        await open_log(disk, clean=True)
+    assert contents(disk) == begun
+
+
 async def test_snapshots_stay_where_segments_begin_and_at_the_end(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
