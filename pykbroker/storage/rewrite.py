@@ -10,7 +10,8 @@ from pykbroker.storage.config import LONG_MAX, LogConfig
 from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.records.batch import CODEC_MASK, Batch
+from wire.records import frames
+from wire.records.batch import CODEC_MASK, HEADER_BYTES, Batch
 from wire.records.builder import recompress, stamped
 from wire.records.compression import Codec, TooLarge
 from wire.records.record import validate_records
@@ -18,7 +19,11 @@ from wire.records.record import validate_records
 CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 """`compression.type`; "producer" keeps what came."""
 OFF_LOOP_BYTES = 65536
-"""Batches above it are opened in a thread."""
+"""Batches above it are opened in a thread, and so are others that may yield more than twice of it."""
+OFF_LOOP_RECORDS = 1000
+"""Looked at one by one, more than these are looked at in a thread."""
+GZIP_RATIO_MAX = 1032
+COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 def opens_records(config: LogConfig) -> bool:
@@ -32,11 +37,34 @@ def rewrites(config: LogConfig) -> bool:
 
 
 def is_long_work(data: Buffer, config: LogConfig) -> bool:
-    """Whether `rewritten` would hold up the loop."""
-    if len(data) <= OFF_LOOP_BYTES:
+    """Whether `rewritten` would hold up the loop. What does not parse is refused soon enough."""
+    target, looks = CODECS.get(config.compression_type), opens_records(config)
+    if len(data) < HEADER_BYTES or not (looks or (target is not None and data[22] & CODEC_MASK != target)):
         return False
-    target = CODECS.get(config.compression_type)
-    return opens_records(config) or (target is not None and data[22] & CODEC_MASK != target)
+    if len(data) > OFF_LOOP_BYTES or (looks and int.from_bytes(data[COUNT], "big") > OFF_LOOP_RECORDS):
+        return True
+    try:
+        batch = Batch.read(data)
+        return _room(batch.codec, batch.payload) > 2 * OFF_LOOP_BYTES
+    except DecodeError:
+        return False
+
+
+def _room(codec: Codec, payload: memoryview) -> int:
+    """How many bytes this may decompress to, whatever it claims; counted no further than needed."""
+    match codec:
+        case Codec.NONE:
+            return len(payload)
+        case Codec.GZIP:
+            return len(payload) * GZIP_RATIO_MAX
+        case Codec.SNAPPY:
+            from wire.records import xerial  # which loads cramjam
+
+            return xerial.claimed_bytes(payload)
+        case Codec.LZ4:
+            return frames.lz4_room(payload, 2 * OFF_LOOP_BYTES)
+        case Codec.ZSTD:
+            return frames.zstd_room(payload, 2 * OFF_LOOP_BYTES)
 
 
 def rewritten(batch: Batch, config: LogConfig, now_ms: int) -> Batch:
