@@ -20,7 +20,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, Topic
-from pykbroker.server.handler import Answer, CloseConnection, Context, Held
+from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Waiting
 from pykbroker.storage.log import Appended
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -117,13 +117,13 @@ class _Work:
             return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
         return ApiError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
 
-    def finish(self) -> Answer:
+    def finish(self) -> ProduceResponse | Waiting | None:
         """The answer, or a coroutine that waits for it."""
         if self.uncommitted or self.unflushed:
             return self._wait()
         return self._answer()
 
-    async def finish_held(self) -> ProduceResponse | None:
+    async def finish_held(self) -> ProduceResponse | Waiting | None:
         """Append what had to be opened, in order, then as `finish`."""
         for partition, part, answers, place in self.opened:
             assert part.records is not None
@@ -132,7 +132,7 @@ class _Work:
                 answers[place] = self._appended(partition, part.index, appended)
             except ApiError as error:
                 answers[place] = self.failed(part.index, error)
-        return await self._wait()
+        return self.finish()
 
     def _appended(self, partition: Partition, index: int, appended: Appended) -> PartitionProduceResponse:
         log = partition.log

@@ -246,16 +246,25 @@ class Connection:
         """Run a handler's coroutine, then let go all replies that are ready, in order."""
         outcome: Response | Exception | None
         try:
-            outcome = await (answer.coroutine if isinstance(answer, Held) else answer)
+            outcome = await (self._hold(answer) if isinstance(answer, Held) else answer)
         except Exception as error:  # noqa: BLE001 - as in _answer
             outcome = error
-        if isinstance(answer, Held):
-            self._held = False
         self._guarded(self._conclude, slot, outcome)
         if self.ended:
             self._pump.close()
         else:
             self._pump.flush()
+
+    async def _hold(self, held: Held) -> Response | None:
+        """Keep later requests back only as long as the order of the appends asks for it."""
+        try:
+            answer = await held.coroutine
+        finally:
+            self._held = False
+        if answer is None or isinstance(answer, Response):
+            return answer
+        self._pump.flush()
+        return await answer
 
     def _conclude(self, slot: Slot, outcome: Response | Exception | None) -> None:
         if isinstance(outcome, CloseConnection):

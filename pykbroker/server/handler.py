@@ -16,9 +16,12 @@ Waiting = Coroutine[Any, Any, Response | None]
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """A coroutine during which the connection starts no further request: something is awaited before the append."""
+    """A coroutine during which the connection starts no further request: something is awaited before the append.
 
-    coroutine: Waiting
+    It may answer another one, for what is awaited after the append.
+    """
+
+    coroutine: Coroutine[Any, Any, Response | Waiting | None]
 
 
 class Context(msgspec.Struct):

@@ -327,6 +327,34 @@ async def test_a_held_request_lets_no_later_one_start() -> None:
     assert correlation_ids(rig.replies()) == [0, 50, 2, 4]
 
 
+async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> None:
+    gates, held, last = Gates(), trio.Event(), trio.Event()
+
+    async def wait() -> ListOffsetsResponse:
+        await last.wait()
+        return ListOffsetsResponse()
+
+    async def hold() -> Any:
+        await held.wait()
+        return wait()
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api, Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(hold())))
+        rig.feed(encode_request(ListOffsetsRequest(), 11, 50, "me") + heartbeat(2))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not rig.connection.wants_input
+        flushes = rig.flushes
+        held.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert rig.connection.wants_input
+        assert rig.flushes > flushes
+        rig.connection.resume()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (gates.started, rig.replies()) == ([2], [])
+        last.set()
+    assert correlation_ids(rig.replies()) == [50, 2]
+
+
 async def test_waiting_requests_of_one_connection_are_bounded() -> None:
     gates = Gates()
     async with trio.open_nursery() as nursery:
