@@ -141,7 +141,7 @@ class Scenario:
             faults=nemesis.happened | self._machine.disk_faults.happened | self._network.faults.happened,
             exits=self._node.exits,
             errors=self._log.errors,
-            findings=findings,
+            findings=list(dict.fromkeys(findings)),
         )
 
     # ---- the overseer's own requests
