@@ -1,4 +1,4 @@
-"""Every crash of a recorded workload: the enumerator finds what a careless log loses, and storage's log loses nothing."""
+"""Every crash of a recorded workload: a careless log is caught, and storage's log loses nothing that it must keep."""
 
 from __future__ import annotations
 
