@@ -37,6 +37,7 @@ refresh_venv() {
     esac
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
     .venv/bin/python -m pip install --quiet --editable ".$extras" --constraint constraints.txt || return
+    .venv/bin/python -m compileall -q pykbroker wire || return # an editable install compiles nothing ahead
     cat pyproject.toml constraints.txt >".venv/made-for-$1"
     if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import contextlib
 import resource
 import shutil
@@ -71,6 +72,8 @@ def main() -> None:
     parser.add_argument("--cold", action="store_true", help="do not warm the brokers: to try a row out")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the table to update")
     options = parser.parse_args()
+    for package in ("pykbroker", "wire"):  # as an installed package is
+        compileall.compile_dir(Path(__file__).resolve().parents[2] / package, quiet=1)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     names = ([] if options.without_pykbroker else ["pykbroker"]) + [name for name in options.peers.split(",") if name]
