@@ -21,14 +21,15 @@ from pykbroker.world.net import Peer, Pump
 from wire.api import ApiKey
 from wire.compile_decoder import skip_tags
 from wire.declare import REQUEST_ELEMENTS_MAX, Response
-from wire.errors import DecodeError, EncodeError
+from wire.errors import DecodeError
 
 SIZE, HEADER = Struct(">i"), Struct(">Iih")
 FRAME_BYTES_MIN = 10
 LARGE_FRAME_BYTES = 32768
 """A longer frame gets a buffer of its own."""
-LARGE_BUFFER_BYTES_FIRST = 1 << 20
-"""The first buffer of a frame that claims more; it doubles as bytes come."""
+LARGE_BUFFER_BYTES_FIRST = 1 << 16
+LARGE_BUFFER_BYTES_SECOND = 1 << 20
+"""The first buffers of a frame that claims more; from then on it doubles as bytes come. A claim costs the first one."""
 SLOTS_MAX = 128
 """Requests of one connection that wait for their answers; further ones stay unread."""
 OUT_PARTS_MAX = 512
@@ -115,14 +116,14 @@ class Connection:
         self.on_closed(self)
 
     def _guarded(self, step: Callable[..., None], *args: Any) -> None:
-        """What the peer did wrong ends its connection, with one line; so does an answer of ours that cannot be sent."""
+        """What the peer did wrong ends its connection, with one line; so does a bug of ours, with a traceback."""
         try:
             step(*args)
         except (DecodeError, CloseConnection) as error:
             logger.warning("closing the connection of %s: %s", self.peer, error)
             self.ended = True
-        except EncodeError:
-            logger.exception("closing the connection of %s: an answer cannot be encoded", self.peer)
+        except Exception:
+            logger.exception("closing the connection of %s: it met a bug", self.peer)
             self.ended = True
 
     def _frames(self, data: bytes) -> None:
@@ -154,12 +155,13 @@ class Connection:
         self._make_room()
 
     def _make_room(self) -> None:
-        """Where the next bytes go; the buffer doubles when it is full, so memory follows what came, not the claim."""
+        """Where the next bytes go; a buffer that is full gives way to a larger one, so memory follows what came."""
         assert self._large is not None
         if self._have == len(self._large):
             self.room = None
-            larger = bytearray(min(2 * len(self._large), max(self._size, len(self._large))))
+            larger = self._pool.take(min(self._size, max(2 * self._have, LARGE_BUFFER_BYTES_SECOND)))
             larger[: self._have] = self._large
+            self._pool.give(self._large)
             self._large = larger
         self.room = memoryview(self._large)[self._have : self._size]
 

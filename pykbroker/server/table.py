@@ -86,13 +86,11 @@ class Table(dict[int, Route]):
         if handler is None:
             raise DecodeError(f"API key {key} is not served here")
         if version in parse_versions(handler.versions):
-            route = Route(handler.key, version, handler)
-        elif key == ApiKey.API_VERSIONS:
-            route = refused_api_versions(handler.versions)
-        else:
-            raise DecodeError(f"{handler.key.name} version {version} is not supported, only {handler.versions}")
-        self[key_version] = route
-        return route
+            route = self[key_version] = Route(handler.key, version, handler)
+            return route
+        if key == ApiKey.API_VERSIONS:
+            return refused_api_versions(handler.versions)
+        raise DecodeError(f"{handler.key.name} version {version} is not supported, only {handler.versions}")
 
 
 def refused_api_versions(versions: str) -> Route:

@@ -81,15 +81,14 @@ class SocketPump:
 
     def _read(self) -> None:
         connection = self.connection
-        room = connection.room
-        if room is None:
+        if connection.room is None:
             data = self._socket.recv(RECV_BYTES)
             if data:
                 connection.received(data)
             else:
                 connection.ended = True
         else:
-            size = self._socket.recv_into(room)
+            size = self._socket.recv_into(connection.room)  # no name here may hold on to a buffer that is given back
             if size:
                 connection.filled(size)
             else:
