@@ -152,9 +152,9 @@ class _Work:
         return failed(index, error)
 
     async def _wait(self) -> ProduceResponse | None:
+        for partition, answer in self.unflushed:  # nothing is acknowledged before its flush, however long that takes
+            await self._settle(answer, partition.flush)
         with trio.move_on_after(max(0, self.request.timeout_ms) / 1000) as scope:
-            for partition, answer in self.unflushed:
-                await self._settle(answer, partition.flush)
             for partition, answer, offset in self.uncommitted:
                 await self._settle(answer, partition.wait_committed, offset)
         if scope.cancelled_caught:
