@@ -40,7 +40,8 @@ def main() -> None:
 @click.option("--seed", default=1, show_default=True, help="Of the first run.")
 @click.option("--runs", default=1, show_default=True, help="How many seeds, one after the other.")
 @click.option("--seconds", default=30.0, show_default=True, help="Simulated, under faults.")
-@click.option("--faults", default="all", show_default=True, help=f"all, none, or some of: {', '.join(Nemesis.KINDS)}.")
+@click.option("--faults", default="all", show_default=True,
+              help=f"all (but rot), none, or some of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.")
 @click.option("--fsync/--no-fsync", default=True, show_default=True,
               help="Sync before an acknowledgement; without, power is never lost.")
 @click.option("--log", is_flag=True, help="Show the broker's log.")
@@ -62,7 +63,7 @@ def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, log: boo
 def kinds(faults: str) -> tuple[str, ...]:
     """The kinds of fault that the option names."""
     named = {"all": Nemesis.KINDS, "none": ()}.get(faults, tuple(faults.split(",")))
-    if unknown := set(named) - set(Nemesis.KINDS):
+    if unknown := set(named) - {*Nemesis.KINDS, Nemesis.ROT}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
     return named
 

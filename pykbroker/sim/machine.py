@@ -18,6 +18,8 @@ from pykbroker.sim.volume import Volume
 from pykbroker.world.world import World
 
 OFF_LOOP_S = 0.0002
+SMALL_FILE_BYTES = 100
+"""Added to the size of each, so that bits flip in small files, too."""
 
 
 class Machine:
@@ -105,16 +107,14 @@ class Machine:
         if self.is_up:
             resume(self.process)
 
-    def flip_bit(self) -> str | None:
-        """A bit of what is durable changes by itself; answers where."""
-        volume = self._dice.choice(self._volumes)
-        files = [inode for inode in volume.files if inode.durable]
-        if not files:
-            return None
-        inode = self._dice.choice(files)
-        byte, bit = self._dice.randrange(len(inode.durable)), self._dice.randrange(8)
-        volume.flip(inode.number, byte, bit)
-        return f"file {inode.number} byte {byte} bit {bit}"
+    def flip_bits(self, count: int, directories: tuple[str, ...]) -> None:
+        """Bits in files below these directories change by themselves."""
+        for _ in range(count):
+            volume = self._dice.choice(self._volumes)
+            files = [inode for inode in volume.files_below(directories) if inode.durable]
+            if files:
+                (inode,) = self._dice.choices(files, [len(inode.durable) + SMALL_FILE_BYTES for inode in files])
+                volume.flip(inode.number, self._dice.randrange(len(inode.durable)), self._dice.randrange(8))
 
     def _died(self) -> None:
         self._simulation.trace(self.name, "loses power" if self._loses_power else "is killed")

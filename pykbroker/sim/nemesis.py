@@ -22,13 +22,15 @@ class Nemesis:
 
     POWER: ClassVar = ("lose_power", "lose_power_midstep", "fail_syncs")
     """Only where every acknowledged record is synced."""
+    ROT = "rot"
+    """Takes records that nobody has a copy of: what is left of the promise is that nothing wrong is served."""
     KINDS: ClassVar = ("kill", "kill_midstep", "restart", "pause", "isolate", "deafen", "mute", "lose_segments",
                        "slow_disk", "fill_disk", "fail_reads", "skew_clock", *POWER)
 
     def __init__(self, simulation: Simulation, network: Network, node: BrokerNode, clients: list[str],
-                 kinds: tuple[str, ...]) -> None:
+                 directories: tuple[str, ...], kinds: tuple[str, ...]) -> None:
         self._simulation, self._network, self._node, self._machine = simulation, network, node, node.machine
-        self._clients, self._dice = clients, simulation.dice("nemesis")
+        self._clients, self._directories, self._dice = clients, directories, simulation.dice("nemesis")
         self._kinds = [kind for kind in kinds if self._dice.random() < 0.6] or list(kinds)
         self._pace_s = self._dice.choice(PACES_S)
         self.happened: dict[str, int] = {}
@@ -149,6 +151,12 @@ class Nemesis:
         self._machine.set_disk_faults(replace(before, **faults))  # type: ignore[arg-type]
         await self._wait()
         self._machine.set_disk_faults(before)
+
+    async def rot(self) -> None:
+        """While the broker is down, bits of its partitions' files change."""
+        self._machine.kill()
+        self._machine.flip_bits(self._dice.randrange(1, 4), self._directories)
+        await self._start_again()
 
     async def skew_clock(self) -> None:
         """The wall clock jumps."""

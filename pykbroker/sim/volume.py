@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 C = TypeVar("C")
@@ -133,6 +133,13 @@ class Volume:
         if not isinstance(node, Directory):
             raise failure(errno.ENOTDIR, path)
         return node
+
+    def files_below(self, directories: Iterable[str]) -> Iterator[Inode]:
+        """The files of these directories, by name; what is no directory has none."""
+        for path in directories:
+            node = self.root.entries.get(path)
+            if isinstance(node, Directory):
+                yield from (each for _, each in sorted(node.entries.items()) if isinstance(each, Inode))
 
     def used_bytes(self) -> int:
         """Of all files that have a name."""

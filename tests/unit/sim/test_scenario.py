@@ -59,6 +59,13 @@ def test_nothing_is_found_where_processes_die():
     assert all(report["acknowledged"] > 500 and report["read"] > 500 for report in reports)
 
 
+def test_nothing_wrong_is_served_where_bits_rot():
+    outcome = simulate("run", "--seed", "1", "--runs", "6", "--seconds", "15", "--faults", "rot", "--json")
+    reports = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [report["findings"] for report in reports] == [[]] * 6, outcome.stdout
+    assert sum(report["faults"]["rot"] for report in reports) > 20
+
+
 def test_the_command_says_what_it_did():
     outcome = simulate("run", "--seed", "5", "--seconds", "2", "--faults", "kill,mute", "--no-fsync")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
