@@ -16,7 +16,7 @@ from pykbroker.sim.machine import Machine
 from pykbroker.sim.simulation import Simulation
 from pykbroker.world.world import World
 
-STOP_S_MAX = 60.0
+START_S_MAX = STOP_S_MAX = 60.0
 
 
 class BrokerNode:
@@ -41,10 +41,13 @@ class BrokerNode:
 
     async def wait_serving(self) -> None:
         """Until it serves; where its disk let it down it is started again."""
-        while not self.serving:
-            self.start()
-            with trio.move_on_after(1):
-                await self._up.wait()
+        with trio.move_on_after(START_S_MAX):
+            while not self.serving:
+                self.start()
+                with trio.move_on_after(1):
+                    await self._up.wait()
+            return
+        self._history.oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
         """An orderly stop; it may be killed meanwhile."""

@@ -17,7 +17,6 @@ from pykbroker.storage.log import PLACE, Log
 from pykbroker.world.disk import FileSlice
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
-from wire.records.control import ControlType, control_records
 
 DIRECTORY = "t-0"
 CONFIG = LogConfig(segment_bytes=30_000, index_interval_bytes=600, segment_index_bytes=160)
@@ -139,8 +138,3 @@ def _check_goes_on(log: Log, found: list[Batch]) -> None:
 def as_sent(batch: Batch) -> bytes:
     """A stored batch, as its producer sends it again."""
     return PLACE.pack(0, batch.batch_length, NONE) + bytes(batch.buffer[PLACE.size :])
-
-
-def commits(batch: Batch) -> bool:
-    """Whether a marker commits."""
-    return next(control_records(batch)).type == ControlType.COMMIT

@@ -22,6 +22,8 @@ class Nemesis:
 
     POWER: ClassVar = ("lose_power", "lose_power_midstep", "fail_syncs")
     """Only where every acknowledged record is synced."""
+    DISK: ClassVar = ("fill_disk", "fail_reads", "fail_syncs")
+    """A broker may end because of these."""
     ROT = "rot"
     """Takes records that nobody has a copy of: what is left of the promise is that nothing wrong is served."""
     KINDS: ClassVar = ("kill", "kill_midstep", "restart", "pause", "isolate", "deafen", "mute", "lose_segments",

@@ -109,7 +109,8 @@ class Scenario:
         directories = tuple(f"{topic}-{index}" for topic, index in self._places)
         nemesis = Nemesis(self._simulation, self._network, self._node, clients, directories, kinds)
         await self._node.wait_serving()
-        await self._insistently(self._create_topics)
+        with trio.move_on_after(PROGRESS_S_MAX):
+            await self._insistently(self._create_topics)
         async with trio.open_nursery() as consuming:
             for consumer in self._consumers:
                 consuming.start_soon(consumer.run)
@@ -135,6 +136,8 @@ class Scenario:
             await self._insistently(partial(self._read_all, final))
         unread = set(self._places) - {poll.place for poll in final}
         findings += [f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault" for place in sorted(unread)]
+        if not set(nemesis.happened) & set(Nemesis.DISK):
+            findings += [f"the broker ended, though its disk was sound: {each}" for each in self._node.exits]
         findings += history.oddities
         findings += [f"{each.kind} in {each.place}: {each.what}" for each in check(history, final)]
         return Report(
