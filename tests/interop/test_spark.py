@@ -35,6 +35,7 @@ def spark(java: str) -> Iterator[SparkSession]:
     except spark_session.NoConnector as error:
         pytest.skip(str(error))
     session = spark_session.open_session()
+    session.range(10).orderBy("id").collect()  # the first job takes seconds
     yield session
     session.stop()
 
