@@ -115,10 +115,15 @@ class Durability:
         retreats = self._retreats
         if not self._is_placed:
             with self._unless_deleted():
-                await self._sync_names()
+                await self._place()
             self._is_placed = retreats == self._retreats
 
-    async def _sync_names(self) -> None:
+    async def sync_names(self) -> None:
+        """Make it durable which files there are."""
+        with self._unless_deleted():
+            await self._synced(self._disk.sync_directory(self._directory))
+
+    async def _place(self) -> None:
         if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
             file = self._disk.open(metadata)
             try:

@@ -304,10 +304,17 @@ class Log(LogReads):
             return
         if doomed > len(self._segments.sealed):
             self._roll()
-        self._segments.drop_oldest(doomed)
-        start = self._segments.every()[0].base_offset
+        start = self._segments.every()[doomed].base_offset
         logger.info("%s: segments below offset %d are deleted: %s", self.directory, start, why)
         self.delete_records(start)
+        await self._let_go(start)
+
+    async def _let_go(self, start: int) -> None:
+        """Drop the segments below `start`, one after the other: no power loss leaves a gap between those that stay."""
+        await self._durability.sync_names()
+        while self._segments.every()[0].base_offset < start:
+            self._segments.drop_oldest()
+            await self._durability.sync_names()
 
     async def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all behind it. The caller keeps appends away meanwhile."""

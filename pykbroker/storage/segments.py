@@ -73,12 +73,11 @@ class Segments:
         self.active = following
         return following
 
-    def drop_oldest(self, count: int) -> None:
-        """Let sealed segments go: their files get names that nobody reads."""
-        going, self.sealed = self.sealed[:count], self.sealed[count:]
-        for segment in going:
-            self._drop(segment)
-        self.unsynced = [segment for segment in self.unsynced if segment not in going]
+    def drop_oldest(self) -> None:
+        """Let a sealed segment go: its files get names that nobody reads."""
+        going = self.sealed.pop(0)
+        self._drop(going)
+        self.unsynced = [segment for segment in self.unsynced if segment is not going]
 
     async def truncate(self, offset: int) -> ActiveSegment:
         """Drop the batch that holds `offset` and all behind it; what held it is active now."""
