@@ -20,7 +20,7 @@ TINY = LogRules(segment_bytes=900, snapshot_bytes=700, retention_bytes=5000)
 """So that segments roll, snapshots are taken, and both are let go, all the time."""
 LIVES = 3
 TOPICS_OF_A_LIFE = 10
-STEP = 7
+STEP = 2
 """Every so-manieth point is tried; other seeds begin elsewhere."""
 
 Known = tuple[frozenset[str], frozenset[str]]
