@@ -1,5 +1,6 @@
 """The command `pykbroker`: first looks whether this Python will do, in words that an old one understands, too."""
 
+import signal
 import sys
 
 PYTHON_MIN = (3, 11)
@@ -19,6 +20,8 @@ def refusal() -> str:
 
 def main() -> None:
     """Run the command line and exit."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing has begun that could be ended in order
     reason = refusal()
     if reason:
         sys.exit(reason)

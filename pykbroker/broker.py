@@ -81,7 +81,7 @@ logger = logging.getLogger(__name__)
 async def serve(
     settings: Settings, ready: Ready, *, world: World | None = None, stop: trio.Event | None = None
 ) -> None:
-    """Run a broker until `stop` is set; `ready` is called once, when clients are served.
+    """Run a broker until `stop` is set; `ready` is called once, when clients are served, unless it is set before.
 
     StartError says what keeps it from starting. Without a `world`, it is this machine's.
     """
@@ -193,7 +193,8 @@ class Broker:
         async with trio.open_nursery() as clients:
             clients.start_soon(self._world.net.run, self._listener(clients))
             bound = self._bound
-            ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
+            if not stop.is_set():
+                ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
             await stop.wait()
             bound.close()
             clients.cancel_scope.cancel()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import click
 
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.parameters import Address
-from pykbroker.cli.server_properties import advertised_address, listening_address, read_properties
+from pykbroker.cli.server_properties import Properties, advertised_address, listening_address, read_properties
 from pykbroker.core.config import BrokerConfig, known
 from pykbroker.core.config_table import BROKER, ONE_BROKER, TOPIC_SYNONYMS
 from pykbroker.core.errors import ApiError
@@ -46,7 +47,7 @@ class Options:
         try:
             config = BrokerConfig.from_mapping(texts)
         except ApiError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(self._blamed(str(error))) from None
         return Settings(
             config, data_dirs,
             listen_host=listen.host, listen_port=listen.port,
@@ -54,11 +55,27 @@ class Options:
             memory=self.memory, topics=self.topics,
         )
 
+    def without_effect(self) -> Iterator[str]:
+        """A sentence for each config of the file that nobody knows; Kafka, too, goes on without it."""
+        for name in self._file.texts:
+            if not known(name):
+                yield f"{self._file.place(name)}: {unknown_config(name)} It has no effect."
+
+    @cached_property
+    def _file(self) -> Properties:
+        return read_properties(self.file) if self.file else Properties()
+
+    def _blamed(self, reason: str) -> str:
+        """Where in the file the config stands that a refusal names."""
+        words = reason.replace(":", " ").split()
+        named = [name for name in self._file.texts if name not in self.configs and name in words]
+        return f"{self._file.place(named[0])}: {reason}" if named else reason
+
     def _texts(self) -> dict[str, str]:
         for name in self.configs:
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
-        return {**(read_properties(self.file) if self.file else ONE_BROKER), **self.configs}
+        return {**(self._file.texts if self.file else ONE_BROKER), **self.configs}
 
     def _data_dirs(self, texts: Mapping[str, str], temporary_dir: str | None) -> tuple[str, ...]:
         if self.memory:
@@ -78,6 +95,6 @@ class Options:
 def unknown_config(name: str) -> str:
     """A sentence that says which name was probably meant."""
     if name in TOPIC_SYNONYMS:
-        return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}"
+        return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}."
     nearest = difflib.get_close_matches(name, BROKER, n=1)
-    return f"there is no broker config {name}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+    return f"There is no broker config {name}" + (f"; did you mean {nearest[0]}?" if nearest else ".")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import sys
+from datetime import UTC, datetime
 
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
 LOG_TIME = "%Y-%m-%d %H:%M:%S"
@@ -19,10 +21,21 @@ class OneLine(logging.Formatter):
         return "".join(each if each.isprintable() else repr(each)[1:-1] for each in super().formatMessage(record))
 
 
-def write_log(level: str) -> None:
-    """Events of this level and above go to stderr."""
+class JsonLine(logging.Formatter):
+    """An object a line, for programs: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and any `traceback`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {"time": time, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def write_log(level: str, log_format: str) -> None:
+    """Events of this level and above go to stderr, as "text" or as "json"."""
     handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(LOG_FORMAT, LOG_TIME))
+    handler.setFormatter(JsonLine() if log_format == "json" else OneLine(LOG_FORMAT, LOG_TIME))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from importlib import metadata
 
@@ -18,6 +18,7 @@ from pykbroker.cli.failures import explain
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
 from pykbroker.cli.process import raise_open_files_limit, settle_garbage_collector, write_log
+from pykbroker.cli.signals import STOPPING
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 
@@ -26,17 +27,17 @@ EXIT_CODE_IMPATIENT = 130
 logger = logging.getLogger(__name__)
 
 
-def run(options: Options, log_level: str) -> None:
-    """Serve until a signal. click.ClickException, a sentence for the operator, when the broker cannot start."""
-    write_log(log_level)
+def run(options: Options, log_level: str, log_format: str, noted: Sequence[int]) -> None:
+    """Serve until a signal, unless one was `noted` before. click.ClickException, a sentence, when it cannot start."""
+    write_log(log_level, log_format)
     with temporary_directory() if options.memory else nullcontext() as temporary_dir:
         try:
             settings = options.settings(temporary_dir)
         except StartError as error:
             raise click.ClickException(str(error)) from None
-        for name in settings.config.unknown:
-            logger.warning("The config %s is unknown and has no effect.", name)
-        serve(settings)
+        for sentence in options.without_effect():
+            logger.warning("%s", sentence)
+        serve(settings, noted)
 
 
 def temporary_directory() -> tempfile.TemporaryDirectory[str]:
@@ -44,7 +45,7 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, noted: Sequence[int]) -> None:
     """Serve until a signal; what hinders the start is explained, what happens later is not."""
     started = False
 
@@ -57,7 +58,7 @@ def serve(settings: Settings) -> None:
     try:
         make_data_dirs(settings.data_dirs)
         raise_open_files_limit()
-        trio.run(serve_until_signal, settings, ready)
+        trio.run(serve_until_signal, settings, ready, noted)
     except Exception as error:
         reason = None if started else explain(error)
         if reason is None:
@@ -65,12 +66,15 @@ def serve(settings: Settings) -> None:
         raise click.ClickException(reason) from None
 
 
-async def serve_until_signal(settings: Settings, ready: Ready) -> None:
-    """The first SIGINT or SIGTERM stops the broker in order, the second one at once."""
-    from pykbroker import broker  # after the options were found to be right, which is quick
-
+async def serve_until_signal(settings: Settings, ready: Ready, noted: Sequence[int]) -> None:
+    """The first SIGINT or SIGTERM stops the broker in order, also while it starts; the second one at once."""
     stop = trio.Event()
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    with trio.open_signal_receiver(*STOPPING) as signals:
+        if noted:
+            logger.info("%s: not starting.", signal.Signals(noted[0]).name)
+            return
+        from pykbroker import broker  # after the options were found to be right, which is quick
+
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop_at_signal, signals, stop)
             await broker.serve(settings, ready, stop=stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pykbroker.cli.parameters import Address, parse_address
 from pykbroker.core.errors import StartError
@@ -11,15 +12,33 @@ ALL_INTERFACES = "0.0.0.0"
 CONTROLLER_NAMES = "CONTROLLER"
 
 
-def read_properties(path: str) -> dict[str, str]:
-    """The configs of a file in Java's format. StartError for one that does not parse."""
+@dataclass(frozen=True)
+class Properties:
+    """The configs of a file, and in which line each one begins; the last one of a name counts."""
+
+    path: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def place(self, name: str) -> str:
+        """FILE:LINE."""
+        return f"{self.path}:{self.lines[name]}"
+
+
+def read_properties(path: str) -> Properties:
+    """Read a file in Java's format. StartError for one that does not parse."""
     import javaproperties
 
+    texts, lines, line = {}, {}, 1
     try:
         with open(path, "rb") as file:
-            return {key: value.strip() for key, value in javaproperties.load(file).items()}
+            for element in javaproperties.parse(file):
+                if isinstance(element, javaproperties.KeyValue):
+                    texts[element.key], lines[element.key] = element.value.strip(), line
+                line += element.source.count("\n")
     except (OSError, javaproperties.InvalidUEscapeError) as error:
         raise StartError(f"cannot read {path}: {error}") from None
+    return Properties(path, texts, lines)
 
 
 def listening_address(texts: Mapping[str, str]) -> Address | None:

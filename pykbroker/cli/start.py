@@ -7,6 +7,7 @@ import click
 from pykbroker.cli.parameters import Address, address, config, topic
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
 
 
 @click.command()
@@ -27,6 +28,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
               help="A server.properties of Kafka; other options win over it.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True,
               help="The least that the log on stderr tells.")
+@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True,
+              help="Lines to read, or an object of JSON a line.")
 def start(
     listen: Address | None,
     advertise: Address | None,
@@ -36,12 +39,16 @@ def start(
     configs: tuple[tuple[str, str], ...],
     file: str | None,
     log_level: str,
+    log_format: str,
 ) -> None:
     """Start a broker and run until Ctrl-C or SIGTERM.
 
     The first line on stdout tells the address once clients can connect.
     """
-    from pykbroker.cli.options import Options
-    from pykbroker.cli.run import run
+    from pykbroker.cli.signals import noted_signals
 
-    run(Options(listen, advertise, data_dir, memory, topics, dict(configs), file), log_level)
+    with noted_signals() as noted:
+        from pykbroker.cli.options import Options
+        from pykbroker.cli.run import run
+
+        run(Options(listen, advertise, data_dir, memory, topics, dict(configs), file), log_level, log_format, noted)

@@ -9,7 +9,7 @@ import trio
 
 from pykbroker import broker
 from pykbroker.core.errors import StartError
-from pykbroker.core.settings import Settings
+from pykbroker.core.settings import Serving, Settings
 from pykbroker.world.system import system_world
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
@@ -90,3 +90,14 @@ async def test_a_stop_waits_for_nobody_who_is_parked(tmp_path: Path) -> None:
         house.stop.set()
         with pytest.raises(ConnectionResetError):
             await client.receive()
+
+
+async def test_a_stop_during_the_start_is_an_orderly_one_and_nobody_is_told_that_it_serves(tmp_path: Path) -> None:
+    stop = trio.Event()
+    stop.set()
+    told: list[Serving] = []
+    await broker.serve(settings(tmp_path, topics=(("a", 1),)), told.append, stop=stop)
+    assert told == []
+    assert (tmp_path / CLEAN).exists()
+    async with serving(tmp_path) as house:
+        assert house.serving.port

@@ -109,8 +109,8 @@ def test_a_file_that_does_not_parse_is_refused(file: Path) -> None:
 
 @pytest.mark.parametrize(("name", "hint"), [
     ("num.partition", "did you mean num.partitions?"),
-    ("retention.ms", "for all topics of this broker it is called log.retention.ms"),
-    ("xyzzy", "there is no broker config xyzzy"),
+    ("retention.ms", "for all topics of this broker it is called log.retention.ms."),
+    ("xyzzy", "There is no broker config xyzzy."),
 ])
 def test_an_unknown_config_is_refused_with_the_nearest_name(name: str, hint: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
@@ -118,9 +118,24 @@ def test_an_unknown_config_is_refused_with_the_nearest_name(name: str, hint: str
     assert caught.value.message.endswith(hint)
 
 
-def test_a_value_that_cannot_be_is_refused() -> None:
-    with pytest.raises(click.UsageError, match="Invalid value x for configuration num.partitions"):
+def test_an_unknown_config_of_a_file_is_told_with_its_line_and_the_nearest_name(file: Path) -> None:
+    file.write_text("# Kafka\nlog.dirs=/a,\\\n  /b\nnum.partition=3\nlistener.name.x.y=1\nretention.ms=1\n")
+    assert list(Options(file=str(file)).without_effect()) == [
+        f"{file}:4: There is no broker config num.partition; did you mean num.partitions? It has no effect.",
+        f"{file}:6: retention.ms is a config of topics; for all topics of this broker it is called log.retention.ms."
+        " It has no effect.",
+    ]
+    assert list(Options().without_effect()) == []
+
+
+def test_a_value_that_cannot_be_is_refused(file: Path) -> None:
+    with pytest.raises(click.UsageError, match="^Invalid value x for configuration num.partitions"):
         Options(configs={"num.partitions": "x"}).settings()
+    file.write_text("num.partitions=1\n\nnum.partitions=x\n")
+    with pytest.raises(click.UsageError, match="properties:3: Invalid value x for configuration num.partitions"):
+        Options(file=str(file)).settings()
+    with pytest.raises(click.UsageError, match="^Invalid value y for configuration num.partitions"):
+        Options(file=str(file), configs={"num.partitions": "y"}).settings()
 
 
 def test_data_directories_are_made(tmp_path: Path) -> None:

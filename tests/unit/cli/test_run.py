@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +20,7 @@ from click.testing import CliRunner, Result
 import pykbroker
 from pykbroker.cli.failures import explain
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.cli.process import OneLine
+from pykbroker.cli.process import JsonLine, OneLine
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 
@@ -59,6 +61,28 @@ def test_the_first_line_is_the_address_and_sigterm_ends_with_0(
     assert result.stdout.endswith(
         f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
     assert "SIGTERM: stopping." in caplog.messages
+
+
+def test_a_signal_before_the_loop_runs_is_not_lost(
+    start: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[str] = []
+
+    def directory() -> tempfile.TemporaryDirectory[str]:
+        os.kill(os.getpid(), signal.SIGINT)
+        made.append((temporary := tempfile.TemporaryDirectory()).name)
+        return temporary
+
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        raise AssertionError("a broker was started")
+
+    monkeypatch.setattr("pykbroker.cli.run.temporary_directory", directory)
+    before = signal.getsignal(signal.SIGINT)
+    result = start(serve, "--memory")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "SIGINT: not starting." in caplog.messages
+    assert [os.path.exists(path) for path in made] == [False]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_in_memory_the_directory_is_gone_afterwards(start: Callable[..., Result]) -> None:
@@ -117,7 +141,7 @@ def test_unknown_configs_of_a_file_are_told(
     file.write_text("zookeeper.connect=x\n")
     result = start(until_sigterm, "--memory", "--config", str(file))
     assert result.exit_code == 0
-    assert "The config zookeeper.connect is unknown and has no effect." in caplog.messages
+    assert f"{file}:1: There is no broker config zookeeper.connect. It has no effect." in caplog.messages
 
 
 def test_failures_are_told_by_who_can_mend_them() -> None:
@@ -130,6 +154,20 @@ def test_failures_are_told_by_who_can_mend_them() -> None:
 def test_a_log_line_stays_one_line() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "client %s", ("a\nFAKE\x1b[0m é",), None)
     assert OneLine("%(levelname)s %(message)s").format(record) == "INFO client a\\nFAKE\\x1b[0m é"
+
+
+def test_a_log_for_programs_is_an_object_a_line() -> None:
+    record = logging.LogRecord("pykbroker.x", logging.WARNING, "", 0, "client %s", ("a\n\u2028é",), None)
+    record.created = 1_700_000_000.25
+    assert json.loads(JsonLine().format(record)) == {
+        "time": "2023-11-14T22:13:20.250+00:00", "level": "warning", "logger": "pykbroker.x",
+        "message": "client a\n\u2028é"}
+    assert len(JsonLine().format(record).splitlines()) == 1
+    try:
+        raise ValueError("no")
+    except ValueError as error:
+        record.exc_info = (ValueError, error, error.__traceback__)
+    assert json.loads(JsonLine().format(record))["traceback"].endswith("ValueError: no")
 
 
 def test_without_a_command_the_help_is_shown() -> None:
