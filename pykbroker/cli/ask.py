@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.parameters import Address
+from pykbroker.cli.parameters import Address, address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin
 
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
+
+bootstrap_option = click.option(
+    "--bootstrap", type=address, metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
+    help="The broker to ask.")
 
 
 def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:

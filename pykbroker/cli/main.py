@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from pykbroker.cli.configs import configs
+from pykbroker.cli.log_dirs import log_dirs
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
 
@@ -17,5 +19,5 @@ def pykbroker(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-pykbroker.add_command(start)
-pykbroker.add_command(topics)
+for command in (start, topics, configs, log_dirs):
+    pykbroker.add_command(command)

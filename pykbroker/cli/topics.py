@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import ask
-from pykbroker.cli.parameters import Address, address, config
+from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.columns import print_columns
+from pykbroker.cli.parameters import Address, config
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, Topic
 
 BROKERS_CHOICE = -1
 
-bootstrap_option = click.option(
-    "--bootstrap", type=address, metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
-    help="The broker to ask.")
 names_argument = click.argument("names", nargs=-1, required=True)
 
 
@@ -63,7 +61,7 @@ def describe(names: Sequence[str], bootstrap: Address) -> None:
 
     async def work(admin: Admin) -> None:
         for topic in await admin.topics(names):
-            print_topic(topic, await admin.topic_configs(topic.name))
+            print_topic(topic, await own_configs(admin, topic.name))
 
     ask(bootstrap, work)
 
@@ -81,6 +79,19 @@ def delete(names: Sequence[str], bootstrap: Address) -> None:
     ask(bootstrap, work)
 
 
+async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
+    """What was configured for this topic alone; nothing, where the broker does not describe configs."""
+    from pykbroker.client.connection import UnsupportedVersion
+    from pykbroker.core.config_entries import Source
+    from pykbroker.core.config_resource import ConfigResource
+
+    try:
+        configs = await admin.configs(ConfigResource.TOPIC, topic)
+    except UnsupportedVersion:
+        return {}
+    return {each.name: each.value for each in configs if each.config_source == Source.DYNAMIC_TOPIC_CONFIG}
+
+
 def print_topic(topic: Topic, configs: dict[str, str | None]) -> None:
     """Its name and configs, then a line for each partition."""
     click.echo(" ".join([topic.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
@@ -94,11 +105,3 @@ def print_topic(topic: Topic, configs: dict[str, str | None]) -> None:
 def joined(numbers: Iterable[int]) -> str:
     """Node ids in one word."""
     return ",".join(map(str, numbers))
-
-
-def print_columns(rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest word."""
-    texts = [[str(word) for word in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    for row in texts:
-        click.echo("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())

@@ -6,12 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pykbroker.client.connection import Connection
-from pykbroker.core.config_entries import Source
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse
+from wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -21,7 +32,6 @@ from wire.messages.metadata import (
 )
 
 TIMEOUT_MS = 30_000
-TOPIC_RESOURCE = 2
 DELETE_BY_NAME_VERSION_LAST = 5
 KNOWN_CODES = frozenset(ErrorCode)
 
@@ -73,16 +83,29 @@ class Admin:
         for result in answer.responses:
             check(result.error_code, result.error_message or f"Topic '{name}'")
 
-    async def topic_configs(self, name: str) -> dict[str, str | None]:
-        """What was configured for this topic alone; nothing, where the broker does not describe configs."""
-        if DescribeConfigsRequest.key not in self._connection.versions:
-            return {}
-        resource = DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None)
+    async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
+        """All configs of one `ConfigResource`, by name. A broker without a name: the cluster's defaults."""
+        resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
         for result in answer.results:
             check(result.error_code, result.error_message)
-        configs = (config for result in answer.results for config in result.configs)
-        return {config.name: config.value for config in configs if config.config_source == Source.DYNAMIC_TOPIC_CONFIG}
+        return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)
+
+    async def alter_configs(
+        self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *, validate_only: bool = False
+    ) -> None:
+        """All of the changes, or none."""
+        resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+        answer = await self._connection.call(request, IncrementalAlterConfigsResponse)
+        for result in answer.responses:
+            check(result.error_code, result.error_message)
+
+    async def log_dirs(self) -> list[DescribeLogDirsResult]:
+        """The log directories of this broker and all they hold; one may have failed, and says so itself."""
+        answer = await self._connection.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+        check(answer.error_code, None)
+        return answer.results
 
 
 def topic_of(described: MetadataResponseTopic) -> Topic:
@@ -98,3 +121,8 @@ def check(error_code: int, message: str | None) -> None:
     if error_code:
         code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
         raise ApiError(code, f"{message} ({code.name})" if message else None)
+
+
+def error_name(error_code: int) -> str:
+    """As Kafka calls it."""
+    return ErrorCode(error_code).name if error_code in KNOWN_CODES else f"error {error_code}"

@@ -121,6 +121,17 @@ def test_topics_are_created_described_and_deleted(shared_broker):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
 
 
+def test_configs_and_sizes_are_told(shared_broker):
+    there = ("--bootstrap", shared_broker.address)
+    assert run("topics", "create", "sized", "--set", "retention.ms=86400000", *there).returncode == 0
+    described = run("configs", "describe", "topic", "sized", *there).stdout
+    assert re.search(r"^retention.ms +86400000 +dynamic topic$", described, re.MULTILINE)
+    described = run("configs", "describe", "broker", "1", "--all", *there).stdout
+    assert re.search(r"^num.partitions +1 +default, read-only$", described, re.MULTILINE)
+    assert "UNKNOWN_TOPIC" in run("configs", "describe", "topic", "absent", *there).stderr
+    assert re.search(r"^sized +0 +0 +0 +no$", run("log-dirs", *there).stdout, re.MULTILINE)
+
+
 def test_a_server_properties_is_honoured(start_broker, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text(f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.parameters import Address
 from pykbroker.client.admin import Topic
+from wire.messages.describe_configs import DescribeConfigsResourceResult
 from wire.messages.metadata import MetadataResponsePartition
 
 
@@ -25,8 +26,10 @@ class PlayedAdmin:
         part = MetadataResponsePartition(leader_id=1, leader_epoch=4, replica_nodes=[1, 2], isr_nodes=[1])
         return [Topic("orders", False, [part]), Topic("a", False, [part, part])]
 
-    async def topic_configs(self, name: str) -> dict[str, str]:
-        return {"retention.ms": "5", "cleanup.policy": "compact"} if name == "a" else {}
+    async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
+        own = {"cleanup.policy": "compact", "retention.ms": "5"} if name == "a" else {}
+        described = [DescribeConfigsResourceResult(name=key, value=own[key], config_source=1) for key in own]
+        return [*described, DescribeConfigsResourceResult(name="segment.ms", value="1", config_source=5)]
 
     async def create_topic(self, *args: Any) -> None:
         self.asked.append(args)

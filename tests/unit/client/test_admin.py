@@ -17,6 +17,12 @@ from wire.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from wire.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 from wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 
@@ -88,10 +94,34 @@ async def test_a_topic_is_deleted_by_its_name(version: int, names: list[str], st
     assert [state.name for state in broker.asked.topics] == states
 
 
-async def test_only_a_topics_own_configs_are_told() -> None:
-    configs = [DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1),
-               DescribeConfigsResourceResult(name="segment.ms", value="6", config_source=5)]
+async def test_configs_are_told_by_name() -> None:
+    configs = [DescribeConfigsResourceResult(name="segment.ms"), DescribeConfigsResourceResult(name="retention.ms")]
     broker = Broker(DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)]))
-    assert await admin(broker).topic_configs("a") == {"retention.ms": "5"}
-    broker.versions.clear()
-    assert await admin(broker).topic_configs("a") == {}
+    assert [each.name for each in await admin(broker).configs(2, "a")] == ["retention.ms", "segment.ms"]
+    (asked,) = broker.asked.resources
+    assert (asked.resource_type, asked.resource_name, asked.configuration_keys) == (2, "a", None)
+    broker.answer = DescribeConfigsResponse(results=[DescribeConfigsResult(3, "No such topic.")])
+    with pytest.raises(ApiError, match=r"No such topic\. \(UNKNOWN_TOPIC_OR_PARTITION\)"):
+        await admin(broker).configs(2, "a")
+
+
+async def test_configs_are_changed_or_the_reason_is_told() -> None:
+    broker = Broker(IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()]))
+    change = AlterableConfig("retention.ms", 0, "5")
+    await admin(broker).alter_configs(4, "1", [change], validate_only=True)
+    (asked,) = broker.asked.resources
+    assert (asked.resource_type, asked.resource_name, asked.configs) == (4, "1", [change])
+    assert broker.asked.validate_only
+    broker.answer = IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(40, "Not a number.")])
+    with pytest.raises(ApiError, match=r"Not a number\. \(INVALID_CONFIG\)"):
+        await admin(broker).alter_configs(2, "a", [change])
+
+
+async def test_a_directory_that_failed_is_no_failure_of_the_question() -> None:
+    failed = DescribeLogDirsResult(56, "/d")
+    broker = Broker(DescribeLogDirsResponse(results=[failed]))
+    assert await admin(broker).log_dirs() == [failed]
+    assert broker.asked.topics is None
+    broker.answer = DescribeLogDirsResponse(error_code=31)
+    with pytest.raises(ApiError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        await admin(broker).log_dirs()

@@ -1,0 +1,84 @@
+"""`pykbroker log-dirs`: how large the partitions in each log directory are, of a running broker or on this disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.columns import print_columns
+from pykbroker.cli.parameters import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from wire.messages.describe_log_dirs import DescribeLogDirsResult
+
+HEAD = ("TOPIC", "PARTITION", "BYTES", "LAG", "FUTURE")
+DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)|(?P<moved>.+)-(?P<into>\d+)\.[0-9a-f]{32}-future")
+
+Row = tuple[str, int, int, object, str]
+
+
+@click.command()
+@click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
+@click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic. Repeatable.")
+@bootstrap_option
+def log_dirs(directories: Sequence[str], topics: Sequence[str], bootstrap: Address) -> None:
+    """Sizes of the partitions in each log directory.
+
+    Asks a running broker, which knows the lag of each one, too; or looks into directories of this machine. `future`
+    is a copy that is being moved there.
+    """
+    if directories:
+        for directory in directories:
+            show(directory, list(measured(directory)), topics)
+        return
+
+    async def work(admin: Admin) -> None:
+        for found in await admin.log_dirs():
+            show(title(found), list(described(found)), topics)
+
+    ask(bootstrap, work)
+
+
+def show(name: str, rows: Sequence[Row], topics: Sequence[str]) -> None:
+    """A directory's line, then one for each partition."""
+    click.echo(name)
+    print_columns([HEAD, *sorted(row for row in rows if not topics or row[0] in topics)])
+
+
+def title(found: DescribeLogDirsResult) -> str:
+    """Its path, and how it is."""
+    from pykbroker.client.admin import error_name
+
+    if found.error_code:
+        return f"{found.log_dir} {error_name(found.error_code)}"
+    return f"{found.log_dir} total_bytes={found.total_bytes} usable_bytes={found.usable_bytes}"
+
+
+def described(found: DescribeLogDirsResult) -> Iterator[Row]:
+    """What the broker says of a directory."""
+    for topic in found.topics:
+        for part in topic.partitions:
+            future = "yes" if part.is_future_key else "no"
+            yield topic.name, part.partition_index, part.partition_size, part.offset_lag, future
+
+
+def measured(directory: str) -> Iterator[Row]:
+    """What the files say. click.ClickException for a directory that no broker made, or that cannot be read."""
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        if not any(entry.name == "meta.properties" for entry in entries):
+            raise click.ClickException(f"{directory} is no log directory: it has no meta.properties")
+        for entry in entries:
+            found = DIRECTORY.fullmatch(entry.name)
+            if found and entry.is_dir():
+                topic, partition = found["topic"] or found["moved"], found["partition"] or found["into"]
+                size = sum(file.stat().st_size for file in os.scandir(entry) if file.name.endswith(".log"))
+                yield topic, int(partition), size, "-", "yes" if found["moved"] else "no"
+    except OSError as error:
+        raise click.ClickException(f"{error.filename}: {error.strerror}") from None

@@ -1,0 +1,93 @@
+"""`pykbroker configs` around an admin client that is played."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner, Result
+
+from pykbroker.cli.main import pykbroker as command
+from pykbroker.cli.parameters import Address
+from wire.messages.describe_configs import DescribeConfigsResourceResult
+from wire.messages.incremental_alter_configs import AlterableConfig
+
+FOUND = [
+    DescribeConfigsResourceResult(name="num.partitions", value="3", config_source=4, read_only=True),
+    DescribeConfigsResourceResult(name="retention.ms", value="5", config_source=1),
+    DescribeConfigsResourceResult(name="secret", value=None, config_source=2, is_sensitive=True),
+    DescribeConfigsResourceResult(name="segment.ms", value=None, config_source=5),
+]
+
+
+class PlayedAdmin:
+    """Remembers what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
+        self.asked.append((resource_type, name))
+        return FOUND
+
+    async def alter_configs(self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *,
+                            validate_only: bool) -> None:
+        asked = [(each.name, each.config_operation, each.value) for each in changes]
+        self.asked.append((resource_type, name, asked, validate_only))
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> PlayedAdmin:
+    played = PlayedAdmin()
+
+    def ask(bootstrap: Address, work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
+        trio.run(work, played)
+
+    monkeypatch.setattr("pykbroker.cli.configs.ask", ask)
+    return played
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(command, ["configs", *words])
+
+
+def test_what_is_not_a_default_is_described(admin: PlayedAdmin) -> None:
+    assert run("describe", "topic", "a").stdout == (
+        "CONFIG          VALUE     SOURCE\n"
+        "num.partitions  3         static broker, read-only\n"
+        "retention.ms    5         dynamic topic\n"
+        "secret          (hidden)  dynamic broker\n"
+    )
+    assert run("describe", "broker", "--all").stdout.endswith("segment.ms      (none)    default\n")
+    assert admin.asked == [(2, "a"), (4, "")]
+
+
+def test_changes_are_asked_for_in_one_request(admin: PlayedAdmin) -> None:
+    words = "--set", "retention.ms=5", "--delete", "segment.ms", "--append", "cleanup.policy=compact"
+    assert run("alter", "topic", "a", *words, "--subtract", "cleanup.policy=delete").exit_code == 0
+    assert run("alter", "broker", "--set", "log.retention.ms=5", "--dry-run").exit_code == 0
+    assert run("alter", "broker", "1", "--set", "listener.name.x.ssl.protocol=y").exit_code == 0
+    assert admin.asked == [
+        (2, "a", [("segment.ms", 1, None), ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
+                  ("cleanup.policy", 3, "delete")], False),
+        (4, "", [("log.retention.ms", 0, "5")], True),
+        (4, "1", [("listener.name.x.ssl.protocol", 0, "y")], False),
+    ]
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["alter", "topic", "a", "--set", "retention.m=5"], "no topic config retention.m; did you mean retention.ms?"),
+    (["alter", "broker", "1", "--append", "xyzzy=5"], "no broker config xyzzy"),
+    (["alter", "topic", "a"], "nothing to change"),
+    (["alter", "topic", "--delete", "segment.ms"], "which topic?"),
+    (["alter", "broker", "one", "--delete", "x"], "by its id"),
+    (["describe", "topic"], "which topic?"),
+    (["describe", "brokers", "1"], "'topic', 'broker'"),
+    (["describe", "topic", "a", "--al"], "--all"),
+])
+def test_a_wrong_command_line_asks_nothing_and_helps(admin: PlayedAdmin, words: list[str], said: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout, admin.asked) == (2, "", [])
+    assert said in result.stderr
