@@ -142,6 +142,7 @@ class BrokerConfig:
     transactional_id_expiration_ms = Setting[int]("transactional.id.expiration.ms")
 
     # pykbroker's own
+    pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
     pykbroker_validate_records = Setting[bool]("pykbroker.validate.records")
 
     @property

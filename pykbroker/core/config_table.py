@@ -423,6 +423,8 @@ BROKER = table(
     Row("telemetry.max.bytes",                              INT,    1_048_576, at_least(1)),
 
     # pykbroker's own
+    Row("pykbroker.flush.before.ack", BOOLEAN, False,
+        doc="Whether a batch is on disk, by an fsync that many share, before it is acknowledged or consumed."),
     Row("pykbroker.validate.records", BOOLEAN, False,
         doc="Whether every record of a produced batch is checked, not only the batch's header and checksum."),
 )

@@ -1,6 +1,7 @@
 """One partition on this broker: its log, who leads it, and how far it is committed.
 
-With one replica the high watermark is the log end offset. Source: KIP-101, KIP-320 for the epochs.
+With one replica the high watermark is the log end offset; with `pykbroker.flush.before.ack` it is what was flushed, so
+that nobody reads what a power loss takes back. Source: KIP-101, KIP-320 for the epochs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Partition:
             return
         self.log.become_leader(leader_epoch)
         self.is_leader, self.leader_epoch = True, leader_epoch
-        self._advance(self.log.log_end_offset)
+        self._advance(self.log.committable_offset)
 
     def resign(self, leader_epoch: int) -> None:
         """Lead no longer: whoever waits here is woken to find out."""
@@ -73,7 +74,7 @@ class Partition:
             appended = log.append(data, self.leader_epoch, now_ms)
         except OSError as error:
             raise self._refused(error) from error
-        self._advance(log.log_end_offset)
+        self._advance(log.committable_offset)
         return appended
 
     async def append_off_loop(self, data: Buffer, now_ms: int) -> Appended:
@@ -84,7 +85,7 @@ class Partition:
             appended = log.append_opened(batch, self.leader_epoch)
         except OSError as error:
             raise self._refused(error) from error
-        self._advance(log.log_end_offset)
+        self._advance(log.committable_offset)
         return appended
 
     async def flush(self) -> None:
@@ -92,6 +93,13 @@ class Partition:
         log = self.require_leader()
         with self._guarded():
             await log.flush()
+        if self.is_leader:
+            self._advance(log.committable_offset)
+
+    async def commit(self) -> None:
+        """Commit what those who appended it no longer wait to see durable, as when their connection ended."""
+        if self.is_online and self.is_leader and self.log is not None and self.high_watermark < self.log.log_end_offset:
+            await self.flush()
 
     async def retain(self, now_ms: int) -> None:
         """Let go of what the log's retention does not keep. ApiError: what its disk refused."""
@@ -152,6 +160,7 @@ class Partition:
     async def wait_committed(self, offset: int) -> None:
         """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""
         watch = Watch((self,))
+        self._advance(self.require_leader().committable_offset)
         try:
             while self.high_watermark < offset:
                 await watch.wait()

@@ -180,6 +180,8 @@ class Replicas:
         config = self._log_config(image.name, self._metadata)
         try:
             log = await (directory.create_log if is_new else directory.open_log)(image.name, index, image.id, config)
+            if config.flush_before_ack:
+                await log.flush()
         except (CorruptLog, OSError) as error:
             if (image.id, index) not in self._unmade:
                 logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)

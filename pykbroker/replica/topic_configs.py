@@ -56,5 +56,6 @@ class TopicConfigs:
         fields: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
         fields["segment_bytes"] = fields.get("internal_segment_bytes") or fields["segment_bytes"]
         fields["producer_id_expiration_ms"] = self._broker.producer_id_expiration_ms
+        fields["flush_before_ack"] = self._broker.pykbroker_flush_before_ack
         fields["validate_records"] = self._broker.pykbroker_validate_records
         return msgspec.convert({name: fields[name] for name in LogConfig.__struct_fields__}, LogConfig)

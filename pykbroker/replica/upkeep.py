@@ -1,9 +1,10 @@
-"""What this broker's partitions need from time to time: their high watermarks written down, old segments let go."""
+"""What this broker's partitions need from time to time: high watermarks written down, old segments let go, commits."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import trio
 
@@ -15,12 +16,13 @@ from pykbroker.storage.log_directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 MAKE_UP_INTERVAL_S = 5
+COMMIT_INTERVAL_MS = 1000
 
 
 class Upkeep:
-    """Two chores, each at the interval that its config says, and a third: what could not be made is tried again.
+    """Chores, each at its interval; a directory that fails has none.
 
-    A directory that fails has none.
+    What could not be made is tried again, and with `pykbroker.flush.before.ack` what nobody waits for is committed.
     """
 
     def __init__(
@@ -37,6 +39,8 @@ class Upkeep:
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
             nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
             nursery.start_soon(self._make_up)
+            if self._config.pykbroker_flush_before_ack:
+                nursery.start_soon(self._every, COMMIT_INTERVAL_MS, self._commit)
 
     async def _make_up(self) -> None:
         while True:
@@ -59,6 +63,11 @@ class Upkeep:
         if high_watermarks != self._written.get(directory.path):
             await directory.checkpoint_high_watermarks(high_watermarks)
             self._written[directory.path] = high_watermarks
+
+    async def _commit(self, directory: LogDirectory) -> None:
+        for partition in list(self._replicas.online(directory)):
+            with suppress(ApiError):  # which the next one to append is told, too
+                await partition.commit()
 
     async def _retain(self, directory: LogDirectory) -> None:
         now_ms = self._wall_ms()

@@ -43,7 +43,7 @@ DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate. `fsync`: every batch is synced before it is acknowledged, and the power may go."""
+    """What to simulate. `fsync`: with `pykbroker.flush.before.ack`, and the power may go."""
 
     seconds: float = 30.0
     kinds: tuple[str, ...] = Nemesis.KINDS
@@ -73,7 +73,8 @@ class Scenario:
         self._machine = Machine(simulation, self._network, BROKER)
         faults = self._machine.disk_faults
         faults.wait_s, faults.stalls, faults.not_cached = DEVICE_S, STALLS, NOT_CACHED
-        config = BrokerConfig.from_mapping({"node.id": "1"})
+        config = BrokerConfig.from_mapping({
+            "node.id": "1", "pykbroker.flush.before.ack": str(plan.fsync).lower()})
         settings = Settings(config, (f"/{BROKER}/0",), BROKER, PORT)
         self._node = BrokerNode(self._machine, settings, self._history)
         self._log = LogWatch(simulation, self._history)
@@ -172,8 +173,6 @@ class Scenario:
         topics = []
         for topic, partitions in TOPICS.items():
             chosen = configs if topic == "rolls" else {}
-            if self._plan.fsync:
-                chosen = chosen | {"flush.messages": "1"}
             topics.append(CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=[
                 CreatableTopicConfig(name=name, value=value) for name, value in chosen.items()]))
         request = CreateTopicsRequest(topics=topics, timeout_ms=10_000)

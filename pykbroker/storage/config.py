@@ -39,6 +39,8 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
+    flush_before_ack: bool = False
+    """`pykbroker.flush.before.ack`: nothing is acknowledged, or committed, before it is durable."""
     producer_id_expiration_ms: int = 86_400_000
     """The broker's `producer.id.expiration.ms`."""
     validate_records: bool = False

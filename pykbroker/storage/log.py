@@ -266,8 +266,14 @@ class Log(LogReads):
 
     @property
     def flush_due(self) -> bool:
-        """Whether `flush.messages` asks for a flush before what was appended is acknowledged."""
-        return self.log_end_offset - self.recovery_point >= self.config.flush_messages
+        """Whether a flush must come before what was appended is acknowledged."""
+        waiting = self.log_end_offset - self.recovery_point
+        return waiting >= self.config.flush_messages or (waiting > 0 and self.config.flush_before_ack)
+
+    @property
+    def committable_offset(self) -> int:
+        """How far the log may be committed: to its end, or only to what no power loss takes back."""
+        return self.recovery_point if self.config.flush_before_ack else self.log_end_offset
 
     @property
     def has_rolled(self) -> bool:

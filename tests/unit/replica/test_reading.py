@@ -49,6 +49,10 @@ class FakeLog:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
         self.reads: list[tuple[int, bool]] = []
 
+    @property
+    def committable_offset(self) -> int:
+        return self.log_end_offset
+
     def become_leader(self, leader_epoch: int) -> None:
         pass
 

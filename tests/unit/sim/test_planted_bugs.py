@@ -8,6 +8,7 @@ from pykbroker.core.replication.producers import Producers
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.durability import Durability
+from pykbroker.storage.log import Log
 from pykbroker.storage.segment import ActiveSegment
 from pykbroker.storage.walk import Walk
 
@@ -22,6 +23,11 @@ async def found(simulation: Simulation, *kinds: str) -> list[str]:
 async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]:
     Durability._make_durable = lambda durability, sealed, active: durability.place()
     return await found(simulation, "lose_power")
+
+
+async def consumed_before_it_is_durable(simulation: Simulation) -> list[str]:
+    Log.committable_offset = property(lambda log: log.log_end_offset)
+    return await found(simulation, "fail_syncs")
 
 
 async def torn_batches_are_kept(simulation: Simulation) -> list[str]:
@@ -59,6 +65,7 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
 
 @pytest.mark.parametrize(("bug", "name", "first_seed"), [
     (acknowledged_before_it_is_durable, "lost write", 5),
+    (consumed_before_it_is_durable, "two values at one offset", 0),
     (torn_batches_are_kept, "damaged bytes", 7),
     (batches_that_come_again_are_written_again, "duplicate", 0),
     (a_full_disk_is_not_noticed, "lost write", 0),
