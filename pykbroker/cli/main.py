@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from pykbroker.cli.configs import configs
+from pykbroker.cli.dump_log import dump_log
 from pykbroker.cli.log_dirs import log_dirs
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
@@ -19,5 +20,5 @@ def pykbroker(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (start, topics, configs, log_dirs):
+for command in (start, topics, configs, log_dirs, dump_log):
     pykbroker.add_command(command)

@@ -1,0 +1,117 @@
+"""Records as lines of `pykbroker dump-log`: those of the cluster's own topics decoded, secrets hidden."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from pykbroker.core.config_table import BROKER
+from pykbroker.storage.meta_properties import uuid_text
+from wire.records.batch import Batch
+from wire.records.control import ControlType, control_records
+from wire.records.record import Record, records
+from wire.schema import UNKNOWN_TAGS
+from wire.stored.framing import Catalogue, UnknownRecordType, decode_key, decode_versioned
+from wire.stored.group import GROUP_RECORDS
+from wire.stored.metadata import decode_metadata
+from wire.stored.share_state import SHARE_RECORDS
+from wire.stored.transaction_log import TRANSACTION_RECORDS
+
+BATCH_BYTES_MAX = 1 << 28
+"""Of one batch, decompressed."""
+SECRETS = frozenset(("salt", "stored_key", "server_key", "hmac"))
+SENSITIVE = tuple(name for name, row in BROKER.items() if row.sensitive)
+HIDDEN = "(hidden)"
+UUID_BYTES = 16
+CATALOGUES: dict[str, Catalogue] = {
+    "__consumer_offsets": GROUP_RECORDS,
+    "__transaction_state": TRANSACTION_RECORDS,
+    "__share_group_state": SHARE_RECORDS,
+}
+
+
+def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
+    """How to show the records of a batch of this topic. What it answers raises DecodeError for damage."""
+    show = metadata_record if topic == "__cluster_metadata" else plain_record
+    if topic in CATALOGUES:
+        show = partial(coordinator_record, CATALOGUES[topic])
+
+    def read(batch: Batch) -> Iterator[str]:
+        if batch.is_control:
+            yield from map(control_line, control_records(batch))
+            return
+        for record in records(batch, BATCH_BYTES_MAX):
+            headers = "".join(f" header.{key}={text_of(value)}" for key, value in record.headers)
+            yield f"  offset={record.offset} timestamp={record.timestamp} {show(record)}{headers}"
+
+    return read
+
+
+def control_line(record: Any) -> str:
+    """A mark for brokers and clients."""
+    known = {kind.value: kind.name for kind in ControlType}
+    value = "" if record.value is None else f" {as_json(record.value)}"
+    return f"  offset={record.offset} {known.get(record.type, record.type)}{value}"
+
+
+def plain_record(record: Record) -> str:
+    """Key and value as they are."""
+    return f"key={text_of(record.key)} value={text_of(record.value)}"
+
+
+def metadata_record(record: Record) -> str:
+    """What a record says of the cluster."""
+    try:
+        message = decode_metadata(record.value or b"")
+    except UnknownRecordType:
+        return plain_record(record)
+    return f"{type(message).__name__} {as_json(message)}"
+
+
+def coordinator_record(catalogue: Catalogue, record: Record) -> str:
+    """What a record says of a group or a transaction."""
+    try:
+        key = decode_key(catalogue, record.key or b"")
+    except UnknownRecordType:
+        return plain_record(record)
+    value_class = catalogue[key.record_type][1]
+    value = "null" if record.value is None else as_json(decode_versioned(value_class, record.value))
+    return f"{type(key).__name__.removesuffix('Key')} {as_json(key)} {value}"
+
+
+def text_of(data: bytes | None) -> str:
+    """JSON text where it is text, hexadecimal digits where it is not."""
+    if data is None:
+        return "null"
+    try:
+        return json.dumps(data.decode())
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+
+
+def as_json(message: msgspec.Struct) -> str:
+    """All fields; those that are secret are hidden."""
+    return json.dumps(plain(message))
+
+
+def plain(value: Any) -> Any:
+    """Made of what JSON has."""
+    if isinstance(value, msgspec.Struct):
+        fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        if not fields.get(UNKNOWN_TAGS):
+            fields.pop(UNKNOWN_TAGS, None)
+        fields.update(dict.fromkeys(SECRETS.intersection(fields), HIDDEN))
+        if "value" in fields and any(str(fields.get("name")).endswith(name) for name in SENSITIVE):
+            fields["value"] = HIDDEN
+        return fields
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(tag): plain(each) for tag, each in value.items()}
+    if isinstance(value, bytes | memoryview):
+        return uuid_text(bytes(value)) if len(value) == UUID_BYTES else bytes(value).hex()
+    return value
