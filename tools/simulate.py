@@ -94,8 +94,9 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
     lines = [
         f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s,"
         f" {report.acknowledged} values acknowledged, {report.read} read, digest {digest}",
-        f"  {faults or 'no faults'}", *(f"  broker ended: {each}" for each in report.exits),
-        *(f"  logged: {each}" for each in report.errors[:FINDINGS_SHOWN]),
+        f"  {faults or 'no faults'}",
+        *(f"  broker ended: {each}" for each in dict.fromkeys(report.exits)),
+        *(f"  logged: {each}" for each in list(dict.fromkeys(report.errors))[:FINDINGS_SHOWN]),
         *(f"  FOUND {each}" for each in report.findings[:FINDINGS_SHOWN]),
     ]  # fmt: skip
     if len(report.findings) > FINDINGS_SHOWN:

@@ -16,7 +16,8 @@ from pykbroker.sim.volume import Directory, Inode, Volume, failure
 from pykbroker.world.disk import Buffer, Locked, NotCached
 
 STALL = 100
-"""How many times longer a stalled operation takes."""
+"""How many times longer a stalled operation takes, but no longer than WAIT_S_MAX."""
+WAIT_S_MAX = 10.0
 TEBIBYTE = 1 << 40
 
 
@@ -147,7 +148,8 @@ class SimDisk:
         """For the device."""
         if self.faults.wait_s:
             stalled = self.strikes(self.faults.stalls, "stalled")
-            await trio.sleep(self._dice.expovariate(1 / self.faults.wait_s) * (STALL if stalled else 1))
+            wait_s = self._dice.expovariate(1 / self.faults.wait_s) * (STALL if stalled else 1)
+            await trio.sleep(min(wait_s, WAIT_S_MAX))
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         self.enter()

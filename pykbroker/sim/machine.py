@@ -89,9 +89,12 @@ class Machine:
         self.process.kill()
 
     def lose_power(self) -> None:
-        """What was not synced may be lost, and peers hear nothing."""
+        """What was not synced may be lost, and peers hear nothing. It makes no difference whether a process runs."""
         self._loses_power = True
-        self.process.kill()
+        if self.is_up:
+            self.process.kill()
+        else:
+            self._died()
 
     def die_within(self, effects: int, *, power: bool) -> None:
         """Die in the middle of a step, before one of the next effects on disk or network."""
