@@ -15,25 +15,28 @@ from typing import ClassVar
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.names import is_internal
+from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, Topic
 from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Waiting
-from pykbroker.storage.log import Appended
 from wire.api import ApiKey
+from wire.declare import Buffer
 from wire.error_codes import ErrorCode
 from wire.messages.produce import (
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 )  # fmt: skip
 from wire.records.batch import TRANSACTIONAL
 
-ACKS_ALL, ACKS_LEADER, ACKS_NONE = -1, 1, 0
+ACKS_ALL = -1
+ACKS = (ACKS_ALL, 0, 1)
 ATTRIBUTES_END = 22
 """Where the low byte of a batch's attributes is."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
+WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
+"""Looking up a member of an enum costs as much as a call."""
 
 
 @dataclass(frozen=True)
@@ -47,135 +50,157 @@ class Produce:
     wall_ms: Callable[[], int]
 
     def __call__(self, context: Context, request: ProduceRequest) -> Answer:
-        if request.acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
+        if request.acks not in ACKS:
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
-        work = _Work(request, self.wall_ms())
+        now_ms = self.wall_ms()
+        response = ProduceResponse([])
+        unsettled: list[Unsettled] = []
         for data in request.topic_data:
             answers: list[PartitionProduceResponse] = []
-            work.response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
+            response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
             try:
                 topic = self._topic(context, data.name, data.topic_id)
             except ApiError as error:
-                answers.extend(work.failed(part.index, error) for part in data.partition_data)
+                answers += [failed(part.index, error) for part in data.partition_data]
                 continue
             for part in data.partition_data:
-                work.append(topic, part, answers)
-        if work.opened:
-            return Held(work.finish_held())
-        return work.finish()
+                answers.append(append(topic, part, request, now_ms, unsettled))
+        if not unsettled:
+            return response if request.acks else unanswered(response)
+        if any(one.unopened for one in unsettled):
+            return Held(open_batches(request, response, unsettled, now_ms))
+        return settle(request, response, unsettled)
 
     def refuse(self, request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
         """The same error for every partition."""
-        if request.acks == ACKS_NONE:
-            raise CloseConnection(f"Produce with acks=0 failed: {code.name}")
         error = ApiError(code)
-        return ProduceResponse([
+        response = ProduceResponse([
             TopicProduceResponse(data.name, data.topic_id, [failed(part.index, error) for part in data.partition_data])
             for data in request.topic_data
         ])  # fmt: skip
+        return response if request.acks else unanswered(response)
 
     def _topic(self, context: Context, name: str, topic_id: bytes) -> Topic:
         topic = self.replicas.topic(name, topic_id)
-        if not self.authorizer.allows(context.principal, Operation.WRITE, ResourceType.TOPIC, topic.name):
+        if not self.authorizer.allows(context.principal, WRITE, TOPIC, topic.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if is_internal(topic.name) and context.client_id != ADMIN_CLIENT:
+        if topic.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         return topic
 
 
-class _Work:
-    """One request: what was appended, what must be opened first, and what the answer waits for."""
-
-    def __init__(self, request: ProduceRequest, now_ms: int) -> None:
-        self.request, self.now_ms = request, now_ms
-        self.response = ProduceResponse([])
-        self.opened: list[tuple[Partition, PartitionProduceData, list[PartitionProduceResponse], int]] = []
-        self.uncommitted: list[tuple[Partition, PartitionProduceResponse, int]] = []
-        self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
-        self.first_error: ApiError | None = None
-
-    def append(self, topic: Topic, part: PartitionProduceData, answers: list[PartitionProduceResponse]) -> None:
-        """Append one partition's batch, or note that it is to be opened off the loop."""
-        partition = topic.partitions.get(part.index)
-        try:
-            if partition is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            data = part.records if part.records is not None else b""
-            if len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL:
-                raise self._no_transaction()
-            if partition.require_leader().needs_off_loop(data):
-                self.opened.append((partition, part, answers, len(answers)))
-                answers.append(PartitionProduceResponse(part.index))
-                return
-            answers.append(self._appended(partition, part.index, partition.append(data, self.now_ms)))
-        except ApiError as error:
-            answers.append(self.failed(part.index, error))
-
-    def _no_transaction(self) -> ApiError:
-        """Nobody coordinates transactions here, so a transactional batch is part of none."""
-        if self.request.transactional_id is None:
-            return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
-        return ApiError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
-
-    def finish(self) -> ProduceResponse | Waiting | None:
-        """The answer, or a coroutine that waits for it."""
-        if self.uncommitted or self.unflushed:
-            return self._wait()
-        return self._answer()
-
-    async def finish_held(self) -> ProduceResponse | Waiting | None:
-        """Append what had to be opened, in order, then as `finish`."""
-        for partition, part, answers, place in self.opened:
-            assert part.records is not None
-            try:
-                appended = await partition.append_off_loop(part.records, self.now_ms)
-                answers[place] = self._appended(partition, part.index, appended)
-            except ApiError as error:
-                answers[place] = self.failed(part.index, error)
-        return self.finish()
-
-    def _appended(self, partition: Partition, index: int, appended: Appended) -> PartitionProduceResponse:
-        log = partition.log
-        assert log is not None
-        answer = PartitionProduceResponse(
-            index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
-        )
-        if log.flush_due:
-            self.unflushed.append((partition, answer))
-        if self.request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset:
-            self.uncommitted.append((partition, answer, appended.last_offset + 1))
+def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, now_ms: int,
+           unsettled: list[Unsettled]) -> PartitionProduceResponse:
+    """Append one partition's batch; what its answer has to wait for goes to `unsettled`."""
+    partition = topic.partitions.get(part.index)
+    if partition is None:
+        return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    data = part.records or b""
+    if len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL:
+        return failed(part.index, no_transaction(request))
+    try:
+        appended = partition.append(data, now_ms)
+    except ApiError as error:
+        return failed(part.index, error)
+    if appended is None:
+        answer = PartitionProduceResponse(part.index)
+        unsettled.append(Unsettled(partition, answer, unopened=data))
         return answer
+    log = partition.log
+    assert log is not None
+    answer = PartitionProduceResponse(
+        part.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+    )
+    uncommitted = request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset
+    if uncommitted or log.flush_due:
+        unsettled.append(Unsettled(partition, answer, appended.last_offset + 1 if uncommitted else 0))
+    return answer
 
-    def failed(self, index: int, error: ApiError) -> PartitionProduceResponse:
-        """One partition's error; with acks=0 the first one closes the connection."""
-        self.first_error = self.first_error or error
-        return failed(index, error)
 
-    async def _wait(self) -> ProduceResponse | None:
-        for partition, answer in self.unflushed:  # nothing is acknowledged before its flush, however long that takes
-            await self._settle(answer, partition.flush)
-        with trio.move_on_after(max(0, self.request.timeout_ms) / 1000) as scope:
-            for partition, answer, offset in self.uncommitted:
-                await self._settle(answer, partition.wait_committed, offset)
-        if scope.cancelled_caught:
-            for partition, answer, offset in self.uncommitted:
-                if partition.high_watermark < offset and not answer.error_code:
-                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        return self._answer()
+@dataclass(slots=True)
+class Unsettled:
+    """A partition's answer that is not final yet. `offset`: the high watermark it waits for, 0 for none."""
 
-    async def _settle(self, answer: PartitionProduceResponse, wait: Callable[..., Awaitable[None]], *args: int) -> None:
-        """Wait for one partition; what goes wrong stands in its place of the response."""
+    partition: Partition
+    answer: PartitionProduceResponse
+    offset: int = 0
+    unopened: Buffer = b""
+    """A batch that is not appended: it must be opened, and is too large to open on the loop."""
+
+    async def open(self, now_ms: int, acks_all: bool) -> None:
+        """Append it, opened off the loop."""
+        answer, partition = self.answer, self.partition
+        appended = await partition.append_off_loop(self.unopened, now_ms)
+        self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
+        answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
+        answer.log_start_offset = partition.require_leader().log_start_offset
+
+    async def flush(self) -> None:
+        """Make it durable where `flush.messages` asks for that."""
+        if self.partition.require_leader().flush_due:
+            await self.partition.flush()
+
+    async def commit(self) -> None:
+        """Wait for the followers."""
+        await self.partition.wait_committed(self.offset)
+
+
+async def open_batches(request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled],
+                       now_ms: int) -> Waiting:
+    """Append what has to be opened; later requests may start after that, whatever the answer still waits for."""
+    for each in unsettled:
+        if each.unopened:
+            await attempt(each.answer, each.open, now_ms, request.acks == ACKS_ALL)
+    return settle(request, response, unsettled)
+
+
+async def settle(request: ProduceRequest, response: ProduceResponse,
+                 unsettled: list[Unsettled]) -> ProduceResponse | None:
+    """Flush where that is due, and wait for followers as long as the client says."""
+    forget_records(request)
+    for each in unsettled:  # nothing is acknowledged before its flush, however long that takes
+        await attempt(each.answer, each.flush)
+    with trio.move_on_after(max(0, request.timeout_ms) / 1000):
+        for each in unsettled:
+            await attempt(each.answer, each.commit)
+    for each in unsettled:
+        if each.partition.high_watermark < each.offset and not each.answer.error_code:
+            each.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+    return response if request.acks else unanswered(response)
+
+
+async def attempt(answer: PartitionProduceResponse, step: Callable[..., Awaitable[None]], *args: object) -> None:
+    """Do this for a partition that has not failed; what goes wrong stands in its answer."""
+    if not answer.error_code:
         try:
-            await wait(*args)
+            await step(*args)
         except ApiError as error:
-            answer.error_code = self.failed(answer.index, error).error_code
+            answer.error_code, answer.error_message = error.code, error.message
+            answer.base_offset = -1
 
-    def _answer(self) -> ProduceResponse | None:
-        if self.request.acks != ACKS_NONE:
-            return self.response
-        if self.first_error is not None:
-            raise CloseConnection(f"Produce with acks=0 failed: {self.first_error}")
-        return None
+
+def no_transaction(request: ProduceRequest) -> ApiError:
+    """Nobody coordinates transactions here, so a transactional batch is part of none."""
+    if request.transactional_id is None:
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
+    return ApiError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
+
+
+def forget_records(request: ProduceRequest) -> None:
+    """What is in the log need not stay in memory while the answer waits."""
+    for data in request.topic_data:
+        for part in data.partition_data:
+            part.records = None
+
+
+def unanswered(response: ProduceResponse) -> ProduceResponse | None:
+    """acks=0: None, but the first error closes the connection, for there is no other way to tell it."""
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code:
+                name, message = ErrorCode(answer.error_code).name, answer.error_message or ""
+                raise CloseConnection(f"Produce with acks=0 failed: {name} {message}")
+    return None
 
 
 def failed(index: int, error: ApiError) -> PartitionProduceResponse:

@@ -67,9 +67,16 @@ class Partition:
         assert self.log is not None
         return self.log
 
-    def append(self, data: Buffer, now_ms: int) -> Appended:
-        """Append a client's batch. ApiError says what is wrong with it, or that the disk refused it."""
-        log = self.require_leader()
+    def append(self, data: Buffer, now_ms: int) -> Appended | None:
+        """Append a client's batch; None: it must be opened and is too large for that, `append_off_loop` can.
+
+        ApiError says what is wrong with the batch, or that the disk refused it.
+        """
+        log = self.log
+        if log is None or not self.is_leader or self.directory.failed is not None or log.failed is not None:
+            log = self.require_leader()
+        if log.needs_off_loop(data):
+            return None
         try:
             appended = log.append(data, self.leader_epoch, now_ms)
         except OSError as error:
