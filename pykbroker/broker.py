@@ -60,11 +60,12 @@ from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.upkeep import Upkeep
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Handler
+from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import Table, served
 from pykbroker.storage.log_directory import LOCK, LogDirectory
 from pykbroker.world.disk import Disk
-from pykbroker.world.net import Bound
+from pykbroker.world.net import Bound, SocketOptions
 from pykbroker.world.system import system_world
 from pykbroker.world.world import World
 from wire.error_codes import ErrorCode
@@ -99,7 +100,7 @@ def listen(world: World, settings: Settings) -> Bound:
     """Bind before anything on disk is touched, so that a taken port changes nothing."""
     host, port = settings.listen_host, settings.listen_port
     try:
-        return world.net.listen(host, port)
+        return world.net.listen(host, port, socket_options(settings.config))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise StartError(
@@ -108,6 +109,13 @@ def listen(world: World, settings: Settings) -> Bound:
             ) from None
         raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}. Choose an address of this"
                          " machine with --listen HOST:PORT.") from None
+
+
+def socket_options(config: BrokerConfig) -> SocketOptions:
+    """What the kernel gives the clients' sockets."""
+    return SocketOptions(
+        config.socket_listen_backlog_size, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes
+    )
 
 
 class Broker:
@@ -191,7 +199,9 @@ class Broker:
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         async with trio.open_nursery() as clients:
-            clients.start_soon(self._world.net.run, self._listener(clients))
+            listener = self._listener(clients)
+            clients.start_soon(listener.run)
+            clients.start_soon(self._world.net.run, listener)
             bound = self._bound
             if not stop.is_set():
                 ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
@@ -244,8 +254,7 @@ class Broker:
         handlers = self._handlers()
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        request_bytes_max = self._settings.config.socket_request_max_bytes
-        return Listener(Table(handlers), clients, self._world.ticks_ns, request_bytes_max)
+        return Listener(Table(handlers), clients, self._world.ticks_ns, Limits.of(self._settings.config))
 
     def _handlers(self) -> list[Handler]:
         config, identity, authorizer = self._settings.config, self._identity, AllowAll()

@@ -16,6 +16,7 @@ from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import BROKER, FILL_IN, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.config_type import Value
 from pykbroker.core.errors import ApiError
+from pykbroker.core.host_counts import read_host_counts
 from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -143,6 +144,7 @@ class BrokerConfig:
 
     # pykbroker's own
     pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
+    pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
     pykbroker_validate_records = Setting[bool]("pykbroker.validate.records")
 
     @property
@@ -163,11 +165,22 @@ def read(table: Table, texts: Texts) -> dict[str, Value]:
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
 
 
+def check_connections(values: Mapping[str, Value]) -> None:
+    """What the configs of connections and requests must be to each other. ApiError INVALID_CONFIG."""
+    overrides = read_host_counts("max.connections.per.ip.overrides", str(values["max.connections.per.ip.overrides"]))
+    if values["max.connections.per.ip"] == 0 and not overrides:
+        raise refuse("max.connections.per.ip can be 0 only together with max.connections.per.ip.overrides")
+    queued, largest = values["queued.max.request.bytes"], values["socket.request.max.bytes"]
+    if 0 < queued < largest:  # type: ignore[operator]
+        raise refuse(f"queued.max.request.bytes {queued} must not be below socket.request.max.bytes {largest}")
+
+
 def check_broker(values: Mapping[str, Value]) -> None:
     """What no single row can say. ApiError INVALID_CONFIG."""
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if (time := values[name]) is not None and time != -1 and not time > 0:  # type: ignore[operator]
             raise refuse(f"{name} must be -1 (without limit) or greater than 0, not {time}")
+    check_connections(values)
     if values["node.id"] != values["broker.id"]:
         raise refuse(f"node.id {values['node.id']} and broker.id {values['broker.id']} must be the same")
 

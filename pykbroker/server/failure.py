@@ -20,6 +20,7 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
 
     A handler whose response has no error code of its own has `refuse(request, code)`.
     """
+    route.errors += 1
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
     if not isinstance(error, ApiError):
         logger.error("%s version %s failed", route.key.name, route.version, exc_info=error)

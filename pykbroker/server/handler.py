@@ -24,7 +24,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     coroutine: Coroutine[Any, Any, Response | Waiting | None]
 
 
-class Context(msgspec.Struct):
+class Context(msgspec.Struct, gc=False):
     """One request as its handler sees it, beside the message itself."""
 
     version: int

@@ -1,31 +1,82 @@
-"""The acceptor of one broker: makes a connection of each new peer and knows those that are open."""
+"""The acceptor of one broker: makes a connection of each new peer, and knows those that are open."""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from types import MappingProxyType
 
-from pykbroker.server.connection import Connection, Tasks
-from pykbroker.server.frame_pool import FramePool
+from pykbroker.server.budget import Budget
+from pykbroker.server.connection import Connection
+from pykbroker.server.ending import Ending
+from pykbroker.server.idle import Watchman
+from pykbroker.server.intake import Shared, Tasks
+from pykbroker.server.limits import Limits
+from pykbroker.server.metrics import RouteStatistics, ServerStatistics
+from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.table import Table
 from pykbroker.world.net import Peer, Pump
+from pykbroker.world.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`. `ticks` gives ns of a monotonic clock, for the routes' counters."""
+    """Matches `world.net.Accept`. `ticks` gives ns of a clock that only rises."""
 
-    def __init__(self, table: Table, tasks: Tasks, ticks: Callable[[], int], request_bytes_max: int) -> None:
-        self._table, self._tasks, self._ticks = table, tasks, ticks
-        self._request_bytes_max = request_bytes_max
-        self._pool = FramePool()
+    def __init__(self, table: Table, tasks: Tasks, ticks: Callable[[], int], limits: Limits) -> None:
+        self._limits = limits
+        self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
+        self._shared = Shared(table, tasks, ticks, self._budget, limits.request_bytes_max, self._forget)
+        self._quotas = ConnectionQuotas(limits, ticks)
         self._open: set[Connection] = set()
+        self._closed: Counter[Ending] = Counter()
+        self._accepted = self._refused = self._accept_waits = 0
+        self._too_many = Seldom(logger, ticks)
+        self._too_many_of_host = Seldom(logger, ticks)
 
-    def __call__(self, peer: Peer, pump: Pump) -> Connection:
-        """A connection for `peer`, whose bytes `pump` moves."""
-        connection = Connection(peer, pump, self._table, self._tasks, self._pool, self._ticks,
-                                self._request_bytes_max, self._open.discard)
+    async def run(self) -> None:
+        """Close what is idle or too slow, until cancelled."""
+        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._shared.ticks).run()
+
+    def has_room(self) -> bool:
+        """False: who wants to connect has to wait."""
+        return self._quotas.has_room()
+
+    def rests(self) -> None:
+        """Somebody wants to connect, and has to wait."""
+        self._accept_waits += 1
+        self._too_many.warn("%d connections are open, or come faster than allowed: further ones wait", len(self._open))
+
+    def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
+        """A connection for `peer`, whose bytes `pump` moves; None where there are too many of its address."""
+        if not self._quotas.admit(peer.host):
+            self._refused += 1
+            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", peer)
+            return None
+        connection = Connection(peer, pump, self._shared)
         self._open.add(connection)
-        logger.debug("%s connected, %d open", peer, len(self._open))
+        self._accepted += 1
         return connection
+
+    def statistics(self) -> ServerStatistics:
+        """Since the start."""
+        routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
+        return ServerStatistics(
+            requests=tuple(map(RouteStatistics.of, routes)),
+            requests_waiting=sum(connection.waiting for connection in self._open),
+            requests_held=self._budget.requests,
+            connections_open=len(self._open),
+            connections_accepted=self._accepted,
+            connections_refused=self._refused,
+            connections_closed=MappingProxyType(dict(self._closed)),
+            accept_waits=self._accept_waits,
+            held_bytes=self._budget.bytes,
+            held_bytes_max=self._budget.bytes_max,
+        )
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._closed[connection.ending] += 1
+        self._quotas.release(connection.peer.host)

@@ -17,14 +17,16 @@ from wire.versions import parse_versions
 
 HEAD = struct.Struct(">ii")
 HEAD_TAGGED = struct.Struct(">iix")
+SIZE_BYTES = 4
 HISTOGRAM_BUCKETS = 40
 
 
 class Route:
-    """One version of one API: how it is read, handled, written, and how often and how long (ns) it was."""
+    """One version of one API: how it is read, handled and written, and what was counted of it. Times in ns."""
 
     __slots__ = (
-        "count", "decode", "encode", "handler", "head", "histogram", "key", "nanos", "tagged_header", "version",
+        "bytes_in", "bytes_out", "decode", "encode", "errors", "handler", "histogram", "joins", "key", "local_ns",
+        "pack_head", "remote_ns", "size_extra", "tagged_header", "version",
     )  # fmt: skip
 
     def __init__(self, key: ApiKey, version: int, handler: Callable[..., Any]) -> None:
@@ -33,25 +35,43 @@ class Route:
         self.tagged_header = request_header_version(key, version) >= 2
         self.decode: Callable[[Buffer, int, int], Any] = decoder(api.request, version)
         self.encode: Callable[[Any, list[Any]], None] = encoder(api.response, version)
-        self.head = HEAD_TAGGED if response_header_version(key, version) >= 1 else HEAD
-        self.count = self.nanos = 0
+        head = HEAD_TAGGED if response_header_version(key, version) >= 1 else HEAD
+        self.pack_head, self.size_extra = head.pack, head.size - SIZE_BYTES
+        self.joins = key != ApiKey.FETCH
+        """Its replies are small: joining the parts costs less than handling them one by one. Records are not copied."""
+        self.bytes_in = self.bytes_out = self.errors = self.local_ns = self.remote_ns = 0
         self.histogram = [0] * HISTOGRAM_BUCKETS
+        """How many requests took how long in all: below 1,024 ns, and then from each power of two to the next."""
 
-    def took(self, nanos: int) -> None:
-        """Count a handled request; buckets are powers of two of about a microsecond (1,024 ns)."""
-        self.count += 1
-        self.nanos += nanos
+    def took(self, size: int, nanos: int) -> None:
+        """Count a request of `size` bytes that was answered at once."""
+        self.bytes_in += size
+        self.local_ns += nanos
         self.histogram[(nanos >> 10).bit_length()] += 1
+
+    def parked(self, size: int, nanos: int) -> None:
+        """Count a request that waits for its answer from now on."""
+        self.bytes_in += size
+        self.local_ns += nanos
+
+    def finished(self, nanos_parked: int, nanos: int) -> None:
+        """Count that the wait is over; `nanos` since the request came."""
+        self.remote_ns += nanos_parked
+        self.histogram[min((nanos >> 10).bit_length(), HISTOGRAM_BUCKETS - 1)] += 1
 
     def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
         """Append the reply, size first, to `out`."""
-        first = len(out)
-        out.append(b"")
-        self.encode(response, out)
-        size = self.head.size - 4
-        for part in out[first:]:
-            size += len(part)
-        out[first] = self.head.pack(size, correlation_id)
+        parts: list[Any] = []
+        self.encode(response, parts)
+        if self.joins:
+            body = b"".join(parts)
+            size = len(body) + self.size_extra
+            out.append(self.pack_head(size, correlation_id) + body)
+        else:
+            size = sum(map(len, parts)) + self.size_extra
+            out.append(self.pack_head(size, correlation_id))
+            out += parts
+        self.bytes_out += size
 
 
 def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:

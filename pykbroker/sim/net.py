@@ -14,8 +14,8 @@ from pykbroker.sim.endpoint import Endpoint, broken
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Accept, Peer
-from pykbroker.world.system_net import SocketPump
+from pykbroker.world.net import Accept, NetStatistics, Peer, SocketOptions
+from pykbroker.world.system_pump import SocketPump
 
 
 class Watchable(Protocol):
@@ -150,7 +150,7 @@ class SimNet:
         self._pumps: dict[int, SocketPump] = {}
         self._listeners: dict[int, SimListener] = {}
 
-    def listen(self, host: str, port: int) -> SimListener:
+    def listen(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
         """OSError when the address is taken."""
         listener = SimListener(self, self._network, self._process, (host, port))
         self._listeners[listener.backlog.number] = listener
@@ -162,6 +162,10 @@ class SimNet:
         """The pump of a connection that was just accepted."""
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
+
+    def statistics(self) -> NetStatistics:
+        """Virtual time does not pass while the loop works."""
+        return NetStatistics(0, 0, 0)
 
     async def run(self, accept: Accept) -> None:
         """Serve until cancelled; then every connection is closed."""

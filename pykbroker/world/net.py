@@ -2,17 +2,20 @@
 
 1. A connection is sans-I/O: the pump gives it bytes and sends what stands in its `out`.
 2. A pump belongs to one connection. It calls downwards only what `Connection` names; a connection
-   that has new output outside a call of its pump says so with `Pump.flush`.
-3. Nothing here knows Kafka.
+   that has new output, or wants input again, outside a call of its pump says so with `Pump.flush`.
+3. Every ready connection gets one turn in a pass of the loop; one that has more to do waits for the next.
+4. Nothing here knows Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from pykbroker.world.disk import Buffer, FileSlice
+
+STEP_NS_SLOW = 20_000_000
+"""A step of the loop that takes longer keeps the other tasks waiting noticeably, and is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Connection(Protocol):
     """True: the pump sends what stands in `out`, as far as it goes at once, and closes."""
     room: memoryview | None
     """Where the next bytes belong while a large frame is incomplete; else None."""
+    behind: bool
+    """True: bytes taken earlier wait to be handled; the pump calls `resume` in the next pass, once `out` is sent."""
 
     @property
     def wants_input(self) -> bool:
@@ -58,15 +63,47 @@ class Connection(Protocol):
     def filled(self, size: int) -> None:
         """Take `size` bytes that the pump wrote into `room`."""
 
-    def resume(self) -> bool:
-        """`out` is empty again: go on with bytes taken earlier. True: something was handled."""
+    def resume(self) -> None:
+        """Go on with bytes taken earlier."""
+
+    def owes(self, size: int, kept_bytes: int) -> None:
+        """The peer takes no more, or some more: so many bytes are still to be sent, `kept_bytes` of them in memory."""
 
     def closed(self) -> None:
         """The pump's last call: the peer is gone or the connection was closed."""
 
 
-Accept = Callable[[Peer, Pump], Connection | None]
-"""Makes the connection of a new peer; None refuses it."""
+class Accept(Protocol):
+    """Makes connections of peers."""
+
+    def has_room(self) -> bool:
+        """False: peers wait in the backlog, and are looked at again a little later."""
+
+    def rests(self) -> None:
+        """Told when somebody waits for room."""
+
+    def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
+        """The connection of a new peer; None refuses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """What the kernel keeps for a listening socket and its connections. Sizes in bytes, -1 for the kernel's own."""
+
+    backlog: int = 50
+    """Peers that may wait to be accepted."""
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NetStatistics:
+    """A step is what the loop does for the ready connections before it looks at anything else."""
+
+    steps: int
+    steps_slow: int
+    """Those that took longer than `STEP_NS_SLOW`."""
+    step_ns_longest: int
 
 
 class Bound(Protocol):
@@ -82,8 +119,11 @@ class Bound(Protocol):
 class Net(Protocol):
     """The network of one broker."""
 
-    def listen(self, host: str, port: int) -> Bound:
+    def listen(self, host: str, port: int, options: SocketOptions, /) -> Bound:
         """Bind now (port 0: any free one); OSError where that fails. Peers wait in the backlog until `run` runs."""
 
     async def run(self, accept: Accept) -> None:
         """Accept peers and pump all connections until cancelled, then close them."""
+
+    def statistics(self) -> NetStatistics:
+        """Since the start."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.server.connection import LARGE_FRAME_BYTES, SLOTS_MAX, Connection
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.handler import CloseConnection, Context, Held
-from pykbroker.server.table import Table
-from pykbroker.world.net import Peer
+from pykbroker.server.intake import OUT_PARTS_MAX, TURN_NS_MAX
+from pykbroker.server.large_frame import LARGE_FRAME_BYTES
+from pykbroker.server.slot import SLOTS_MAX
+from tests.unit.server.rig import (
+    ECHO, REQUEST_BYTES_MAX, Api, NoTasks, Rig, Ticks, correlation_ids, echo, heartbeat, padded,
+)  # fmt: skip
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
@@ -22,82 +24,6 @@ from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-
-PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
-REQUEST_BYTES_MAX = 200_000
-
-
-class Api:
-    """A handler made of a function."""
-
-    def __init__(self, key: ApiKey, versions: str, call: Callable[[Context, Any], Any]) -> None:
-        self.key, self.versions, self._call = key, versions, call
-
-    def __call__(self, context: Context, request: Any) -> Any:
-        return self._call(context, request)
-
-
-class Rig:
-    """A connection with a pump that only notes what it is told."""
-
-    def __init__(self, tasks: Any, *handlers: Api, pool: FramePool | None = None) -> None:
-        self.flushes = self.closes = 0
-        self.seen: list[Connection] = []
-        now = iter(range(0, 1 << 60, 1000))
-        self.table = Table(handlers)
-        self.connection = Connection(PEER, self, self.table, tasks, pool or FramePool(), lambda: next(now),
-                                     REQUEST_BYTES_MAX, self.seen.append)
-
-    def flush(self) -> None:
-        self.flushes += 1
-
-    def close(self) -> None:
-        self.closes += 1
-
-    def feed(self, data: bytes) -> None:
-        """As a pump would: into the room of a large frame while there is one."""
-        while data and not self.connection.ended:
-            room = self.connection.room
-            if room is None:
-                self.connection.received(data[:65536])
-                data = data[65536:]
-            else:
-                size = min(len(room), len(data))
-                room[:size] = data[:size]
-                del room
-                self.connection.filled(size)
-                data = data[size:]
-
-    def replies(self) -> list[bytes]:
-        """Whole frames without their size, in the order they would leave."""
-        data = b"".join(self.connection.out)  # type: ignore[arg-type]
-        frames = []
-        while data:
-            size = struct.unpack_from(">i", data)[0]
-            frames.append(data[4:4 + size])
-            data = data[4 + size:]
-        return frames
-
-
-class NoTasks:
-    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
-        raise AssertionError("nothing was to wait")
-
-
-def echo(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
-    """The generation comes back as throttle time."""
-    return HeartbeatResponse(throttle_time_ms=request.generation_id)
-
-
-ECHO = Api(ApiKey.HEARTBEAT, "0-4", echo)
-
-
-def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
-    return encode_request(HeartbeatRequest(group_id=group, generation_id=number), version, number, "me")
-
-
-def correlation_ids(frames: list[bytes]) -> list[int]:
-    return [struct.unpack_from(">i", frame)[0] for frame in frames]
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
@@ -132,31 +58,9 @@ def test_large_frames_arrive_whole(size: int) -> None:
 
     rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", note))
     names = ["a" * 100, *("xyz"[i] * min(size, 32_000) for i in range(3)), "b"]
-    bodies = [encode_request(HeartbeatRequest(group_id=name), 4, i, "me" * (size // 8 if len(name) > 200 else 1))
-              for i, name in enumerate(names)] if size <= LARGE_FRAME_BYTES else large(names, size)
-    rig.feed(b"".join(bodies))
+    rig.feed(b"".join(padded(i, size, group=name) for i, name in enumerate(names)))
     assert correlation_ids(rig.replies()) == list(range(len(names)))
     assert groups == names
-
-
-def large(names: list[str], size: int) -> list[bytes]:
-    """Requests padded to about `size` by an unknown tagged field, which is passed over."""
-    frames = []
-    for i, name in enumerate(names):
-        frame = encode_request(HeartbeatRequest(group_id=name), 4, i, "me")
-        padding = bytes(size - len(frame))
-        tagged = b"\x01\x63" + uvarint(len(padding)) + padding
-        body = frame[4:-1] + tagged
-        frames.append(struct.pack(">i", len(body)) + body)
-    return frames
-
-
-def uvarint(number: int) -> bytes:
-    out = b""
-    while number > 127:
-        out += bytes((number & 127 | 128,))
-        number >>= 7
-    return out + bytes((number,))
 
 
 @pytest.mark.parametrize("size", [-1, 0, 9, REQUEST_BYTES_MAX + 1, 2**31 - 1, -(2**31)])
@@ -178,27 +82,50 @@ def test_the_largest_request_is_allowed() -> None:
     assert not rig.connection.ended
 
 
-def test_memory_follows_what_came_and_not_the_claim() -> None:
+@pytest.mark.parametrize(("size", "fits"), [(REQUEST_BYTES_MAX - 1, True), (REQUEST_BYTES_MAX, True),
+                                            (REQUEST_BYTES_MAX + 1, False)])
+def test_a_request_may_have_as_many_bytes_as_allowed(size: int, *, fits: bool) -> None:
+    frame = padded(7, size + 4 - 10)
+    frame = padded(7, 2 * (size + 4) - len(frame) - 10)
+    assert len(frame) == size + 4
     rig = Rig(NoTasks(), ECHO)
-    rig.connection.request_bytes_max = 100 << 20
-    rig.feed(struct.pack(">i", 100 << 20) + bytes(50_000))
-    assert rig.connection.room is not None
-    assert len(rig.connection.room) <= 1 << 16
+    rig.feed(frame)
+    assert (correlation_ids(rig.replies()) == [7], rig.connection.ended) == (fits, not fits)
 
 
-def test_the_buffers_of_a_large_frame_are_used_again() -> None:
+@pytest.mark.parametrize("ticks", [Ticks(TURN_NS_MAX + 1), Ticks()])
+def test_a_turn_may_end_before_a_large_frame(ticks: Ticks) -> None:
+    count = 3 * OUT_PARTS_MAX if ticks.step < TURN_NS_MAX else 3
+    rig = Rig(NoTasks(), ECHO, ticks=ticks)
+    rig.feed(b"".join(map(heartbeat, range(count))) + padded(count, 100_000) + heartbeat(count + 1))
+    assert correlation_ids(rig.replies()) == list(range(count + 2))
+    assert (rig.budget.bytes, rig.connection.room) == (0, None)
+
+
+def test_memory_follows_what_came_and_not_the_claim() -> None:
+    rig = Rig(NoTasks(), ECHO, request_bytes_max=100 << 20)
+    rig.feed(struct.pack(">i", 100 << 20) + bytes(LARGE_FRAME_BYTES - 4))
+    assert (rig.connection.room, rig.budget.bytes) == (None, LARGE_FRAME_BYTES)
+    rig.feed(bytes(30_000))
+    assert rig.budget.bytes <= 1 << 20
+    rig.feed(bytes(5 << 20))
+    assert rig.budget.bytes <= 7 << 20
+
+
+def test_the_buffers_of_large_frames_are_used_again() -> None:
+    taken: list[bytearray] = []
+
     class Noting(FramePool):
-        taken: ClassVar[list[bytearray]] = []
-
         def take(self, size: int) -> bytearray:
-            self.taken.append(super().take(size))
-            return self.taken[-1]
+            taken.append(super().take(size))
+            return taken[-1]
 
-    rig = Rig(NoTasks(), ECHO, pool=Noting())
-    for frame in large(["a", "b", "c"], REQUEST_BYTES_MAX - 100):
-        rig.feed(frame)
-    assert len(Noting.taken) == 6
-    assert len({id(buffer) for buffer in Noting.taken}) == 2
+    rig = Rig(NoTasks(), ECHO)
+    rig.shared.pool = Noting()
+    for number in range(4):
+        rig.feed(padded(number, REQUEST_BYTES_MAX - 100))
+    assert len(taken) == 4
+    assert len({id(buffer) for buffer in taken}) == 1
 
 
 def test_a_refused_version_leaves_nothing_behind() -> None:
@@ -345,8 +272,6 @@ async def test_a_held_request_lets_no_later_one_start() -> None:
         gates.gates[0].set()
         await trio.testing.wait_all_tasks_blocked()
         assert rig.connection.wants_input
-        assert rig.connection.resume()
-        assert not rig.connection.resume()
         rig.feed(heartbeat(4)[6:])
     assert gates.started == [0, 2, 4]
     assert correlation_ids(rig.replies()) == [0, 50, 2, 4]
@@ -372,6 +297,7 @@ async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> No
         held.set()
         await trio.testing.wait_all_tasks_blocked()
         assert rig.connection.wants_input
+        assert rig.connection.behind
         assert rig.flushes > flushes
         rig.connection.resume()
         await trio.testing.wait_all_tasks_blocked()
@@ -393,8 +319,27 @@ async def test_waiting_requests_of_one_connection_are_bounded() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert len(rig.replies()) == SLOTS_MAX
         rig.connection.out.clear()
-        assert rig.connection.resume()
+        assert rig.connection.behind
+        rig.connection.resume()
     assert len(rig.replies()) == 2
+
+
+async def test_answers_in_line_are_bounded_too_and_charged() -> None:
+    gates = Gates()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api)
+        rig.feed(heartbeat(1))
+        rig.feed(b"".join(heartbeat(2) for _ in range(SLOTS_MAX - 2)))
+        assert rig.connection.wants_input
+        rig.feed(heartbeat(2) + heartbeat(2))
+        assert not rig.connection.wants_input
+        reply = len(heartbeat(1)) - 4 + (SLOTS_MAX - 1) * 16 + len(heartbeat(2))
+        assert (rig.connection.waiting, rig.budget.bytes) == (SLOTS_MAX, reply)
+        gates.gates[1].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(rig.replies()) == SLOTS_MAX
+        rig.connection.resume()
+    assert (len(rig.replies()), rig.budget.bytes) == (SLOTS_MAX + 1, 0)
 
 
 class Parking:
@@ -432,14 +377,15 @@ async def test_a_parked_fetch_ends_with_its_connection() -> None:
         rig = Rig(nursery, Parking())  # type: ignore[arg-type]
         rig.feed(fetch(1))
         await trio.testing.wait_all_tasks_blocked()
-        rig.connection.closed()
-    assert rig.seen == [rig.connection]
-    assert rig.closes == 1
+        rig.close()
+    assert rig.closes == 2
+    assert rig.replies() == []
 
 
 def test_requests_are_counted_and_timed() -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.feed(heartbeat(1) + heartbeat(2) + heartbeat(3, version=1))
     route = rig.table[ApiKey.HEARTBEAT << 16 | 4]
-    assert (route.count, route.nanos, route.histogram[0]) == (2, 2000, 2)
-    assert rig.table[ApiKey.HEARTBEAT << 16 | 1].count == 1
+    assert (route.local_ns, route.remote_ns, route.errors, route.histogram[0]) == (2000, 0, 0, 2)
+    assert (route.bytes_in, route.bytes_out) == (2 * (len(heartbeat(1)) - 4), sum(map(len, rig.replies()[:2])))
+    assert sum(rig.table[ApiKey.HEARTBEAT << 16 | 1].histogram) == 1

@@ -25,6 +25,7 @@ class Echo:
 
     def __init__(self, pump: Pump) -> None:
         self.pump, self.out, self.ended, self.room, self.is_closed = pump, [], False, None, False
+        self.behind = False
 
     @property
     def wants_input(self) -> bool:
@@ -33,8 +34,8 @@ class Echo:
     def received(self, data: bytes) -> None:
         self.out.append(data)
 
-    def resume(self) -> bool:
-        return False
+    def owes(self, size: int, kept_bytes: int) -> None:
+        pass
 
     def closed(self) -> None:
         self.is_closed = True

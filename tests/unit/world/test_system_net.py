@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Peer, Pump
+from pykbroker.world.net import STEP_NS_SLOW, Peer, Pump, SocketOptions
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
@@ -25,10 +25,11 @@ class Line:
     def __init__(self, peer: Peer, pump: Pump, on_line: Callable[[Line, bytes], None]) -> None:
         self.peer, self.pump, self._on_line = peer, pump, on_line
         self.out: list[Buffer | FileSlice] = []
-        self.ended = False
+        self.ended = self.behind = False
         self.wants_input = True
         self.room: memoryview | None = None
-        self.gone = trio.Event()
+        self.owed: list[tuple[int, int]] = []
+        self.owing, self.gone = trio.Event(), trio.Event()
         self._rest = b""
 
     def received(self, data: bytes) -> None:
@@ -39,8 +40,13 @@ class Line:
     def filled(self, size: int) -> None:
         raise AssertionError("no room was given")
 
-    def resume(self) -> bool:
-        return False
+    def resume(self) -> None:
+        self.behind = False
+        self.received(b"")
+
+    def owes(self, size: int, kept_bytes: int) -> None:
+        self.owed.append((size, kept_bytes))
+        self.owing.set()
 
     def closed(self) -> None:
         self.gone.set()
@@ -49,16 +55,30 @@ class Line:
 class House:
     """A net that listens on one port, and the connections it has made."""
 
-    def __init__(self, on_line: Callable[[Line, bytes], None]) -> None:
+    def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
         self.net = SystemNet()
-        self.bound = self.net.listen("127.0.0.1", 0)
+        self.bound = self.net.listen("127.0.0.1", 0, options)
+        self.room = 100
+        self.rested = 0
+        self.refuses = False
         self.lines: list[Line] = []
+        self.connected = trio.Event()
         self.streams: list[trio.SocketStream] = []
         self._on_line = on_line
 
-    def accept(self, peer: Peer, pump: Pump) -> Line:
+    def has_room(self) -> bool:
+        return self.room > 0
+
+    def rests(self) -> None:
+        self.rested += 1
+
+    def __call__(self, peer: Peer, pump: Pump) -> Line | None:
+        if self.refuses:
+            return None
+        self.room -= 1
         line = Line(peer, pump, self._on_line)
         self.lines.append(line)
+        self.connected.set()
         return line
 
     async def connect(self) -> trio.SocketStream:
@@ -67,10 +87,12 @@ class House:
 
 
 @asynccontextmanager
-async def served(on_line: Callable[[Line, bytes], None]) -> AsyncIterator[House]:
-    house = House(on_line)
+async def served(
+    on_line: Callable[[Line, bytes], None], options: SocketOptions = SocketOptions()  # noqa: B008
+) -> AsyncIterator[House]:
+    house = House(on_line, options)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(house.net.run, house.accept)
+        nursery.start_soon(house.net.run, house)
         yield house
         nursery.cancel_scope.cancel()
     for stream in house.streams:
@@ -150,7 +172,38 @@ async def test_a_peer_that_does_not_read_delays_nobody_and_is_not_read() -> None
             await quick.send_all(b"ping\n")
             assert await read_exactly(quick, 5) == b"ping\n"
         await slow.send_all(b"after\n")
+        owed = house.lines[0].owed[:]
+        assert all(0 < size == kept_bytes < len(big) for size, kept_bytes in owed)
         assert await read_exactly(slow, len(big) + 6) == big + b"after\n"
+        assert house.lines[0].owed[-1] == (0, 0)
+        assert house.lines[1].owed == []
+
+
+async def test_what_becomes_ready_while_a_peer_does_not_read_is_owed_too() -> None:
+    async with served(lambda line, data: line.out.append(bytes(20_000_000))) as house:
+        stream = await house.connect()
+        await stream.send_all(b"x\n")
+        await house.connected.wait()
+        (line,) = house.lines
+        await line.owing.wait()
+        owed, kept = line.owed[-1]
+        line.out.append(bytes(1000))
+        line.pump.flush()
+        assert line.owed[-1] == (owed + 1000, kept + 1000)
+
+
+async def test_a_fault_ends_its_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(line: Line, data: bytes) -> None:
+        assert data != b"fault", "planted"
+        echo(line, data)
+
+    async with served(answer) as house:
+        bad, good = await house.connect(), await house.connect()
+        await bad.send_all(b"fault\n")
+        assert await bad.receive_some(1) == b""
+        await good.send_all(b"x\n")
+        assert await read_exactly(good, 2) == b"x\n"
+    assert ["planted" in caplog.text, len(caplog.records)] == [True, 1]
 
 
 async def test_an_ended_connection_gets_its_last_words() -> None:
@@ -230,3 +283,89 @@ async def test_a_port_in_use_is_refused() -> None:
         with pytest.raises(OSError, match="in use") as refused:
             SystemNet().listen("127.0.0.1", house.bound.port)
         assert refused.value.errno == errno.EADDRINUSE
+
+
+async def test_a_connection_that_is_behind_gets_another_turn_after_the_others() -> None:
+    order = []
+
+    def answer(line: Line, data: bytes) -> None:
+        order.append((house.lines.index(line), data))
+        if data == b"more" and len(order) < 6:
+            line._rest += b"more\n"
+            line.behind = True
+        elif data == b"more":
+            line.out.append(b"done\n")
+
+    async with served(answer) as house:
+        busy, other = await house.connect(), await house.connect()
+        await busy.send_all(b"more\n")
+        assert await read_exactly(busy, 5) == b"done\n"
+        await other.send_all(b"x\n")
+        while len(order) < 7:
+            await trio.lowlevel.checkpoint()
+    assert order == [(0, b"more")] * 6 + [(1, b"x")]
+
+
+async def test_peers_wait_while_there_is_no_room(autojump_clock: trio.testing.MockClock) -> None:
+    async with served(echo) as house:
+        house.room = 1
+        first = await house.connect()
+        await first.send_all(b"x\n")
+        assert await read_exactly(first, 2) == b"x\n"
+        await trio.sleep(5)
+        assert (house.room, house.rested) == (0, 0)
+        second = await house.connect()
+        for stream in (first, second):
+            await stream.send_all(b"x\n")
+        assert await read_exactly(first, 2) == b"x\n"
+        await trio.sleep(5)
+        assert len(house.lines) == 1
+        assert house.rested > 1
+        house.room = 1
+        assert await read_exactly(second, 2) == b"x\n"
+
+
+async def test_a_peer_may_be_refused() -> None:
+    async with served(echo) as house:
+        house.refuses = True
+        stream = await house.connect()
+        assert await stream.receive_some(1) == b""
+        house.refuses = False
+        stream = await house.connect()
+        await stream.send_all(b"x\n")
+        assert await read_exactly(stream, 2) == b"x\n"
+
+
+@pytest.mark.parametrize("size", [-1, 8192, 102_400])
+async def test_the_kernels_buffers_are_as_asked_for(size: int) -> None:
+    with socket.socket() as fresh:
+        default = fresh.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+    async with served(echo, SocketOptions(5, size, size)) as house:
+        stream = await house.connect()
+        await stream.send_all(b"x\n")
+        await read_exactly(stream, 2)
+        pumped = house.lines[0].pump._socket  # type: ignore[attr-defined]
+        sizes = [pumped.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
+    if size < 0:
+        assert sizes[0] >= default
+    else:
+        assert all(size <= given <= 2 * size for given in sizes)  # Linux doubles it for its own needs
+
+
+async def test_steps_are_counted_and_slow_ones_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+
+    def answer(line: Line, data: bytes) -> None:
+        nonlocal now
+        now += int(data)
+        line.out.append(b".")
+
+    monkeypatch.setattr("pykbroker.world.system_net.perf_counter_ns", lambda: now)
+    async with served(answer) as house:
+        stream = await house.connect()
+        for took in (STEP_NS_SLOW, 5, STEP_NS_SLOW + 1):
+            await stream.send_all(b"%d\n" % took)
+            await read_exactly(stream, 1)
+        statistics = house.net.statistics()
+    assert (statistics.steps_slow, statistics.step_ns_longest) == (1, STEP_NS_SLOW + 1)
+    assert statistics.steps >= 3

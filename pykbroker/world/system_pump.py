@@ -1,0 +1,169 @@
+"""Moves the bytes of one connected socket: one recv a turn, one send for all that is ready, files by sendfile."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+
+from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.net import Connection
+from pykbroker.world.system_poll import Poll
+
+RECV_BYTES = 65536
+MSG_MORE = getattr(socket, "MSG_MORE", 0)
+NOTHING, READS, WRITES = range(3)
+"""What a socket is watched for. A connection that is behind is watched for writes: that is ready in the next pass."""
+
+logger = logging.getLogger(__name__)
+
+
+class SocketPump:
+    """One socket and its connection. A peer that takes no more is watched for room and not read."""
+
+    __slots__ = ("_poll", "_pumps", "_socket", "_watched", "connection", "fd")
+
+    def __init__(self, sock: socket.socket, poll: Poll, pumps: dict[int, SocketPump]) -> None:
+        self._socket, self._poll, self._pumps = sock, poll, pumps
+        self.fd = sock.fileno()
+        self._watched = NOTHING
+        self.connection: Connection
+
+    def start(self, connection: Connection) -> None:
+        """From now on the poller serves this socket."""
+        self.connection = connection
+        self._pumps[self.fd] = self
+        self._poll.watch(self.fd, False, False)
+        self._settle(connection)
+
+    def turn(self) -> None:
+        """The socket is ready: send first what is owed, else go on with what had come, else read once."""
+        connection = self.connection
+        try:
+            if self._watched == READS:
+                if connection.wants_input:
+                    self._read(connection)
+            elif self._watched == NOTHING:  # then only an error or a hang-up is reported
+                connection.ended = True
+            elif connection.out:
+                self._send(connection)
+            else:
+                connection.resume()
+            self._settle(connection)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(error)
+        except Exception as error:  # noqa: BLE001 - what goes wrong with one connection is no other's trouble
+            self._broke(error)
+
+    def flush(self) -> None:
+        """Send what is ready, outside a turn. The peer may be gone already."""
+        if self._pumps.get(self.fd) is self:
+            try:
+                self._settle(self.connection)
+            except OSError as error:
+                self._lost(error)
+            except Exception as error:  # noqa: BLE001 - as in turn
+                self._broke(error)
+
+    def close(self) -> None:
+        """Close the socket and tell the connection; a second call does nothing."""
+        if self._pumps.get(self.fd) is self:
+            del self._pumps[self.fd]
+            self._poll.forget(self.fd)
+            self._socket.close()
+            self.connection.closed()
+
+    def _read(self, connection: Connection) -> None:
+        if connection.room is None:
+            data = self._socket.recv(RECV_BYTES)
+            if data:
+                connection.received(data)
+                return
+        else:  # no name for the room here: the connection lets go of it to make another
+            size = self._socket.recv_into(connection.room)
+            if size:
+                connection.filled(size)
+                return
+        connection.ended = True
+
+    def _settle(self, connection: Connection) -> None:
+        """Send what is ready, and watch for what comes next."""
+        if connection.out and self._watched != WRITES:
+            self._send(connection)
+        if connection.ended:
+            self.close()
+            return
+        if connection.out:
+            self._tell_debt(connection)
+        watched = WRITES if connection.out or connection.behind else READS if connection.wants_input else NOTHING
+        if watched != self._watched:
+            self._poll.watch(self.fd, watched == READS, watched == WRITES)
+            self._watched = watched
+
+    def _send(self, connection: Connection) -> None:
+        """Send as much as the socket takes; tell the connection when nothing is left that was."""
+        out = connection.out
+        try:
+            data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
+            sent = self._send_bytes(data)  # type: ignore[arg-type]
+        except TypeError:  # a slice of a file is no buffer
+            self._send_slices(out)
+        else:
+            out.clear()
+            if sent < len(data):
+                out.append(memoryview(data)[sent:])  # type: ignore[arg-type]
+        if not out and self._watched == WRITES:
+            connection.owes(0, 0)
+
+    def _tell_debt(self, connection: Connection) -> None:
+        size = kept_bytes = 0
+        for part in connection.out:
+            size += len(part)
+            kept_bytes += 0 if isinstance(part, FileSlice) else len(part)
+        connection.owes(size, kept_bytes)
+
+    def _send_bytes(self, data: Buffer, flags: int = 0) -> int:
+        try:
+            return self._socket.send(data, flags)
+        except BlockingIOError:
+            return 0
+
+    def _send_slices(self, out: list[Buffer | FileSlice]) -> None:
+        """Runs of buffers by send, slices of files by sendfile, until the socket takes no more."""
+        while out:
+            run = next((i for i, part in enumerate(out) if isinstance(part, FileSlice)), len(out))
+            if run:
+                data = b"".join(out[:run])  # type: ignore[arg-type]
+                sent = self._send_bytes(data, MSG_MORE if run < len(out) else 0)
+                out[:run] = [] if sent == len(data) else [memoryview(data)[sent:]]
+                if sent < len(data):
+                    return
+            elif not self._send_file(out):
+                return
+
+    def _send_file(self, out: list[Buffer | FileSlice]) -> bool:
+        """Send some of the slice that is first in line. False: the socket takes no more."""
+        part = out[0]
+        assert isinstance(part, FileSlice)
+        try:
+            sent = os.sendfile(self.fd, part.file.fileno(), part.offset, part.size)  # type: ignore[attr-defined]
+        except BlockingIOError:
+            return False
+        if not sent:
+            raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are gone")
+        if sent == part.size:
+            del out[0]
+        else:
+            out[0] = FileSlice(part.file, part.offset + sent, part.size - sent)
+        return True
+
+    def _lost(self, error: OSError) -> None:
+        logger.debug("connection lost: %s", error)
+        self.close()
+
+    def _broke(self, error: Exception) -> None:
+        logger.error("closing a connection: a fault of this broker", exc_info=error)
+        self.close()

@@ -1,0 +1,133 @@
+"""A connection with a pump that only notes what it is told, and handlers made of functions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from pykbroker.server.budget import Budget
+from pykbroker.server.connection import Connection
+from pykbroker.server.handler import Context
+from pykbroker.server.intake import Shared
+from pykbroker.server.table import Table
+from pykbroker.world.net import Peer
+from wire.api import ApiKey
+from wire.frame import encode_request
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
+REQUEST_BYTES_MAX = 200_000
+
+
+class Api:
+    """A handler made of a function."""
+
+    def __init__(self, key: ApiKey, versions: str, call: Callable[[Context, Any], Any]) -> None:
+        self.key, self.versions, self._call = key, versions, call
+
+    def __call__(self, context: Context, request: Any) -> Any:
+        return self._call(context, request)
+
+
+class NoTasks:
+    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+        raise AssertionError("nothing was to wait")
+
+
+class Ticks:
+    """A clock that goes on by `step` whenever it is looked at."""
+
+    def __init__(self, step: int = 1000) -> None:
+        self.now, self.step = 0, step
+
+    def __call__(self) -> int:
+        self.now += self.step
+        return self.now
+
+
+def shared(tasks: Any, *handlers: Any, ticks: Callable[[], int] | None = None, bytes_max: int = 1 << 30,
+           requests_max: int = 500, request_bytes_max: int = REQUEST_BYTES_MAX) -> Shared:
+    return Shared(Table(handlers), tasks, ticks or Ticks(), Budget(bytes_max, requests_max), request_bytes_max,
+                  lambda connection: None)
+
+
+class Rig:
+    """One connection and its pump."""
+
+    def __init__(self, tasks: Any, *handlers: Any, of: Shared | None = None, **options: Any) -> None:
+        self.flushes = self.closes = 0
+        self.shared = of or shared(tasks, *handlers, **options)
+        self.table, self.budget = self.shared.table, self.shared.budget
+        self.connection = Connection(PEER, self, self.shared)
+
+    def flush(self) -> None:
+        self.flushes += 1
+
+    def close(self) -> None:
+        self.closes += 1
+        if self.closes == 1:
+            self.connection.closed()
+
+    def feed(self, data: bytes) -> int:
+        """As a pump would, while input is wanted; answers how much was taken."""
+        given, connection = 0, self.connection
+        while given < len(data) and not connection.ended:
+            if connection.behind:
+                connection.resume()
+            elif not connection.wants_input:
+                break
+            elif connection.room is None:
+                connection.received(data[given:given + 65536])
+                given += 65536
+            else:
+                room = connection.room
+                size = min(len(room), len(data) - given)
+                room[:size] = data[given:given + size]
+                connection.filled(size)
+                given += size
+        while connection.behind and not connection.ended:
+            connection.resume()
+        return min(given, len(data))
+
+    def replies(self) -> list[bytes]:
+        """Whole frames without their size, in the order they would leave."""
+        data = b"".join(self.connection.out)  # type: ignore[arg-type]
+        frames = []
+        while data:
+            size = struct.unpack_from(">i", data)[0]
+            frames.append(data[4:4 + size])
+            data = data[4 + size:]
+        return frames
+
+
+def echo(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    """The generation comes back as throttle time."""
+    return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+
+ECHO = Api(ApiKey.HEARTBEAT, "0-4", echo)
+
+
+def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
+    return encode_request(HeartbeatRequest(group_id=group, generation_id=number), version, number, "me")
+
+
+def padded(number: int, size: int, group: str = "g") -> bytes:
+    """A Heartbeat of about `size` bytes: an unknown tagged field, which is passed over."""
+    frame = heartbeat(number, group=group)
+    padding = bytes(max(0, size - len(frame)))
+    body = frame[4:-1] + b"\x01\x63" + uvarint(len(padding)) + padding
+    return struct.pack(">i", len(body)) + body
+
+
+def uvarint(number: int) -> bytes:
+    out = b""
+    while number > 127:
+        out += bytes((number & 127 | 128,))
+        number >>= 7
+    return out + bytes((number,))
+
+
+def correlation_ids(frames: list[bytes]) -> list[int]:
+    return [struct.unpack_from(">i", frame)[0] for frame in frames]

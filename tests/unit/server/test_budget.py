@@ -1,0 +1,223 @@
+"""The budget of memory and of held requests: where it ends, who waits then, and that nothing is lost or stuck."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.server.budget import Budget
+from pykbroker.server.handler import Held
+from pykbroker.server.large_frame import GROWTH_BYTES, LARGE_FRAME_BYTES
+from pykbroker.server.slot import SLOTS_MAX
+from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, correlation_ids, heartbeat, padded, shared
+from wire.api import ApiKey
+from wire.frame import encode_request
+from wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+MIB = 1 << 20
+LARGE = 3 * MIB
+
+
+def rigs(count: int, of: Any) -> list[Rig]:
+    return [Rig(None, of=of) for _ in range(count)]
+
+
+def test_bytes_are_spent_at_the_limit_and_not_below() -> None:
+    budget = Budget(bytes_max=100, requests_max=1)
+    one, other = rigs(2, shared(NoTasks()))
+    budget.charge(one.connection, 60)
+    budget.charge(other.connection, 39)
+    assert (budget.bytes, budget.is_spent) == (99, False)
+    budget.charge(other.connection, 40)
+    assert budget.is_spent
+    budget.charge(one.connection, 10)
+    assert (budget.bytes, budget.is_spent, budget.holders) == (50, False, {one.connection: 10, other.connection: 40})
+    budget.leave(one.connection)
+    budget.charge(one.connection, 0)
+    budget.charge(other.connection, 0)
+    assert (budget.bytes, budget.holders) == (0, {})
+
+
+def test_an_idle_connection_is_charged_nothing() -> None:
+    rig = Rig(NoTasks(), ECHO)
+    whole = padded(1, 100_000)
+    rig.feed(heartbeat(0) + whole[:50_000])
+    assert rig.budget.bytes >= 50_000
+    rig.feed(whole[50_000:] + heartbeat(2)[:9])
+    assert rig.budget.bytes == 9
+    rig.feed(heartbeat(2)[9:])
+    assert (rig.budget.bytes, rig.budget.holders) == (0, {})
+    rig.feed(heartbeat(3)[:9])
+    rig.close()
+    assert (rig.budget.bytes, rig.budget.holders) == (0, {})
+
+
+def test_large_frames_get_in_one_after_the_other_when_bytes_are_spent() -> None:
+    of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
+    one, two, three = all_three = rigs(3, of)
+    frames = [padded(number, LARGE - 100) for number in range(3)]
+    fed = [rig.feed(frame[:100_000]) for rig, frame in zip(all_three, frames, strict=True)]
+    assert of.budget.is_spent
+    while any(given < len(frame) for given, frame in zip(fed, frames, strict=True)):
+        before = list(fed)
+        for i, rig in enumerate(all_three):
+            fed[i] += rig.feed(frames[i][fed[i]:fed[i] + 70_000])
+        assert fed != before, "nobody gets on"
+        assert of.budget.bytes <= MIB + LARGE + 2 * GROWTH_BYTES
+    assert [correlation_ids(rig.replies()) for rig in (one, two, three)] == [[0], [1], [2]]
+    assert (of.budget.bytes, of.budget.holders) == (0, {})
+
+
+def test_who_is_favoured_and_leaves_makes_room_for_the_next() -> None:
+    of = shared(NoTasks(), ECHO, bytes_max=1, request_bytes_max=LARGE)
+    first, favoured, third = all_three = rigs(3, of)
+    frame = padded(1, 200_000)
+    for rig in all_three:
+        rig.feed(frame[:50_000])
+    assert [rig.connection.wants_input for rig in all_three] == [True, True, False]
+    first.close()
+    assert not third.connection.wants_input
+    favoured.close()
+    assert third.connection.wants_input is third.connection.behind is True
+    third.feed(b"")
+    third.feed(frame[50_000:])
+    assert correlation_ids(third.replies()) == [1]
+
+
+def test_small_requests_are_served_while_bytes_are_spent() -> None:
+    of = shared(NoTasks(), ECHO, bytes_max=1)
+    one, two = rigs(2, of)
+    one.feed(padded(1, 100_000)[:50_000])
+    assert of.budget.is_spent
+    two.feed(b"".join(map(heartbeat, range(5))))
+    assert correlation_ids(two.replies()) == [0, 1, 2, 3, 4]
+
+
+def test_replies_that_are_not_taken_are_charged() -> None:
+    rig = Rig(NoTasks(), ECHO)
+    rig.connection.owes(1000, 70)
+    assert rig.budget.bytes == 70
+    rig.feed(heartbeat(1)[:5])
+    assert rig.budget.bytes == 75
+    rig.connection.owes(0, 0)
+    rig.close()
+    assert rig.budget.bytes == 0
+
+
+class Holding:
+    """ListOffsets is held until it is let go."""
+
+    def __init__(self) -> None:
+        self.gates: list[trio.Event] = []
+        self.api = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(self.hold()))
+
+    async def hold(self) -> ListOffsetsResponse:
+        self.gates.append(trio.Event())
+        await self.gates[-1].wait()
+        return ListOffsetsResponse()
+
+
+def list_offsets(number: int) -> bytes:
+    return encode_request(ListOffsetsRequest(), 11, number, "me")
+
+
+@pytest.mark.parametrize("requests_max", [1, 3])
+async def test_no_request_starts_while_as_many_are_held_as_may_be(requests_max: int) -> None:
+    holding = Holding()
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, holding.api, requests_max=requests_max)
+        *holders, last = rigs(requests_max + 1, of)
+        for rig in holders[1:]:
+            rig.feed(list_offsets(7))
+        last.feed(heartbeat(1))
+        assert correlation_ids(last.replies()) == [1]
+        holders[0].feed(list_offsets(7))
+        await trio.testing.wait_all_tasks_blocked()
+        assert (of.budget.requests, of.budget.is_full) == (requests_max, True)
+        last.feed(heartbeat(2) + heartbeat(3))
+        assert correlation_ids(last.replies()) == [1]
+        assert not last.connection.wants_input
+        for count, gate in enumerate(holding.gates[:(requests_max + 1) // 2]):
+            assert not last.connection.behind, f"{count} have ended"
+            gate.set()
+            await trio.testing.wait_all_tasks_blocked()
+        assert last.connection.behind
+        last.feed(b"")
+        assert correlation_ids(last.replies()) == [1, 2, 3]
+        for gate in holding.gates:
+            gate.set()
+    assert (of.budget.requests, of.budget.bytes, of.budget.holders) == (0, 0, {})
+
+
+async def test_a_large_frame_that_is_complete_waits_for_held_requests_too() -> None:
+    holding = Holding()
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, holding.api, requests_max=1)
+        holder, large = rigs(2, of)
+        frame = padded(5, 100_000)
+        large.feed(frame[:60_000])
+        holder.feed(list_offsets(1))
+        await trio.testing.wait_all_tasks_blocked()
+        large.feed(frame[60_000:])
+        assert large.replies() == []
+        assert of.budget.bytes > 100_000
+        holding.gates[0].set()
+        await trio.testing.wait_all_tasks_blocked()
+        large.feed(b"")
+    assert correlation_ids(large.replies()) == [5]
+    assert of.budget.bytes == 0
+
+
+async def test_a_held_request_is_charged_until_it_ends_also_without_its_peer() -> None:
+    holding = Holding()
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, holding.api)
+        stays, leaves = rigs(2, of)
+        size, rest = len(list_offsets(1)) - 4, len(heartbeat(2))
+        for rig in (stays, leaves):
+            rig.feed(list_offsets(1) + heartbeat(2))
+        await trio.testing.wait_all_tasks_blocked()
+        assert of.budget.bytes == 2 * (size + rest)
+        leaves.close()
+        assert (of.budget.bytes, of.budget.requests) == (2 * size + rest, 2)
+        for gate in holding.gates:
+            gate.set()
+    stays.feed(b"")
+    assert correlation_ids(stays.replies()) == [1, 2]
+    assert (of.budget.bytes, of.budget.requests, of.budget.holders) == (0, 0, {})
+
+
+def test_a_claim_alone_takes_no_memory() -> None:
+    of = shared(NoTasks(), ECHO, request_bytes_max=100 * MIB)
+    for rig in rigs(1000, of):
+        rig.feed(struct.pack(">i", 100 * MIB) + bytes(100))
+    assert of.budget.bytes == 104_000
+
+
+async def test_who_is_not_read_for_his_own_sake_is_not_favoured() -> None:
+    async def park() -> Any:
+        await trio.sleep_forever()
+
+    parking = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: park())
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, parking, bytes_max=1000, request_bytes_max=LARGE)
+        crowded, other = rigs(2, of)
+        crowded.feed(b"".join(list_offsets(number) for number in range(SLOTS_MAX)) + padded(1, 200_000)[:50_000])
+        assert of.budget.is_spent
+        other.feed(padded(2, 200_000))
+        assert correlation_ids(other.replies()) == [2]
+        nursery.cancel_scope.cancel()
+
+
+def test_less_is_taken_ahead_while_memory_is_scarce() -> None:
+    of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=100 * MIB)
+    one, other = rigs(2, of)
+    claim = struct.pack(">i", 50 * MIB) + bytes(LARGE_FRAME_BYTES)
+    one.feed(claim)
+    plenty = of.budget.bytes
+    of.budget.charge(one.connection, 3 * MIB)
+    other.feed(claim)
+    assert (plenty, of.budget.bytes - 3 * MIB) == (MIB // 2, MIB // 16)

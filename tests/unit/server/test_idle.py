@@ -1,0 +1,260 @@
+"""What is closed because nothing moves: at the limit, and neither before it nor for what this broker has caused."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.server import idle
+from pykbroker.server.connection import Connection
+from pykbroker.server.ending import Ending
+from pykbroker.server.handler import Held
+from pykbroker.server.limits import Limits
+from pykbroker.server.listener import Listener
+from pykbroker.server.table import Table
+from pykbroker.world.net import Peer
+from tests.unit.server.rig import ECHO, Api, Rig, heartbeat, padded
+from wire.api import ApiKey
+from wire.frame import encode_request
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.messages.list_offsets import ListOffsetsRequest
+
+MIB = 1 << 20
+HALF = padded(1, 2 * MIB)[:100_000]
+LOOK = idle.LOOK_S + 0.1
+
+
+def ticks() -> int:
+    return round(trio.current_time() * 1e9)
+
+
+class House:
+    """A listener, and rigs around the connections that it makes."""
+
+    def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
+        self.listener = Listener(Table((ECHO, *handlers)), tasks, ticks, Limits(**limits))
+        self._ports: Iterator[int] = iter(range(1, 100_000))
+
+    def connect(self) -> Rig:
+        rig = Rig.__new__(Rig)
+        rig.flushes = rig.closes = 0
+        connection = self.listener(Peer("10.0.0.7", next(self._ports), "10.0.0.1", 9092), rig)
+        assert isinstance(connection, Connection)
+        rig.connection = connection
+        return rig
+
+    def endings(self) -> dict[Ending, int]:
+        return dict(self.listener.statistics().connections_closed)
+
+
+@asynccontextmanager
+async def house(*handlers: Any, **limits: Any) -> AsyncIterator[House]:
+    async with trio.open_nursery() as nursery:
+        made = House(nursery, *handlers, **limits)
+        nursery.start_soon(made.listener.run)
+        yield made
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_idle_go_at_the_limit_the_quietest_first(autojump_clock: trio.testing.MockClock) -> None:
+    async with house(idle_ms_max=60_000) as home:
+        first, second, third = rigs = [home.connect() for _ in range(3)]
+        for rig in (third, second, first):
+            await trio.sleep(10)
+            rig.feed(heartbeat(1))
+        await trio.sleep(49.8)  # the third was quiet for 69.8 s, the second for 59.8 s
+        assert [rig.closes for rig in rigs] == [0, 0, 1]
+        second.feed(heartbeat(2))
+        await trio.sleep(10 + LOOK)
+        assert [rig.closes for rig in rigs] == [1, 0, 1]
+        await trio.sleep(50)
+        assert [rig.closes for rig in rigs] == [1, 1, 1]
+        assert home.endings() == {Ending.IDLE: 3}
+
+
+async def test_one_is_closed_in_a_pass_of_the_loop(autojump_clock: trio.testing.MockClock) -> None:
+    async with house(idle_ms_max=1000) as home:
+        rigs = [home.connect() for _ in range(10)]
+        await trio.sleep(1.5)
+        counts = []
+        while len(counts) < 50:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            counts.append(sum(rig.closes for rig in rigs))
+            if not counts[-1]:
+                await trio.sleep(0.1)
+    steps = [after - before for before, after in pairwise(counts)]
+    assert (counts[-1], max(steps) <= 2) == (10, True)
+
+
+async def test_connections_may_idle_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+    async with house(idle_ms_max=-1) as home:
+        rig = home.connect()
+        await trio.sleep(5000)
+        assert rig.closes == 0
+
+
+async def test_a_parked_fetch_keeps_no_connection_alive_but_its_answer_does(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def park(seconds: float) -> FetchResponse:
+        await trio.sleep(seconds)
+        return FetchResponse()
+
+    fetch = Api(ApiKey.FETCH, "4-18", lambda context, request: park(request.max_wait_ms / 1000))
+    async with house(fetch, idle_ms_max=60_000) as home:
+        short, long = home.connect(), home.connect()
+        short.feed(encode_request(FetchRequest(max_wait_ms=40_000), 12, 1, "me"))
+        long.feed(encode_request(FetchRequest(max_wait_ms=90_000), 12, 1, "me"))
+        await trio.sleep(60 + LOOK)
+        assert [short.closes, long.closes] == [0, 1]
+        await trio.sleep(40)
+        assert short.closes == 1
+
+
+async def test_a_request_that_stops_coming_ends_its_connection(autojump_clock: trio.testing.MockClock) -> None:
+    async with house() as home:
+        small, large, fine = home.connect(), home.connect(), home.connect()
+        small.feed(heartbeat(1) + heartbeat(1)[:5])
+        large.feed(HALF)
+        fine.feed(heartbeat(1))
+        await trio.sleep(idle.REQUEST_QUIET_S_MAX - 0.5)
+        assert [small.closes, large.closes] == [0, 0]
+        await trio.sleep(0.5 + LOOK)
+        assert [small.closes, large.closes, fine.closes] == [1, 1, 0]
+        assert home.endings() == {Ending.SLOW_REQUEST: 2}
+
+
+@pytest.mark.parametrize(("bytes_s", "closes"), [(1, 1), (1000, 1), (1100, 0), (5000, 0)])
+async def test_a_request_has_to_come_at_a_least_rate(
+    bytes_s: int, closes: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    async with house() as home:
+        rig = home.connect()
+        rig.feed(struct.pack(">i", 2 * MIB))
+        await trio.sleep(0.5)
+        for _ in range(idle.REQUEST_QUIET_S_MAX + 3):
+            await trio.sleep(1)
+            if not rig.closes:
+                rig.feed(bytes(bytes_s))
+        assert rig.closes == closes
+
+
+async def test_a_least_rate_once_does_not_pay_for_later(autojump_clock: trio.testing.MockClock) -> None:
+    async with house() as home:
+        rig = home.connect()
+        rig.feed(HALF)
+        await trio.sleep(0.5)
+        for second in range(70):
+            assert rig.closes == 0 if second < 60 else second < 63 or rig.closes == 1
+            await trio.sleep(1)
+            if not rig.closes:
+                rig.feed(b"x")
+
+
+async def test_requests_that_follow_each_other_are_not_one_slow_one(autojump_clock: trio.testing.MockClock) -> None:
+    async with house() as home:
+        rig = home.connect()
+        frame = heartbeat(1)
+        rig.feed(frame[:9])
+        for _ in range(100):
+            await trio.sleep(2)
+            rig.feed(frame[9:] + frame[:9])
+        assert rig.closes == 0
+
+
+async def test_who_is_not_read_is_not_to_blame(autojump_clock: trio.testing.MockClock) -> None:
+    async def wait() -> Any:
+        await trio.sleep(100)
+
+    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(wait()))
+    async with house(held) as home:
+        rig = home.connect()
+        rig.feed(encode_request(ListOffsetsRequest(), 11, 1, "me") + heartbeat(1)[:5])
+        await trio.sleep(100.5)
+        assert rig.closes == 0
+        rig.feed(b"")
+        await trio.sleep(idle.REQUEST_QUIET_S_MAX - 2)
+        assert rig.closes == 0
+        await trio.sleep(2 + 2 * LOOK)
+        assert rig.closes == 1
+
+
+async def test_patience_is_short_while_memory_is_spent(autojump_clock: trio.testing.MockClock) -> None:
+    async with house(held_bytes_max=100_000) as home:
+        quiet, slow, quick = home.connect(), home.connect(), home.connect()
+        for rig in (quiet, slow, quick):
+            rig.feed(struct.pack(">i", 2 * MIB) + bytes(2000))
+        await trio.sleep(10.5)  # the looks fall between the steps below
+        assert quiet.closes == 0
+        quick.feed(bytes(100_000))
+        for second in range(idle.SPENT_QUIET_S_MAX + 3):
+            assert second < 2 or quiet.closes == 1
+            if not slow.closes:
+                slow.feed(bytes(1000))
+            quick.feed(bytes(idle.SPENT_BYTES_S_MIN + 2000))
+            await trio.sleep(1)
+        assert [rig.closes for rig in (quiet, slow, quick)] == [1, 1, 0]
+
+
+async def test_slow_readers_go_when_memory_is_spent_and_else_only_when_idle(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with house(held_bytes_max=1000, idle_ms_max=600_000) as home:
+        reader, sluggish = home.connect(), home.connect()
+        sluggish.connection.owes(999, 999)
+        await trio.sleep(500)
+        assert sluggish.closes == 0
+        reader.connection.owes(21, 1)
+        await trio.sleep(0.5)
+        for left in range(20):
+            await trio.sleep(1)
+            reader.connection.owes(20 - left, 1)
+        assert [reader.closes, sluggish.closes] == [0, 1]
+        assert home.endings() == {Ending.SLOW_READER: 1}
+        reader.connection.owes(5, 5)
+        await trio.sleep(599)
+        assert reader.closes == 0
+        await trio.sleep(1 + LOOK)
+        assert home.endings() == {Ending.SLOW_READER: 1, Ending.IDLE: 1}
+
+
+async def test_no_more_readers_go_than_memory_needs(autojump_clock: trio.testing.MockClock) -> None:
+    async with house(held_bytes_max=1000) as home:
+        rigs = [home.connect() for _ in range(100)]
+        for rig in rigs:
+            rig.connection.owes(11, 11)
+            await trio.sleep(0.01)
+        await trio.sleep(idle.SPENT_QUIET_S_MAX + 3)
+        assert [rig.closes for rig in rigs] == [1] * 10 + [0] * 90
+
+
+async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with house() as home:
+        rig = home.connect()
+        rig.feed(heartbeat(1)[:9])
+        rig.connection.owes(1000, 1000)
+        await trio.sleep(3 * idle.REQUEST_QUIET_S_MAX)
+        assert rig.closes == 0
+        rig.connection.owes(0, 0)
+        await trio.sleep(idle.REQUEST_QUIET_S_MAX + 2 * LOOK)
+        assert home.endings() == {Ending.SLOW_REQUEST: 1}
+
+
+async def test_a_flood_of_slow_peers_fills_no_log(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with house() as home:
+        rigs = [home.connect() for _ in range(1000)]
+        for rig in rigs:
+            rig.feed(heartbeat(1)[:5])
+        await trio.sleep(idle.REQUEST_QUIET_S_MAX + LOOK)
+        assert home.endings() == {Ending.SLOW_REQUEST: 1000}
+    assert len(caplog.messages) == 1

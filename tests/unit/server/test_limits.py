@@ -1,0 +1,57 @@
+"""Limits as a broker's configs say."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.errors import ApiError
+from pykbroker.server.limits import UNLIMITED, Limits
+
+MIB = 1 << 20
+
+
+def limits(**configs: str) -> Limits:
+    return Limits.of(BrokerConfig.from_mapping({"node.id": "1", **{
+        name.replace("_", "."): text for name, text in configs.items()}}))
+
+
+def test_the_defaults_are_kafkas() -> None:
+    assert limits() == Limits(
+        request_bytes_max=100 * MIB, connections_max=UNLIMITED, connections_per_ip_max=UNLIMITED,
+        connections_per_ip_overrides={}, connections_per_s_max=UNLIMITED, idle_ms_max=600_000,
+        held_requests_max=500, held_bytes_max=256 * MIB,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("queued", "held"), [("-1", 100), ("0", 100), ("99", 99), ("100", 100), ("101", 100)])
+def test_the_smaller_of_both_budgets_holds(queued: str, held: int) -> None:
+    scale = 1 if queued in ("-1", "0") else MIB
+    found = limits(queued_max_request_bytes=str(int(queued) * scale),
+                   socket_request_max_bytes=str(MIB), pykbroker_memory_budget_bytes=str(400 * MIB))
+    assert found.held_bytes_max == held * MIB
+
+
+def test_overrides_are_by_address() -> None:
+    found = limits(max_connections_per_ip_overrides=" 127.0.0.1:20, [::1]:5,2001:db8:0::7:9,")
+    assert found.connections_per_ip_overrides == {"127.0.0.1": 20, "::1": 5, "2001:db8::7": 9}
+
+
+@pytest.mark.parametrize(("queued", "fits"), [(0, True), (MIB - 1, False), (MIB, True)])
+def test_one_request_fits_into_what_may_be_queued(queued: int, *, fits: bool) -> None:
+    with nullcontext() if fits else pytest.raises(ApiError, match="must not be below socket.request.max.bytes"):
+        limits(queued_max_request_bytes=str(queued), socket_request_max_bytes=str(MIB))
+
+
+def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
+    assert limits(max_connections_per_ip="0", max_connections_per_ip_overrides="::1:5").connections_per_ip_max == 0
+    with pytest.raises(ApiError, match="max.connections.per.ip can be 0 only"):
+        limits(max_connections_per_ip="0")
+
+
+@pytest.mark.parametrize("text", ["localhost:5", "127.0.0.1", "127.0.0.1:many", "5", ":5", "1.2.3.4:5;1.2.3.5:6"])
+def test_what_cannot_be_an_override_is_refused_at_start(text: str) -> None:
+    with pytest.raises(ApiError, match="is not an IP address, a colon and a number"):
+        limits(max_connections_per_ip_overrides=text)

@@ -1,0 +1,117 @@
+"""Quotas on connections: below, at and above each bound."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pykbroker.server.limits import Limits
+from pykbroker.server.listener import Listener
+from pykbroker.server.quotas import SECOND_NS, ConnectionQuotas
+from pykbroker.server.table import Table
+from pykbroker.world.net import Peer
+from tests.unit.server.rig import NoTasks
+
+HOST, OTHER = "10.0.0.7", "2001:db8::1"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 5 * SECOND_NS
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def quotas(clock: Clock | None = None, **limits: object) -> ConnectionQuotas:
+    return ConnectionQuotas(Limits(**limits), clock or Clock())  # type: ignore[arg-type]
+
+
+def test_without_limits_everybody_may_come() -> None:
+    free = quotas()
+    for _ in range(5000):
+        assert free.has_room()
+        assert free.admit(HOST)
+
+
+def test_an_address_has_its_number() -> None:
+    each = quotas(connections_per_ip_max=2)
+    assert [each.admit(HOST) for _ in range(4)] == [True, True, False, False]
+    assert each.admit(OTHER)
+    each.release(HOST)
+    assert [each.admit(HOST) for _ in range(2)] == [True, False]
+
+
+def test_some_addresses_have_another_number() -> None:
+    each = quotas(connections_per_ip_max=1, connections_per_ip_overrides={HOST: 3, OTHER: 0})
+    assert [each.admit(HOST) for _ in range(4)] == [True, True, True, False]
+    assert [each.admit(host) for host in (OTHER, "::1", "::1")] == [False, True, False]
+
+
+def test_over_the_number_of_all_connections_peers_wait() -> None:
+    few = quotas(connections_max=2)
+    room = []
+    for _ in range(2):
+        room.append(few.has_room())
+        few.admit(HOST)
+    assert [*room, few.has_room()] == [True, True, False]
+    few.release(HOST)
+    assert few.has_room()
+
+
+def test_a_refused_peer_takes_no_ones_place() -> None:
+    few = quotas(connections_max=2, connections_per_ip_max=1)
+    assert [few.admit(HOST), few.admit(HOST), few.has_room()] == [True, False, True]
+
+
+def test_peers_come_no_faster_than_allowed() -> None:
+    clock = Clock()
+    slow = quotas(clock, connections_per_s_max=4)
+    come = 0
+    for _ in range(100):  # ten seconds in steps of a tenth
+        while slow.has_room():
+            slow.admit(HOST)
+            come += 1
+        clock.now += SECOND_NS // 10
+    assert 4 + 39 <= come <= 4 + 40
+    clock.now += 100 * SECOND_NS
+    burst = 0
+    while slow.has_room():
+        slow.admit(HOST)
+        burst += 1
+    assert burst == 4
+
+
+def test_a_rate_of_0_lets_nobody_in() -> None:
+    clock = Clock()
+    closed = quotas(clock, connections_per_s_max=0)
+    clock.now += 1000 * SECOND_NS
+    assert not closed.has_room()
+
+
+class NoPump:
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_flood_is_counted_and_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    clock = Clock()
+    listener = Listener(Table(()), NoTasks(), clock, Limits(connections_per_ip_max=1, connections_max=2))
+    connections = [listener(Peer(HOST, port, "::1", 9092), NoPump()) for port in range(1, 1001)]
+    assert [connection is not None for connection in connections] == [True] + [False] * 999
+    assert listener.statistics().connections_refused == 999
+    assert listener(Peer(OTHER, 1, "::1", 9092), NoPump()) is not None
+    assert not listener.has_room()
+    for _ in range(10):
+        listener.rests()
+    assert listener.statistics().accept_waits == 10
+    assert [f"{HOST}:2" in caplog.messages[0], "further ones wait" in caplog.messages[1]] == [True, True]
+    clock.now += 61 * SECOND_NS
+    listener(Peer(HOST, 2000, "::1", 9092), NoPump())
+    assert len(caplog.messages) == 3
+    assert "998 more" in caplog.messages[2]
