@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
+from pykbroker.core.replication.verification import Verification
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Appended, Log
@@ -67,7 +69,7 @@ class Partition:
         assert self.log is not None
         return self.log
 
-    def append(self, data: Buffer, now_ms: int) -> Appended | None:
+    def append(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended | None:
         """Append a client's batch; None: it must be opened and is too large for that, `append_off_loop` can.
 
         ApiError says what is wrong with the batch, or that the disk refused it.
@@ -78,18 +80,25 @@ class Partition:
         if log.needs_off_loop(data):
             return None
         try:
-            appended = log.append(data, self.leader_epoch, now_ms)
+            appended = log.append(data, self.leader_epoch, now_ms, shown)
         except OSError as error:
             raise self._refused(error) from error
         self._advance(log.committable_offset)
         return appended
 
-    async def append_off_loop(self, data: Buffer, now_ms: int) -> Appended:
+    async def append_off_loop(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended:
         """As `append`, for a batch that must be opened and is too large to open on the loop."""
         batch = await self.require_leader().open_off_loop(data, now_ms)
+        return self._append(Log.append_opened, batch, self.leader_epoch, shown)
+
+    def append_marker(self, marker: Marker, now_ms: int) -> Appended:
+        """Append the end of a transaction. ApiError: its producer or coordinator is fenced, or the disk refused it."""
+        return self._append(Log.append_marker, marker, self.leader_epoch, now_ms)
+
+    def _append(self, append: Callable[..., Appended], *args: object) -> Appended:
         log = self.require_leader()
         try:
-            appended = log.append_opened(batch, self.leader_epoch)
+            appended = append(log, *args)
         except OSError as error:
             raise self._refused(error) from error
         self._advance(log.committable_offset)

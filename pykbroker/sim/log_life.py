@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from random import Random
 
+from pykbroker.core.replication.verification import Verification
 from pykbroker.sim.crash_points import Ending, Recording
 from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, check_recovery, opened, require, stored
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
@@ -80,7 +81,12 @@ class LogLife:
         else:
             writer.last = self._batch(writer)
             self._begin(writer.last)
-            writer.last_offset = log.append(writer.last, self._epoch, NOW_MS).last_offset
+            shown = self._known_to_coordinator(log, writer) if writer.transactional else None
+            writer.last_offset = log.append(writer.last, self._epoch, NOW_MS, shown).last_offset
+
+    def _known_to_coordinator(self, log: Log, writer: Writer) -> Verification | None:
+        sequence = Batch.read(writer.last).base_sequence
+        return log.producers.begin_verification(writer.producer_id, writer.epoch, sequence, NOW_MS)
 
     def _end_transaction(self, log: Log, writer: Writer) -> None:
         marker = transaction_marker(commit=self._dice.random() < 0.5, producer_id=writer.producer_id,

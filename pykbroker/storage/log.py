@@ -9,7 +9,8 @@ from struct import Struct, error
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Written
+from pykbroker.core.replication.producers import Marker, Written
+from pykbroker.core.replication.verification import Verification
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.config import LONG_MAX, LogConfig
 from pykbroker.storage.durability import Durability
@@ -39,6 +40,7 @@ from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import CODEC_MASK, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches
 from wire.records.compression import Codec
+from wire.records.control import transaction_marker
 from wire.records.crc import crc32c
 
 logger = logging.getLogger(__name__)
@@ -104,10 +106,11 @@ class Log(LogReads):
 
     # Appending
 
-    def append(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
+    def append(self, data: Buffer, leader_epoch: int, now_ms: int, shown: Verification | None = None) -> Appended:
         """Validate a client's batch, give it offsets, write it. ApiError: it is refused. OSError: the disk refuses.
 
-        Small batches are copied; a large one in a writable buffer is patched where it lies.
+        Small batches are copied; a large one in a writable buffer is patched where it lies. `shown`: for one that
+        begins a transaction here, what `producers.begin_verification` said.
         """
         size = len(data)
         try:
@@ -116,17 +119,17 @@ class Log(LogReads):
         except error:
             raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch") from None
         if length + LENGTH_OVERHEAD != size:
-            return self.append(single_batch(data), leader_epoch, now_ms)
+            return self.append(single_batch(data), leader_epoch, now_ms, shown)
         if (magic != MAGIC or base or count <= 0 or delta + 1 != count or size > self._batch_bytes_max
                 or attributes & REFUSED_ATTRIBUTES > CODEC_MAX or max_timestamp - now_ms > self._ahead_ms_max
                 or (sequence < 0 <= producer_id) or crc32c(data, CRC_START) != crc
                 or count > COMPRESSED_RECORDS_MAX or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)):
             raise refusal(data, self.config, now_ms) or UNEXPLAINED
         if self._rewrites:
-            return self.append_opened(rewritten(Batch.read(data), self.config, now_ms), leader_epoch)
+            return self.append_opened(rewritten(Batch.read(data), self.config, now_ms), leader_epoch, shown)
         if producer_id >= 0:
             transactional = attributes & TRANSACTIONAL != 0
-            written = self.producers.check(producer_id, epoch, sequence, delta, transactional)
+            written = self.producers.check(producer_id, epoch, sequence, delta, transactional, shown)
             if written is not None:
                 return duplicate(written)
             base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
@@ -177,22 +180,33 @@ class Log(LogReads):
         """
         return await self._off_loop(checked_and_rewritten, data, self.config, now_ms)
 
-    def append_opened(self, batch: Batch, leader_epoch: int) -> Appended:
+    def append_opened(self, batch: Batch, leader_epoch: int, shown: Verification | None = None) -> Appended:
         """The other half. ApiError: it is refused. OSError: the disk refuses."""
         if batch.producer_id >= 0:
             written = self.producers.check(batch.producer_id, batch.producer_epoch, batch.base_sequence,
-                                           batch.last_offset_delta, batch.is_transactional)
+                                           batch.last_offset_delta, batch.is_transactional, shown)
             if written is not None:
                 return duplicate(written)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
-        """Append a batch that this broker made: control, coordinator or metadata records. ApiError: fenced producer."""
+    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int,
+                         shown: Verification | None = None) -> Appended:
+        """Append a batch that this broker made: control, coordinator or metadata records.
+
+        ApiError: its producer is fenced, or it would begin a transaction here without being `shown` to be part of it.
+        """
         batch = Batch.read(data)
-        producer = self.producers.get(batch.producer_id)
-        if producer is not None and not batch.is_control:
-            producer.check_epoch(batch.producer_epoch)
+        if batch.is_transactional and not batch.is_control:
+            self.producers.check_verified(batch.producer_id, batch.producer_epoch, shown)
         return self._append_trusted(batch, leader_epoch)
+
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
+        """Append the end of a transaction. ApiError: its producer or its coordinator was fenced."""
+        self.producers.check_marker(marker)
+        batch = transaction_marker(
+            commit=marker.commit, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch, timestamp=now_ms)
+        return self._append_trusted(Batch.read(batch), leader_epoch)
 
     def append_stored(self, data: Buffer) -> Appended:
         """Append batches as their leader stores them, offsets and epochs included. CORRUPT_MESSAGE: nothing changed."""

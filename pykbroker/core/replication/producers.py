@@ -4,6 +4,7 @@
 2. Sequences count records from 0 for each epoch and wrap after 2**31 - 1. An unknown producer may begin anywhere: its
    state may have expired, or its records may be gone.
 3. A new epoch begins at 0. An older epoch is fenced, as is an older coordinator's marker.
+4. A batch that begins a transaction here shows that the coordinator knows of it: see `verification`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.transactions import AbortedTransaction, Transactions
+from pykbroker.core.replication.verification import Verification, Verifications
 from wire.error_codes import ErrorCode
 
 SEQUENCE_MASK = 0x7FFFFFFF
+NO_SEQUENCE = -1
 BATCHES_REMEMBERED = 5
 TRANSACTION_VERSION_2 = 2
 """From here on every transaction has an epoch of its own, and its marker bears the next one (KIP-890)."""
@@ -35,6 +38,16 @@ class Written(msgspec.Struct, frozen=True, gc=False):
     def base_offset(self) -> int:
         """Offset of the first record."""
         return self.last_offset - self.offset_delta
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """The end of a producer's transaction, as its coordinator says it."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
 
 
 class Producer:
@@ -56,18 +69,26 @@ class Producer:
         """Of the newest record of this epoch, -1 when there is none."""
         return self.batches[-1].last_sequence if self.batches else -1
 
+    def is_open_in(self, epoch: int) -> bool:
+        """Whether a transaction of this epoch is open, so that the next batch of it needs no verification."""
+        return self.txn_first_offset >= 0 and self.epoch == epoch
+
     def check_epoch(self, epoch: int) -> None:
         """INVALID_PRODUCER_EPOCH: a newer instance of the producer has taken over."""
         if epoch < self.epoch:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH,
                            f"producer {self.producer_id} writes with epoch {epoch}, the current one is {self.epoch}")
 
-    def check(self, epoch: int, sequence: int, last_sequence: int, transactional: bool) -> Written | None:
-        """Whether this batch may follow: None, or the first answer if it is a duplicate; ApiError if it may not."""
+    def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> Written | None:
+        """This batch as it stands in the log, if it is one of the last five."""
         if epoch == self.epoch:
             for written in self.batches:
                 if written.first_sequence == sequence and written.last_sequence == last_sequence:
                     return written
+        return None
+
+    def check(self, epoch: int, sequence: int, transactional: bool) -> None:
+        """Whether a batch that is no duplicate may follow; ApiError if it may not."""
         self.check_epoch(epoch)
         expected = self.next_sequence if epoch == self.epoch else 0
         if sequence != expected:
@@ -76,7 +97,6 @@ class Producer:
         if self.txn_first_offset >= 0 and not transactional:
             raise ApiError(ErrorCode.INVALID_TXN_STATE,
                            f"producer {self.producer_id} has an open transaction and writes outside of it")
-        return None
 
     def remember(self, epoch: int, written: Written) -> None:
         """A data batch was written; it is the newest of its epoch."""
@@ -91,12 +111,13 @@ class Producer:
 class Producers:
     """All producers of one log, with their transactions. Recovery gives it the batches in log order by `remember`."""
 
-    __slots__ = ("_producers", "transactions")
+    __slots__ = ("_producers", "transactions", "verifications")
 
     def __init__(self, producers: tuple[Producer, ...] = ()) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
         self.transactions = Transactions((one.producer_id, one.txn_first_offset) for one in producers
                                          if one.txn_first_offset >= 0)
+        self.verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -109,16 +130,46 @@ class Producers:
         """Every producer, in the order in which it first wrote."""
         return tuple(self._producers.values())
 
-    def check(self, producer_id: int, epoch: int, sequence: int, last_offset_delta: int,
-              transactional: bool) -> Written | None:
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification | None:
+        """What a transactional batch must show when it is written; None where its transaction is open already."""
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.is_open_in(epoch):
+            return None
+        return self.verifications.begin(producer_id, epoch, sequence, now_ms)
+
+    def check(self, producer_id: int, epoch: int, sequence: int, last_offset_delta: int, transactional: bool,
+              shown: Verification | None = None) -> Written | None:
         """Before a client's batch: None if it may be written, the first answer of a duplicate, or ApiError."""
         producer = self._producers.get(producer_id)
-        if producer is None:
-            return None
-        if epoch == producer.epoch and sequence == producer.next_sequence and (
-                transactional or producer.txn_first_offset < 0):
-            return None  # no duplicate either: five batches do not span all sequences
-        return producer.check(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK, transactional)
+        if producer is not None:
+            if (epoch == producer.epoch and sequence == producer.next_sequence
+                    and transactional == (producer.txn_first_offset >= 0)):
+                return None  # no duplicate either: five batches do not span all sequences
+            written = producer.duplicate(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK)
+            if written is not None:
+                return written
+        if transactional:
+            self.check_verified(producer_id, epoch, shown, sequence)
+        if producer is not None:
+            producer.check(epoch, sequence, transactional)
+        return None
+
+    def check_verified(self, producer_id: int, epoch: int, shown: Verification | None,
+                       sequence: int = NO_SEQUENCE) -> None:
+        """Whether a transactional batch goes on with a transaction, or begins one that the coordinator knows of.
+
+        INVALID_TXN_STATE if not, OUT_OF_ORDER_SEQUENCE_NUMBER if one with a lower sequence was refused meanwhile.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            producer.check_epoch(epoch)
+            if producer.is_open_in(epoch):
+                return
+        if shown is None or self.verifications.get(producer_id) is not shown:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        if sequence > shown.lowest_sequence:
+            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id} begins a transaction "
+                           f"with sequence {sequence}, though it sent {shown.lowest_sequence}")
 
     def remember(self, producer_id: int, epoch: int, sequence: int, base_offset: int, last_offset_delta: int,
                  timestamp: int, transactional: bool) -> None:
@@ -131,20 +182,21 @@ class Producers:
         if transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self.transactions.begin(producer_id, base_offset)
+            self.verifications.end(producer_id)
 
-    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0) -> None:
+    def check_marker(self, marker: Marker) -> None:
         """Before a transaction's end is written: ApiError if the producer or the coordinator was fenced."""
-        producer = self._producers.get(producer_id)
+        producer = self._producers.get(marker.producer_id)
         if producer is None:
             return
-        own_epoch = epoch == producer.epoch and producer.txn_first_offset >= 0
-        if own_epoch and transaction_version >= TRANSACTION_VERSION_2:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the marker of producer {producer_id} bears epoch "
-                           f"{epoch} of the transaction itself, not the next one")
-        producer.check_epoch(epoch)
-        if coordinator_epoch < producer.coordinator_epoch:
-            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"marker of producer {producer_id} from "
-                           f"coordinator epoch {coordinator_epoch}, the current one is {producer.coordinator_epoch}")
+        if producer.is_open_in(marker.producer_epoch) and marker.transaction_version >= TRANSACTION_VERSION_2:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the marker of producer {marker.producer_id} bears epoch "
+                           f"{marker.producer_epoch} of the transaction itself, not the next one")
+        producer.check_epoch(marker.producer_epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"marker of producer {marker.producer_id} from "
+                           f"coordinator epoch {marker.coordinator_epoch}, the current one is "
+                           f"{producer.coordinator_epoch}")
 
     def remember_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int,
                         aborted: bool) -> AbortedTransaction | None:
@@ -158,9 +210,11 @@ class Producers:
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.txn_first_offset = -1
+        self.verifications.end(producer_id)
         return self.transactions.decide(producer_id, offset, aborted)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget who has written nothing for `producer.id.expiration.ms` and has no open transaction."""
         self._producers = {producer_id: one for producer_id, one in self._producers.items()
                            if one.txn_first_offset >= 0 or now_ms - one.last_timestamp < expiration_ms}
+        self.verifications.expire(now_ms, expiration_ms)

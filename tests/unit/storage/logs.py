@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.storage.config import LogConfig
-from pykbroker.storage.log import Log
+from pykbroker.storage.log import Appended, Log
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
@@ -30,6 +30,13 @@ def marker(producer_id: int, *, commit: bool, producer_epoch: int = 0, coordinat
     builder = BatchBuilder(producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
     builder.append(bytes([0, 0, 0, commit]), b"\0\0" + coordinator_epoch.to_bytes(4, "big"), timestamp=NOW)
     return builder.build()
+
+
+def append_in_transaction(log: Log, data: bytes, leader_epoch: int = 0) -> Appended:
+    """Append a transactional batch, of which the coordinator is said to know."""
+    one = Batch.read(data)
+    shown = log.producers.begin_verification(one.producer_id, one.producer_epoch, one.base_sequence, NOW)
+    return log.append(data, leader_epoch, NOW, shown)
 
 
 async def open_log(disk: SystemDisk, config: LogConfig = SMALL, **options: Any) -> Log:

@@ -10,16 +10,21 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.storage.logs import NOW, SMALL, batch, content, every_batch, filled, marker, open_log
+from tests.unit.storage.logs import (
+    NOW, SMALL, append_in_transaction, batch, content, every_batch, filled, marker, open_log,
+)  # fmt: skip
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
 from wire.records.builder import sealed
 from wire.records.compression import Codec
+from wire.records.control import ControlRecord, ControlType, control_records
 from wire.records.record import records
+from wire.stored.control import EndTxnMarker
 
 
 def refused(log: Log, data: Any) -> ErrorCode:
@@ -247,3 +252,40 @@ async def test_where_a_follower_has_a_gap_the_next_batch_is_read(disk: SystemDis
     for offset in range(2, 11):
         assert Batch.read(content(log.read(offset, 1, 12, at_least_one=True))).base_offset == 10
     assert Batch.read(content(log.read(1, 1, 12, at_least_one=True))).base_offset == 0
+
+
+async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
+    append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
+    assert log.last_stable_offset(2) == 0
+    for fenced, code in [(Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
+                         (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH)]:
+        with pytest.raises(ApiError) as refusal:
+            log.append_marker(fenced, 0, NOW)
+        assert refusal.value.code is code
+    assert log.append_marker(Marker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
+    assert log.append_marker(Marker(5, 0, False, 7), 0, NOW).base_offset == 3
+    with pytest.raises(ApiError) as refusal:
+        log.append_marker(Marker(5, 0, False, 6), 0, NOW)
+    assert refusal.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert log.last_stable_offset(4) == 4
+    found = log.aborted_transactions(0, log.read(0, 10_000, 4, at_least_one=True))
+    assert [(one.producer_id, one.first_offset) for one in found] == [(5, 1)]
+    stored = await every_batch(log)
+    assert [(one.producer_id, one.producer_epoch, one.is_control) for one in stored] == [
+        (4, 2, False), (5, 0, False), (4, 3, True), (5, 0, True)]
+    assert [next(control_records(one)) for one in stored[2:]] == [
+        ControlRecord(2, ControlType.COMMIT, EndTxnMarker(7)), ControlRecord(3, ControlType.ABORT, EndTxnMarker(7))]
+
+
+async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0, NOW)):
+        with pytest.raises(ApiError) as refusal:
+            append()
+        assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    assert log.log_end_offset == 0
+    shown = log.producers.begin_verification(4, 0, -1, NOW)
+    assert log.append_as_leader(data, 0, NOW, shown).base_offset == 0

@@ -17,7 +17,9 @@ from pykbroker.storage.record_times import RECORDS_MAX, TimestampOffset
 from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
-from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_batch, marker, open_log
+from tests.unit.storage.logs import (
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, marker, open_log,
+)  # fmt: skip
 from wire.records.batch import Batch, batches
 from wire.records.builder import sealed
 from wire.records.compression import Codec, compress
@@ -138,8 +140,8 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
             log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0, NOW)
             begun.discard(producer)
         elif producer < 3:
-            log.append(batch(b"v", producer_id=producer, producer_epoch=0, base_sequence=sequences[producer],
-                             transactional=True), 0, NOW)
+            append_in_transaction(log, batch(b"v", producer_id=producer, producer_epoch=0, transactional=True,
+                                             base_sequence=sequences[producer]))
             sequences[producer] += 1
             begun.add(producer)
         else:
@@ -188,7 +190,8 @@ async def test_the_answers_are_the_same_after_a_restart(disk: SystemDisk, tmp_pa
 async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
     log = await open_log(disk, SMALL)
     log.configure(type(SMALL)())
-    log.append(batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+    append_in_transaction(log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0,
+                                     transactional=True))
     log.append_as_leader(marker(1, commit=False), 0, NOW)
     log.append(batch(bytes(50_000)), 0, NOW)
     data = log.read(0, 1 << 20, 3, at_least_one=True)

@@ -17,7 +17,9 @@ from pykbroker.storage.sealed import SealedSegment
 from pykbroker.world import system_disk
 from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, content, every_byte, filled, marker, open_log
+from tests.unit.storage.logs import (
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, filled, marker, open_log,
+)  # fmt: skip
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder
 
@@ -198,7 +200,7 @@ async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -
 async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot: str) -> None:
     """It would make aborted records committed ones, or leave the transaction open for ever."""
     log = await open_log(disk, ONE_SEGMENT)
-    log.append(batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), 0, NOW)
+    append_in_transaction(log, batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     begin = log.size_bytes
     log.append_as_leader(marker(1, commit=False), 0, NOW)
     stable = log.last_stable_offset(2)
@@ -304,8 +306,8 @@ async def with_transactions(disk: SystemDisk) -> Log:
     for number in range(30):
         log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
         for producer in (1, 2):
-            log.append(batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number, transactional=True,
-                             timestamp=NOW + number * 10 + producer), number // 8, NOW)
+            append_in_transaction(log, batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number,
+                                             transactional=True, timestamp=NOW + number * 10 + producer), number // 8)
         if number % 4 == 3:
             log.append_as_leader(marker(1, commit=number % 8 == 3), number // 8, NOW)
         if number % 9 == 8:

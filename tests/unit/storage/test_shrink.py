@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, every_batch, filled, marker, open_log
+from tests.unit.storage.logs import (
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, every_batch, filled, marker, open_log,
+)  # fmt: skip
 
 HOUR = 3_600_000
 
@@ -140,7 +142,7 @@ async def test_truncation_inside_a_batch_takes_the_whole_batch(disk: SystemDisk)
 async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk) -> None:
     log = await open_log(disk)
     for number in range(40):
-        log.append(batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True), 0, NOW)
+        append_in_transaction(log, batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True))
         if number % 4 == 3:
             log.append_as_leader(marker(4, commit=False), 0, NOW)
     await log.truncate(29)  # a marker
