@@ -272,7 +272,7 @@ class Broker:
                      replicas),
             CreateTopics(controller, authorizer),
             DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
-            InitProducerId(producer_ids),
+            InitProducerId(producer_ids, authorizer),
             OffsetForLeaderEpoch(replicas, authorizer),
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),

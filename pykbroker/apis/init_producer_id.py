@@ -1,6 +1,7 @@
 """InitProducerId (22), v0-5: a producer id for an idempotent producer.
 
 v2 flexible   v3 producer id and epoch of before (KIP-360)   v4 PRODUCER_FENCED   v5 KIP-890
+Without a transactional id, whoever may write to some topic may have one (KIP-679).
 A transactional id is answered COORDINATOR_NOT_AVAILABLE: this broker has no transaction coordinator.
 v6 (KIP-939) is not advertised, as in Kafka.
 """
@@ -11,6 +12,8 @@ from typing import ClassVar
 
 import msgspec
 
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
@@ -26,8 +29,12 @@ class InitProducerId(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar[str] = "0-5"
     producer_ids: ProducerIds
+    authorizer: Authorizer
 
     def __call__(self, context: Context, request: InitProducerIdRequest) -> Answer:
+        refusal = self._refusal(context.principal, request.transactional_id)
+        if refusal is not None:
+            return InitProducerIdResponse(error_code=refusal)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
             return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
         if request.transactional_id is not None:
@@ -38,6 +45,17 @@ class InitProducerId(msgspec.Struct, frozen=True):
         if producer_id is None:
             return self._wait()
         return InitProducerIdResponse(producer_id=producer_id)
+
+    def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:
+        """Why this client may not have what it asks for."""
+        may = self.authorizer
+        if transactional_id is not None:
+            allowed = may.allows(principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+            return None if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if may.allows(principal, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+            return None
+        allowed = may.allows_somewhere(principal, Operation.WRITE, ResourceType.TOPIC)
+        return None if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _wait(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(producer_id=await self.producer_ids.next())

@@ -16,11 +16,18 @@ class Authorizer(Protocol):
     def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         """May `principal` do this?"""
 
+    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
+        """May `principal` do this to at least one resource of this type, there already or not?"""
+
 
 class AllowAll:
     """No authorizer is configured: everybody may do everything."""
 
     def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """Always."""
+        return True
+
+    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
         """Always."""
         return True
 

@@ -16,6 +16,9 @@ class Denies:
     def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         return operation not in self._operations
 
+    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
+        return operation not in self._operations
+
 
 def context(version: int) -> Context:
     """A request of this version, from this machine."""
