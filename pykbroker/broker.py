@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 
+from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from pykbroker.apis.api_versions import ApiVersions
 from pykbroker.apis.create_acls import CreateAcls
 from pykbroker.apis.create_delegation_token import CreateDelegationToken
@@ -29,11 +30,13 @@ from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_quorum import DescribeQuorum
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.elect_leaders import ElectLeaders
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
 from pykbroker.apis.init_producer_id import InitProducerId
 from pykbroker.apis.list_config_resources import ListConfigResources
 from pykbroker.apis.list_offsets import ListOffsets
+from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
@@ -280,6 +283,9 @@ class Broker:
             DescribeConfigs(node_id, config, image, authorizer),
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
+            ElectLeaders(controller, authorizer),
+            AlterPartitionReassignments(controller, authorizer),
+            ListPartitionReassignments(image, authorizer),
             DescribeQuorum(node_id, controller, advertised, self._world.wall_ms, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),

@@ -15,6 +15,10 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -22,6 +26,7 @@ from wire.messages.controller_registration import ControllerRegistrationRequest,
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 Rsp = TypeVar("Rsp", bound=Response)
 
@@ -67,6 +72,16 @@ class Controller:
     async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         """The partitions serve when this returns."""
         return await self._applied(request, CreatePartitionsResponse, request.timeout_ms)
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        """The leaders that were elected lead when this returns."""
+        return await self._applied(request, ElectLeadersResponse, request.timeout_ms)
+
+    async def reassign_partitions(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        """What could be done at once is done when this returns; the rest goes on."""
+        return await self._applied(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """A block of ids that nobody else has or will have."""

@@ -41,10 +41,15 @@ class Seats(msgspec.Struct, frozen=True, gc=False):
 
 
 def elect(partition: PartitionImage, isr: Ids, acceptable: Callable[[int], bool], rules: Rules,
-          lost: int | None = None) -> Seats:
-    """The seats of a partition whose ISR is to be `isr`; `acceptable` brokers may lead, `lost` went down uncleanly."""
+          lost: int | None = None, *, prefer_first: bool = False) -> Seats:
+    """The seats of a partition whose ISR is to be `isr`; `acceptable` brokers may lead, `lost` went down uncleanly.
+
+    `prefer_first`: the leader gives way to the first replica, the preferred leader, where that one may lead.
+    """
     elr = _eligible(partition, isr, rules, lost)
     in_order = (partition.leader, *partition.replicas)
+    if prefer_first:
+        in_order = (partition.replicas[0], *in_order)
     leader = _first(in_order, lambda replica: replica in (isr or elr) and acceptable(replica))
     unclean = leader == NO_LEADER
     if unclean:

@@ -18,15 +18,18 @@ from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.elect_leaders import elect_leaders
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.producer_ids import allocate_producer_ids
+from pykbroker.core.metadata.reassign_partitions import reassign_partitions
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import apply
 from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest
@@ -34,6 +37,7 @@ from wire.messages.controller_registration import ControllerRegistrationRequest
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 Said = Outcome[Record, Response]
@@ -42,6 +46,8 @@ DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
     CreatePartitionsRequest: create_partitions,
+    ElectLeadersRequest: elect_leaders,
+    AlterPartitionReassignmentsRequest: reassign_partitions,
     AllocateProducerIdsRequest: allocate_producer_ids,
 }
 """What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""

@@ -42,11 +42,20 @@ def _from(ring: list[int], start: int) -> list[int]:
 
 def check_assignment(context: Context, index: int, replicas: Sequence[int], expected: int | None) -> None:
     """`ApiError` INVALID_REPLICA_ASSIGNMENT for replicas named by hand that cannot be; `expected` is their number."""
-    if fault := _assignment_fault(context, index, replicas, expected):
+    check_replicas(context, replicas, expected)
+    if not any(map(context.active, replicas)):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All brokers specified in the manual partition assignment for "
+            f"partition {index} are fenced or in controlled shutdown.")
+
+
+def check_replicas(context: Context, replicas: Sequence[int], expected: int | None) -> None:
+    """As `check_assignment`, for a partition that need not be led at once."""
+    if fault := _replicas_fault(context, replicas, expected):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
 
 
-def _assignment_fault(context: Context, index: int, replicas: Sequence[int], expected: int | None) -> str | None:
+def _replicas_fault(context: Context, replicas: Sequence[int], expected: int | None) -> str | None:
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     for broker_id in sorted(replicas):
@@ -57,9 +66,6 @@ def _assignment_fault(context: Context, index: int, replicas: Sequence[int], exp
     if expected is not None and len(replicas) != expected:
         return (f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {expected} replica(s).")
-    if not any(map(context.active, replicas)):
-        return (f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
-                "controlled shutdown.")
     return None
 
 

@@ -5,6 +5,7 @@ Source: the table "Operations and Resources on Protocols" of Kafka's security do
 
 from __future__ import annotations
 
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from wire.api import ApiKey
 
@@ -41,9 +42,21 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     ),
+    ApiKey.ELECT_LEADERS: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.LIST_CONFIG_RESOURCES: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
 }  # fmt: skip
+
+
+def permitted(authorizer: Authorizer, principal: str, key: ApiKey, name: str = "") -> bool:
+    """Whether one of an API's needs is met, on the resource of this name where it is not the cluster."""
+    return not PERMISSIONS[key] or any(
+        authorizer.allows(principal, operation, resource, CLUSTER_NAME if resource is ResourceType.CLUSTER else name)
+        for operation, resource in PERMISSIONS[key]
+    )

@@ -14,10 +14,16 @@ from typing import Any
 import pytest
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.elect_leaders import Election
 from tests.unit.core.metadata.room import Room, topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -25,6 +31,7 @@ from wire.messages.create_partitions import (
 )
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -89,6 +96,30 @@ class Stage:
         for result in self.room.ask(CreatePartitionsRequest(topics=topics)).results:
             yield self._line(result)
 
+    def elect(self, kind: str, *words: str) -> Iterator[str]:
+        """elect preferred|unclean|number topic:partition,... ... (of all partitions when none is named)"""
+        asked = [TopicPartitions(name, ids(indexes)) for name, _, indexes in (word.partition(":") for word in words)]
+        election = Election[kind.upper()] if kind.isalpha() else int(kind)
+        response = self.room.ask(ElectLeadersRequest(election_type=election, topic_partitions=asked or None))
+        for result in response.replica_election_results:
+            for one in result.partition_result:
+                yield f"{result.topic}:{one.partition_id} {self._outcome(one)}"
+
+    def reassign(self, *words: str) -> Iterator[str]:
+        """reassign [same_size] topic:partition=1,2 topic:partition=null ..."""
+        topics = []
+        for word in words:
+            place, _, replicas = word.partition("=")
+            name, _, index = place.partition(":")
+            if index:
+                wanted = None if replicas == "null" else ids(replicas)
+                topics.append(ReassignableTopic(name, [ReassignablePartition(int(index), wanted)]))
+        response = self.room.ask(AlterPartitionReassignmentsRequest(
+            allow_replication_factor_change="same_size" not in words, topics=topics))
+        for result in response.responses:
+            for one in result.partitions:
+                yield f"{result.name}:{one.partition_index} {self._outcome(one)}"
+
     def register(self, broker: str, incarnation: str = "1", previous: str = "-1") -> Iterator[str]:
         """register broker [incarnation [previous epoch]]"""
         self.epochs[int(broker)] = self.room.register(int(broker), int(incarnation), int(previous))
@@ -109,14 +140,15 @@ class Stage:
         """show topic"""
         for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
             yield (f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
-                   f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}")
+                   f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}"
+                   + (f" adding={partition.adding} removing={partition.removing}"
+                      if partition.adding or partition.removing else ""))
 
     def _line(self, result: Any, details: str = "") -> str:
-        code = ErrorCode(result.error_code)
-        if code is ErrorCode.NONE:
-            return f"{result.name} {details}".rstrip()
-        message = "" if result.error_message is None else f": {result.error_message}"
-        return f"{result.name} {code.name}{message}"
+        return f"{result.name} {self._outcome(result) if result.error_code else details}".rstrip()
+
+    def _outcome(self, result: Any) -> str:
+        return ErrorCode(result.error_code).name + (f": {result.error_message}" if result.error_message else "")
 
     def tell(self, record: Any) -> str:
         """The fields that are not at their default, without those that are drawn at random."""

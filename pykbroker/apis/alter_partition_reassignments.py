@@ -1,0 +1,53 @@
+"""AlterPartitionReassignments (45), v0-1: partitions move to other brokers, or stop moving (KIP-455).
+
+v0 flexible   v1 may forbid to change how many replicas there are (KIP-860)
+Null replicas stop what is under way. With one broker, only what names this one is done.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+class AlterPartitionReassignments(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+    versions: ClassVar[str] = "0-1"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: AlterPartitionReassignmentsRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(
+        self, context: Context, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return await self.controller.reassign_partitions(request)
+
+    def refuse(
+        self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
+    ) -> AlterPartitionReassignmentsResponse:
+        """The same error for the whole and for each partition."""
+        return AlterPartitionReassignmentsResponse(error_code=code, error_message=None, responses=[
+            ReassignableTopicResponse(topic.name, [
+                ReassignablePartitionResponse(one.partition_index, code, None) for one in topic.partitions])
+            for topic in request.topics
+        ])  # fmt: skip

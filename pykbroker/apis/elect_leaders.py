@@ -1,0 +1,54 @@
+"""ElectLeaders (43), v0-2: partitions are led by their preferred replica again, or by anybody at all.
+
+v1 unclean elections (KIP-460), an error for the whole   v2 flexible
+Null asks for all partitions; those that need no election are left out of the answer then.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+class ElectLeaders(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.ELECT_LEADERS
+    versions: ClassVar[str] = "0-2"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: ElectLeadersRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if request.topic_partitions == []:
+            return ElectLeadersResponse()
+        try:
+            return await self.controller.elect_leaders(request)
+        except ApiError as error:
+            return self.refuse(request, error.code, error.message)
+
+    def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
+        """The same error for the whole and for each partition: version 0 has only the latter."""
+        return ElectLeadersResponse(error_code=code, replica_election_results=[
+            ReplicaElectionResult(topic.topic, [PartitionResult(index, code, message) for index in topic.partitions])
+            for topic in request.topic_partitions or ()
+        ])  # fmt: skip

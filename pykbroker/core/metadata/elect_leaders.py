@@ -1,0 +1,80 @@
+"""ElectLeaders (KIP-183, KIP-460): leaders are elected because somebody asks, not because a broker came or went.
+
+Preferred: the first replica leads again. Unclean: whoever is there leads what nobody leads, records lost or not.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.election import change_record, elect
+from pykbroker.core.metadata.image import NO_LEADER, TopicImage
+from pykbroker.core.metadata.record import Record
+from wire.error_codes import ErrorCode
+from wire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+
+class Election(IntEnum):
+    """What is asked for, as it travels."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision:
+    """Every partition is answered on its own. Asked for all, those that need no election are left out."""
+    try:
+        election = Election(request.election_type)
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}") from None
+    records: list[Record] = []
+    if request.topic_partitions is None:
+        asked = [(name, list(topic.partitions)) for name, topic in context.draft.names.items()]
+    else:
+        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    results = []
+    for name, indexes in asked:
+        partitions = [_elect(context, election, records, name, index) for index in indexes]
+        if request.topic_partitions is None:
+            partitions = [one for one in partitions if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        results.append(ReplicaElectionResult(name, partitions))
+    return records, ElectLeadersResponse(replica_election_results=results)
+
+
+def _elect(context: Context, election: Election, records: list[Record], name: str, index: int) -> PartitionResult:
+    try:
+        topic = context.draft.names.get(name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        records.append(_change(context, election, topic, index))
+    except ApiError as error:
+        return PartitionResult(index, error.code, error.message)
+    return PartitionResult(index, ErrorCode.NONE, None)
+
+
+def _change(context: Context, election: Election, topic: TopicImage, index: int) -> Record:
+    """The record of a new leader. `ApiError`: there can be none, or need not."""
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")
+    unclean = election is Election.UNCLEAN
+    if partition.leader != NO_LEADER if unclean else partition.leader == partition.replicas[0]:
+        raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    rules = msgspec.structs.replace(context.rules(topic.name), unclean=unclean)
+    seats = elect(partition, partition.isr, context.active, rules, prefer_first=not unclean)
+    record = change_record(topic.id, index, partition, seats)
+    if record is None and unclean:
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                       "Eligible topic partition leaders are not available.")
+    if record is None:
+        raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+    return record

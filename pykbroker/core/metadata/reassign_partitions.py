@@ -1,0 +1,148 @@
+"""AlterPartitionReassignments (KIP-455): partitions move to other brokers, or stop moving.
+
+While it lasts a partition has its old replicas and its new ones. It is over when all that stay are in the ISR: those
+that are removed go then, and the leader begins a new epoch. It may be over at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.election import Ids, Rules, change_record, elect
+from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.metadata.image import PartitionImage, TopicImage
+from pykbroker.core.metadata.placement import check_replicas
+from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.replay import NO_LEADER_CHANGE
+from wire.error_codes import ErrorCode
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from wire.stored.metadata_topics import PartitionChangeRecord
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """Who holds a partition, and who of them comes and goes."""
+
+    replicas: Ids
+    isr: Ids
+    adding: Ids = ()
+    removing: Ids = ()
+
+
+def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRequest) -> Decision:
+    """Every partition is answered on its own."""
+    records: list[Record] = []
+    may_resize = request.allow_replication_factor_change
+    responses = []
+    for topic in request.topics:
+        partitions = []
+        for wanted in topic.partitions:
+            answer = ReassignablePartitionResponse(wanted.partition_index, ErrorCode.NONE, None)
+            try:
+                record = _alter(context, topic.name, wanted, may_resize)
+                records += [record] if record is not None else []
+            except ApiError as error:
+                answer.error_code, answer.error_message = error.code, error.message
+            partitions.append(answer)
+        responses.append(ReassignableTopicResponse(topic.name, partitions))
+    return records, AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=may_resize, error_message=None, responses=responses)
+
+
+def _alter(context: Context, name: str, wanted: ReassignablePartition, may_resize: bool) -> Record | None:
+    """The record of what changes; None when nothing does."""
+    topic, index = context.draft.names.get(name), wanted.partition_index
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+    rules = msgspec.structs.replace(context.rules(name), unclean=False)
+    if wanted.replicas is None:
+        target, rules = _reverted(context, topic, index, rules)
+    else:
+        check_replicas(context, wanted.replicas, None)
+        if not may_resize:
+            _check_size(partition, wanted.replicas)
+        target = _completed(_towards(partition, tuple(wanted.replicas)))
+    return _change(context, topic, index, target, rules)
+
+
+def _reverted(context: Context, topic: TopicImage, index: int, rules: Rules) -> tuple[Assignment, Rules]:
+    """As it was before the reassignment; where none of its ISR was there then, an unclean election must follow."""
+    partition = topic.partitions[index]
+    if not (partition.adding or partition.removing):
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+    replicas, isr = without(partition.replicas, partition.adding), without(partition.isr, partition.adding)
+    if isr:
+        return Assignment(replicas, isr), rules
+    if not context.rules(topic.name).unclean:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                       f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
+                       "unclean leader election.")
+    return Assignment(replicas, replicas[:1]), msgspec.structs.replace(rules, unclean=True)
+
+
+def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
+    """Some tools must not change how many replicas there are (KIP-860)."""
+    count = len(without(partition.replicas, partition.removing))
+    if count != len(replicas):
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
+                       f"The replication factor is changed from {count} to {len(replicas)}")
+
+
+def _towards(partition: PartitionImage, wanted: Ids) -> Assignment:
+    """What one reassignment replaces of another, it goes on with."""
+    removing = tuple(sorted(without(partition.replicas, wanted)))
+    adding = tuple(sorted(without(wanted, partition.replicas)))
+    return Assignment((*wanted, *removing), partition.isr, adding or partition.adding, removing or partition.removing)
+
+
+def _completed(target: Assignment) -> Assignment:
+    """Nothing is left to do when all replicas that stay are in the ISR."""
+    replicas, isr = without(target.replicas, target.removing), without(target.isr, target.removing)
+    if (target.adding or target.removing) and isr and not without(replicas, isr):
+        return Assignment(replicas, isr)
+    return target
+
+
+def _change(context: Context, topic: TopicImage, index: int, target: Assignment, rules: Rules) -> Record | None:
+    old = topic.partitions[index]
+    gone = without(old.replicas, target.replicas)
+    moved = msgspec.structs.replace(
+        old, replicas=target.replicas, isr=without(old.isr, gone), elr=without(old.elr, gone))
+    unchanged = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
+    seats = elect(moved, target.isr, context.active, rules)
+    record = change_record(topic.id, index, old, seats) or copy(unchanged)
+    if gone and record.leader == NO_LEADER_CHANGE:
+        record.leader = old.leader
+    if target.replicas != old.replicas:
+        record.replicas = list(target.replicas)
+        record.directories = [_directory(context, old, replica) for replica in target.replicas]
+    if target.adding != old.adding:
+        record.adding_replicas = list(target.adding)
+    if target.removing != old.removing:
+        record.removing_replicas = list(target.removing)
+    return None if record == unchanged else record
+
+
+def _directory(context: Context, partition: PartitionImage, replica: int) -> bytes:
+    if replica in partition.replicas:
+        return partition.directory(replica)
+    broker = context.draft.brokers.get(replica)
+    return broker.default_directory if broker is not None else UNASSIGNED
+
+
+def without(ids: Sequence[int], removed: Sequence[int]) -> Ids:
+    """Those that are not removed."""
+    return tuple(one for one in ids if one not in removed)
