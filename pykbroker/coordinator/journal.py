@@ -1,0 +1,46 @@
+"""The log that a machine's records go into: what the shell needs of one, so that a partition of `replica` is one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pykbroker.world.disk import Buffer
+
+
+class Journal(Protocol):
+    """One partition, led here. `ApiError` says what is refused: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+
+    leader_epoch: int
+    high_watermark: int
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that is still there."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset of the next record."""
+
+    @property
+    def batch_bytes_max(self) -> int:
+        """The largest batch that is taken."""
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether what was appended must be flushed before it may be acknowledged."""
+
+    def append_own(self, batch: Buffer, now_ms: int) -> int:
+        """Append a batch that this broker made, all of it or nothing; the offset after it."""
+
+    async def flush(self) -> None:
+        """Make all that was appended durable."""
+
+    async def wait_committed(self, offset: int) -> None:
+        """Until the high watermark has reached `offset`."""
+
+    async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
+        """Whole batches from the one that holds `offset`, at least one, of all that is in the log."""

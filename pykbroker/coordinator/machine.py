@@ -1,0 +1,33 @@
+"""What the shell hosts: a pure machine, as `core.outcome` has it, that also stamps records with the time of day."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pykbroker.core.coordinator_record import LogRecord
+from pykbroker.core.outcome import Entry, Outcome, Token
+
+Said = Outcome[LogRecord, Any]
+
+
+class CoordinatorMachine(Protocol):
+    """One partition's state. `now_ms` never jumps and is for deadlines; `wall_ms` since 1970 is for what is stored.
+
+    An outcome with replies is appended as a whole or not at all; one without may be spread over several batches.
+    """
+
+    @property
+    def deadline_ms(self) -> float:
+        """When `tick` has something to do; inf when idle."""
+
+    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+        """All of the log was replayed, and this broker leads: timers start."""
+
+    def handle(self, request: Any, token: Token, now_ms: float, wall_ms: int) -> Said:
+        """Decide. `ApiError` refuses the whole request, and then nothing has changed."""
+
+    def tick(self, now_ms: float, wall_ms: int) -> Said:
+        """What the passing of time decides; a bounded part of it, if `deadline_ms` is still past then."""
+
+    def replay(self, entry: Entry[LogRecord]) -> None:
+        """Take a record of the log into the state."""

@@ -1,0 +1,26 @@
+"""Heartbeat: a member shows that it lives, and learns whether it must join again."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic.rebalance import expect
+from pykbroker.core.group.classic.state import ANSWERS
+from pykbroker.core.group.shard import Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """It counts as a sign of life also while the group rebalances."""
+    request: HeartbeatRequest = asked.message
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = shard.classic(request.group_id)
+    member = group.check(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    expect(shard, group, member.id, member.session_timeout_ms, step)
+    step.reply(token, HeartbeatResponse(error_code=ANSWERS[group.state].heartbeat))

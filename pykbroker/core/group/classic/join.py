@@ -1,0 +1,195 @@
+"""JoinGroup: a member enters a classic group, or a rebalance of it."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic import rebalance, stored
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.member import Member, Protocols
+from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.metadata.ids import new_id
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.join_group import JoinGroupRequest
+
+MEMBER_ID_REQUIRED_VERSION_FIRST = 4
+SKIP_ASSIGNMENT_VERSION_FIRST = 9
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+"""How long one may be parked that has no member id yet; a rebalance that takes longer lets it ask again."""
+PENDING_MEMBERS_MAX = 10_000
+"""Of a group: member ids that were given out and not used yet. Each is forgotten after a session timeout."""
+
+
+def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Answer, or park the caller until the rebalance that it sets off, or that is under way, has ended."""
+    request: JoinGroupRequest = asked.message
+    settings = shard.settings
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    if not settings.group_min_session_timeout_ms <= request.session_timeout_ms <= settings.group_max_session_timeout_ms:
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    group, is_new = _group(shard, request, step)
+    if not _accepts(group, request.member_id, settings.group_max_size):
+        group.remove(request.member_id)
+        step.reply(token, rebalance.failed_join(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+        return
+    if not group.takes(request.protocol_type, [protocol.name for protocol in request.protocols]):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if is_new:
+        shard.groups[group.id] = group
+        step.write(stored.empty(group, 0, step.wall_ms))
+    if request.member_id:
+        _known(shard, group, asked, token, step)
+    else:
+        _stranger(shard, group, asked, token, step)
+
+
+def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[ClassicGroup, bool]:
+    """The group, or a new one for its first member; an empty consumer group gives way to one."""
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ClassicGroup):
+        return group, False
+    if request.member_id:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if group is not None:
+        if group.members:
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        for record in group.deleted():
+            step.write(record)
+    return ClassicGroup(request.group_id, step.wall_ms), True
+
+
+def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
+    """Whether there is room. While a group rebalances, those count who have joined: the others may never come."""
+    member = group.members.get(member_id)
+    if group.state is State.EMPTY:
+        return True
+    if group.state is State.PREPARING_REBALANCE:
+        return (member is not None and member.joining is not None) or group.joined < size_max
+    return member is not None or len(group.members) < size_max
+
+
+def _stranger(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+    """One without a member id gets one: to ask again with it, or, static or of an old client, at once."""
+    request: JoinGroupRequest = asked.message
+    member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
+    if request.group_instance_id is not None:
+        replaced = group.static.get(request.group_instance_id)
+        if replaced is not None:
+            _replace(shard, group, group.members[replaced], member_id, asked, token, step)
+            return
+    elif asked.version >= MEMBER_ID_REQUIRED_VERSION_FIRST:
+        if len(group.pending) >= PENDING_MEMBERS_MAX:
+            raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        group.pending.add(member_id)
+        rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
+        step.reply(token, rebalance.failed_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        return
+    _add(shard, group, member_id, asked, token, step)
+
+
+def _uuid(shard: Shard) -> str:
+    text = new_id(shard.randomness).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token: Token, step: Step) -> None:
+    request: JoinGroupRequest = asked.message
+    if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+        group.member_added = True
+    if not group.members:
+        group.protocol_type = request.protocol_type
+    group.add(Member(
+        member_id, request.group_instance_id, asked.client_id, asked.client_host, _rebalance_timeout_ms(request),
+        request.session_timeout_ms, _protocols(request), is_new=True, joining=token))
+    rebalance.expect(shard, group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS, step)
+    rebalance.rebalance_or_complete(shard, group, step)
+
+
+def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+    """One who comes back with a member id: from MEMBER_ID_REQUIRED, for a rebalance, or for an answer that was lost."""
+    request: JoinGroupRequest = asked.message
+    if request.member_id in group.pending:
+        if request.group_instance_id is not None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # a static member was never asked to come back
+        _add(shard, group, request.member_id, asked, token, step)
+        return
+    member = group.check(request.member_id, request.group_instance_id)
+    if group.state is State.EMPTY:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    has_news = member.protocols != _protocols(request)
+    leads = group.state is State.STABLE and group.leader == member.id  # may know of new partitions
+    if group.state is State.PREPARING_REBALANCE or has_news or leads:
+        _speak(group, member, request, token, step)
+        rebalance.rebalance_or_complete(shard, group, step)
+    else:
+        step.reply(token, rebalance.generation(group, member.id))
+
+
+def _replace(shard: Shard, group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token,
+             step: Step) -> None:
+    """A static member was started again: it takes its own place, and whoever was there is fenced."""
+    request: JoinGroupRequest = asked.message
+    rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
+    shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
+    rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
+    if group.state is State.STABLE and _keeps_protocol(group, member, _protocols(request)):
+        _resume(group, member, member_id, asked, token, step)
+        return
+    group.rename(member, member_id)
+    _speak(group, member, request, token, step)
+    if group.state is State.PREPARING_REBALANCE:
+        rebalance.complete_if_all_joined(shard, group, step)
+    else:
+        rebalance.prepare(shard, group, step)
+
+
+def _resume(group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token, step: Step) -> None:
+    """It goes on in the generation that it was in, with the assignment that it had."""
+    request: JoinGroupRequest = asked.message
+    old_leader = group.leader
+    group.speak(member, _protocols(request))
+    member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout_ms(request), request.session_timeout_ms
+    assignments = {one.id: one.assignment for one in group.members.values()}
+    step.write(stored.assigned(group, assignments, {member.id: member_id}))
+    response = rebalance.generation(group, member.id)
+    response.member_id = member_id
+    if asked.version >= SKIP_ASSIGNMENT_VERSION_FIRST:
+        if old_leader == member.id:
+            response.leader, response.skip_assignment = member_id, True
+            for one in response.members:
+                if one.member_id == member.id:
+                    one.member_id = member_id
+    else:
+        response.members, response.leader = [], old_leader or ""
+    step.reply(token, response)
+
+
+def _keeps_protocol(group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
+    """Whether the group would choose the same protocol if this member knew these ones."""
+    known = member.protocols
+    group.speak(member, protocols)
+    selected = group.select_protocol() if group.takes(group.protocol_type, [name for name, _ in protocols]) else None
+    group.speak(member, known)
+    return selected == group.protocol
+
+
+def _speak(group: ClassicGroup, member: Member, request: JoinGroupRequest, token: Token, step: Step) -> None:
+    """What the member says now, and that it waits; who waited for it before is not kept waiting."""
+    group.speak(member, _protocols(request))
+    member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout_ms(request), request.session_timeout_ms
+    before = group.park_joining(member, token)
+    if before is not None:
+        step.reply(before, rebalance.failed_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
+
+
+def _protocols(request: JoinGroupRequest) -> Protocols:
+    return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
+
+
+def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """Version 0 has none and means the session's."""
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

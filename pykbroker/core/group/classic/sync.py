@@ -1,0 +1,63 @@
+"""SyncGroup: a member of a new generation fetches its assignment, and its leader brings those of all."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic import rebalance, stored
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.member import Member
+from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Answer with the assignment, or park the caller until the leader has brought it."""
+    request: SyncGroupRequest = asked.message
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    group = shard.classic(request.group_id)
+    member = group.check(request.member_id, request.group_instance_id)
+    if request.generation_id != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if code := ANSWERS[group.state].sync:
+        raise ApiError(code)
+    group.unsynced.discard(member.id)
+    if not group.unsynced:
+        shard.timers.cancel(Due(rebalance.SYNC, group.id))
+    if group.state is State.STABLE:
+        step.reply(token, _assignment(group, member.assignment))
+    else:
+        _park(member, token, step)
+        if member.id == group.leader:
+            _assign(shard, group, request, step)
+
+
+def _differs(said: str | None, known: str | None) -> bool:
+    return said is not None and known is not None and said != known
+
+
+def _park(member: Member, token: Token, step: Step) -> None:
+    if member.syncing is not None:
+        step.reply(member.syncing, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    member.syncing = token
+
+
+def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, step: Step) -> None:
+    """Write the generation, and answer all who wait for it. Whom the leader forgot has an empty assignment."""
+    given = {one.member_id: bytes(one.assignment) for one in request.assignments}
+    step.write(stored.assigned(group, given))
+    for member in group.members.values():
+        if member.syncing is not None:
+            response = _assignment(group, given.get(member.id, b""))
+            rebalance.answer_sync(shard, group, member, response, step)
+
+
+def _assignment(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=assignment)

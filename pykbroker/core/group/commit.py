@@ -1,0 +1,131 @@
+"""OffsetCommit and TxnOffsetCommit: who may commit for a group, and the records of it."""
+
+from __future__ import annotations
+
+from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, TransactionMarker
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked, EndTransaction
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.rebalance import expect
+from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.shard import Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages import offset_commit as plain
+from wire.messages import txn_offset_commit as txn
+from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
+
+GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
+VALUE_VERSION, EXPIRING_VALUE_VERSION = 4, 1
+"""What Kafka 4.3.1 writes; the older one is the last that has a time of expiry."""
+NO_RETENTION = -1
+CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
+
+
+def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Partition by partition; only metadata that is too long is refused. It counts as a sign of life."""
+    request: plain.OffsetCommitRequest = asked.message
+    group = shard.groups.get(request.group_id)
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation >= 0:
+            newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
+    elif isinstance(group, ClassicGroup):
+        check_classic(group, request.member_id, request.group_instance_id, generation, transactional=False)
+        member = group.members.get(request.member_id)
+        if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+            expect(shard, group, member.id, member.session_timeout_ms, step)
+    else:
+        stale = check_consumer(group, request.member_id, generation)
+        if stale:
+            newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH if newer else ErrorCode.UNSUPPORTED_VERSION)
+    retention_ms = request.retention_time_ms
+    expire_ms = -1 if retention_ms == NO_RETENTION else step.wall_ms + retention_ms
+    response = plain.OffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            code = _write(shard, request.group_id, topic.name, topic.topic_id, partition, expire_ms, step)
+            answers.append(plain.OffsetCommitResponsePartition(partition.partition_index, code))
+        response.topics.append(plain.OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+    step.reply(token, response)
+
+
+def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """As `commit`, but what is written holds when the transaction is committed, and says nothing of the member."""
+    request: txn.TxnOffsetCommitRequest = asked.message
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        if request.generation_id >= 0:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    elif isinstance(group, ClassicGroup):
+        check_classic(group, request.member_id, request.group_instance_id, request.generation_id, transactional=True)
+    elif check_consumer(group, request.member_id, request.generation_id):
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    response = txn.TxnOffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            code = _write(shard, request.group_id, topic.name, NIL, partition, -1, step,
+                          request.producer_id, request.producer_epoch)
+            answers.append(txn.TxnOffsetCommitResponsePartition(partition.partition_index, code))
+        response.topics.append(txn.TxnOffsetCommitResponseTopic(topic.name, answers))
+    step.reply(token, response)
+
+
+def end_transaction(shard: Shard, asked: EndTransaction, token: Token, step: Step) -> None:
+    """What the transaction committed holds from its marker on, or is forgotten."""
+    step.write(TransactionMarker(asked.producer_id, asked.producer_epoch, asked.commit, asked.coordinator_epoch,
+                                 asked.transaction_version))
+    step.reply(token, None)
+
+
+def check_classic(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *,
+                  transactional: bool) -> None:
+    """ApiError: this one may not commit now. Without member and generation, as admins do, only an empty group takes it;
+    transactions of old clients know no members.
+    """
+    if generation < 0 and group.state is State.EMPTY:
+        return
+    if generation >= 0 or member_id or instance_id is not None:
+        group.check(member_id, instance_id)
+        if generation != group.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    elif not transactional:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if not transactional and (code := ANSWERS[group.state].commit):
+        raise ApiError(code)
+
+
+def check_consumer(group: ConsumerGroup, member_id: str, epoch: int) -> bool:
+    """Whether the member's epoch is not the one it has reached. ApiError UNKNOWN_MEMBER_ID."""
+    if epoch < 0 and not group.members:
+        return False
+    reached = group.member_epoch(member_id)
+    if reached is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return epoch != reached
+
+
+def _write(shard: Shard, group_id: str, topic: str, topic_id: bytes, partition: CommittedPartition, expire_ms: int,
+           step: Step, producer_id: int = NO_PRODUCER, producer_epoch: int = NO_PRODUCER) -> ErrorCode:
+    metadata = partition.committed_metadata or ""
+    if utf16_units(metadata) > shard.settings.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    value = OffsetCommitValue(
+        offset=partition.committed_offset, leader_epoch=partition.committed_leader_epoch, metadata=metadata,
+        commit_timestamp=step.wall_ms, expire_timestamp=expire_ms, topic_id=topic_id)
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index)
+    version = VALUE_VERSION if expire_ms < 0 else EXPIRING_VALUE_VERSION
+    step.write(CoordinatorRecord(key, value, version, producer_id, producer_epoch))
+    return ErrorCode.NONE
+
+
+def utf16_units(text: str) -> int:
+    """The length of a string as Kafka counts it, whatever the config's name says."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -1,0 +1,64 @@
+"""ListGroups and DescribeGroups: which groups there are, and what they are doing."""
+
+from __future__ import annotations
+
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.state import DEAD, State
+from pykbroker.core.group.shard import Group, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+CLASSIC, CONSUMER = "Classic", "Consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
+GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
+
+
+def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Those in one of the states and of one of the types, in whatever case; an empty filter lets all pass."""
+    request: ListGroupsRequest = asked.message
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    listed = map(_listed, shard.groups.values())
+    step.reply(token, ListGroupsResponse(groups=[
+        group for group in listed
+        if (not states or group.group_state.lower() in states) and (not types or group.group_type.lower() in types)]))
+
+
+def _listed(group: Group) -> ListedGroup:
+    if isinstance(group, ClassicGroup):
+        return ListedGroup(group.id, group.protocol_type, group.state, CLASSIC)
+    return ListedGroup(group.id, CONSUMER_PROTOCOL_TYPE, group.state, CONSUMER)
+
+
+def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """What is not there is dead; only newer clients are told that it was not found."""
+    request: DescribeGroupsRequest = asked.message
+    step.reply(token, DescribeGroupsResponse(groups=[
+        _described(shard, group_id, asked.version) for group_id in request.groups]))
+
+
+def _described(shard: Shard, group_id: str, version: int) -> DescribedGroup:
+    group = shard.groups.get(group_id)
+    if isinstance(group, ClassicGroup):
+        stable = group.state is State.STABLE
+        members = [DescribedGroupMember(
+            member.id, member.instance_id, member.client_id, member.client_host,
+            member.metadata(group.protocol) if stable else b"", member.assignment if stable else b"",
+        ) for member in group.members.values()]  # fmt: skip
+        return DescribedGroup(group_id=group_id, group_state=group.state, protocol_type=group.protocol_type,
+                              protocol_data=(group.protocol or "") if stable else "", members=members)
+    described = DescribedGroup(group_id=group_id, group_state=DEAD)
+    if version >= GROUP_ID_NOT_FOUND_VERSION_FIRST:
+        described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        described.error_message = (
+            f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group.")
+    return described

@@ -1,0 +1,59 @@
+"""OffsetFetch: what a group has committed. A group or partition of which nothing is known has offset -1."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import FetchOffsets
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.offsets import Committed
+from pykbroker.core.group.shard import Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+NO_OFFSET = -1
+
+
+def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -> None:
+    """Of the partitions asked for, or of all; with `require_stable` those that a transaction may change are refused."""
+    group_id, topics = asked.group.group_id, asked.group.topics
+    _check(shard, asked)
+    if topics is None:
+        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+                  for name, partitions in shard.offsets.of_group(group_id).items()]
+    response = OffsetFetchResponseGroup(group_id=group_id)
+    for topic in topics:
+        held = shard.offsets.of_group(group_id).get(topic.name, {})
+        answers = []
+        for partition in topic.partition_indexes:
+            unstable = asked.require_stable and shard.offsets.is_pending(group_id, topic.name, partition)
+            answers.append(_answer(partition, topic.topic_id, held.get(partition), unstable))
+        response.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, answers))
+    step.reply(token, response)
+
+
+def _check(shard: Shard, asked: FetchOffsets) -> None:
+    """A member of a consumer group may ask only in its epoch; who names no member may always ask."""
+    group = shard.groups.get(asked.group.group_id)
+    if isinstance(group, ConsumerGroup) and (asked.group.member_id is not None or asked.group.member_epoch >= 0):
+        reached = group.member_epoch(asked.group.member_id or "")
+        if reached is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if reached != asked.group.member_epoch:
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def _answer(partition: int, topic_id: bytes, held: Committed | None, unstable: bool) -> OffsetFetchResponsePartitions:
+    """An offset of another topic that had this name is none."""
+    if unstable:
+        return OffsetFetchResponsePartitions(partition, NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    if held is None or (topic_id != NIL and held.topic_id not in (NIL, topic_id)):
+        return OffsetFetchResponsePartitions(partition, NO_OFFSET)
+    return OffsetFetchResponsePartitions(partition, held.offset, held.leader_epoch, held.metadata)

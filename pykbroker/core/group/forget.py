@@ -1,0 +1,150 @@
+"""How offsets and groups go: OffsetDelete, DeleteGroups, deleted topics, and retention."""
+
+from __future__ import annotations
+
+from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked, ForgetTopics
+from pykbroker.core.group.classic import stored
+from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
+from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.offsets import NEVER, Committed
+from pykbroker.core.group.shard import Due, Group, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from wire.stored.group_offsets import OffsetCommitKey
+
+EXPIRY, FORGETTING = "expiry", "forgetting"
+"""What falls due: the next look at which offsets have expired, and at which are of topics that are gone."""
+OFFSETS_MAX = 2000
+"""Looked at in one step."""
+
+
+def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """OffsetDelete. Of a group with members only those of topics that none of them reads."""
+    request: OffsetDeleteRequest = asked.message
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    response = OffsetDeleteResponse()
+    for topic in request.topics:
+        read = group.subscribes(topic.name) and bool(group.members)
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read else ErrorCode.NONE
+        answers = [OffsetDeleteResponsePartition(one.partition_index, code) for one in topic.partitions]
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, answers))
+        for answer in () if read else answers:
+            held = shard.offsets.get(group.id, topic.name, answer.partition_index)
+            if held is not None or shard.offsets.is_pending(group.id, topic.name, answer.partition_index):
+                step.write(tombstone(group.id, topic.name, answer.partition_index))
+    step.reply(token, response)
+
+
+def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """DeleteGroups: each on its own, with all that it has committed."""
+    request: DeleteGroupsRequest = asked.message
+    response = DeleteGroupsResponse()
+    for group_id in dict.fromkeys(request.groups_names):
+        group = shard.groups.get(group_id)
+        code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else _deletable(group)
+        response.results.append(DeletableGroupResult(group_id, code))
+        if group is not None and not code:
+            for topic, partition in shard.offsets.partitions(group_id):
+                step.write(tombstone(group_id, topic, partition))
+            _delete(group, step)
+    step.reply(token, response)
+
+
+def forget_topics(shard: Shard, asked: ForgetTopics, token: Token, step: Step) -> None:
+    """Nothing is committed any more for topics that are gone. Not answered, and not done at once."""
+    shard.gone |= asked.topics
+    shard.unforgotten = shard.offsets.groups()
+    shard.timers.set(Due(FORGETTING), step.now_ms)
+
+
+def forgetting_due(shard: Shard, due: Due, step: Step) -> None:
+    """Look at some groups for offsets of topics that are gone."""
+    looked = 0
+    while shard.unforgotten and looked < OFFSETS_MAX:
+        group_id = shard.unforgotten.pop()
+        for topic, partition in shard.offsets.partitions(group_id):
+            looked += 1
+            if topic in shard.gone:
+                step.write(tombstone(group_id, topic, partition))
+    if shard.unforgotten:
+        shard.timers.set(due, step.now_ms)
+    else:
+        shard.gone = frozenset()
+
+
+def expiry_due(shard: Shard, due: Due, step: Step) -> None:
+    """Look at some groups; when all were looked at, the next round begins after the check interval."""
+    if not shard.unexpired:
+        shard.unexpired = list(reversed(shard.groups))
+    looked = 0
+    while shard.unexpired and looked < OFFSETS_MAX:
+        group = shard.groups.get(shard.unexpired.pop())
+        if group is not None:
+            looked += 1 + _expire(shard, group, step)
+    wait_ms = 0 if shard.unexpired else shard.settings.offsets_retention_check_interval_ms
+    shard.timers.set(due, step.now_ms + wait_ms)
+
+
+def _expire(shard: Shard, group: Group, step: Step) -> int:
+    """Write off what has expired of a group, and the group if nothing is left; answers how many were looked at."""
+    looked = kept = 0
+    for topic, partitions in shard.offsets.of_group(group.id).items():
+        read = group.subscribes(topic)
+        for partition, committed in partitions.items():
+            looked += 1
+            if (read or not _has_expired(group, committed, shard.settings.offsets_retention_ms, step.wall_ms)
+                    or shard.offsets.is_pending(group.id, topic, partition)):
+                kept += 1
+            else:
+                step.write(tombstone(group.id, topic, partition))
+    if not kept and not shard.offsets.has_pending(group.id) and not _deletable(group) and not _is_awaited(group):
+        _delete(group, step)
+    return looked
+
+
+def _is_awaited(group: Group) -> bool:
+    """Whether somebody has been given a member id just now, and is about to join."""
+    return isinstance(group, ClassicGroup) and bool(group.pending)
+
+
+def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms: int) -> bool:
+    """Counted from the commit, or, in a group whose members have left, from then. Members keep what they might read."""
+    if committed.expire_ms != NEVER:
+        return wall_ms >= committed.expire_ms
+    since_ms = committed.commit_ms
+    if isinstance(group, ClassicGroup) and group.protocol_type:
+        if group.state is State.EMPTY:
+            since_ms = group.state_ms if group.state_ms >= 0 else since_ms
+        elif group.protocol_type != CONSUMER or group.topics is None or group.state is not State.STABLE:
+            return False
+    return wall_ms - since_ms >= retention_ms
+
+
+def _deletable(group: Group) -> ErrorCode:
+    if isinstance(group, ClassicGroup):
+        return ANSWERS[group.state].delete
+    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+
+
+def _delete(group: Group, step: Step) -> None:
+    for record in [stored.deleted(group.id)] if isinstance(group, ClassicGroup) else group.deleted():
+        step.write(record)
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
+    """Nothing is committed for the partition."""
+    return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

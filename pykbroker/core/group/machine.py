@@ -1,0 +1,106 @@
+"""The group coordinator of one partition of `__consumer_offsets`. Hosted by `coordinator.runtime`.
+
+`HANDLE` is the table of what can be asked, `DUE` of what falls due, `replay.REPLAY` of what the log can say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykbroker.core.coordinator_record import LogRecord
+from pykbroker.core.group import commit, describe, forget
+from pykbroker.core.group.asked import Asked, EndTransaction, FetchOffsets, ForgetTopics
+from pykbroker.core.group.classic import rebalance
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.heartbeat import heartbeat
+from pykbroker.core.group.classic.join import join
+from pykbroker.core.group.classic.leave import leave
+from pykbroker.core.group.classic.sync import sync
+from pykbroker.core.group.fetch_offsets import fetch_offsets
+from pykbroker.core.group.replay import replay
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.outcome import Entry, Outcome, Token
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.join_group import JoinGroupRequest
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_commit import OffsetCommitRequest
+from wire.messages.offset_delete import OffsetDeleteRequest
+from wire.messages.sync_group import SyncGroupRequest
+from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+Said = Outcome[LogRecord, Any]
+Question = Asked | FetchOffsets | ForgetTopics | EndTransaction
+
+HANDLE: dict[type, Callable[[Shard, Any, Token, Step], None]] = {
+    JoinGroupRequest: join,
+    SyncGroupRequest: sync,
+    HeartbeatRequest: heartbeat,
+    LeaveGroupRequest: leave,
+    OffsetCommitRequest: commit.commit,
+    TxnOffsetCommitRequest: commit.commit_in_transaction,
+    EndTransaction: commit.end_transaction,
+    FetchOffsets: fetch_offsets,
+    OffsetDeleteRequest: forget.delete_offsets,
+    DeleteGroupsRequest: forget.delete_groups,
+    ForgetTopics: forget.forget_topics,
+    ListGroupsRequest: describe.list_groups,
+    DescribeGroupsRequest: describe.describe_groups,
+}
+
+DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
+    rebalance.SESSION: rebalance.session_due,
+    rebalance.JOIN: rebalance.join_due,
+    rebalance.SYNC: rebalance.sync_due,
+    forget.EXPIRY: forget.expiry_due,
+    forget.FORGETTING: forget.forgetting_due,
+}
+
+
+class GroupMachine:
+    """Matches `coordinator.machine.CoordinatorMachine`."""
+
+    def __init__(self, settings: GroupSettings, randomness: Randomness) -> None:
+        self._shard = Shard(settings, randomness)
+
+    @property
+    def deadline_ms(self) -> float:
+        """When `tick` has something to do; inf when idle."""
+        return self._shard.timers.deadline_ms
+
+    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+        """Every member of a group is given a whole session; a group that is larger than is allowed now rebalances."""
+        shard, step = self._shard, Step(now_ms, wall_ms)
+        shard.timers.set(Due(forget.EXPIRY), now_ms + shard.settings.offsets_retention_check_interval_ms)
+        for group in list(shard.groups.values()):
+            if isinstance(group, ClassicGroup):
+                for member in group.members.values():
+                    rebalance.expect(shard, group, member.id, member.session_timeout_ms, step)
+                if len(group.members) > shard.settings.group_max_size:
+                    rebalance.prepare(shard, group, step)
+        return step.outcome()
+
+    def handle(self, request: Question, token: Token, now_ms: float, wall_ms: int) -> Said:
+        """Decide, or park the caller. `ApiError` refuses the whole request, and then nothing has changed."""
+        step = Step(now_ms, wall_ms)
+        kind = type(request.message) if isinstance(request, Asked) else type(request)
+        HANDLE[kind](self._shard, request, token, step)
+        return step.outcome()
+
+    def tick(self, now_ms: float, wall_ms: int) -> Said:
+        """The one thing that is due first."""
+        step = Step(now_ms, wall_ms)
+        due = self._shard.timers.pop_due(now_ms)
+        if due is not None:
+            DUE[due.kind](self._shard, due, step)
+        return step.outcome()
+
+    def replay(self, entry: Entry[LogRecord]) -> None:
+        """Take a record of the log into the state."""
+        replay(self._shard, entry)

@@ -1,0 +1,126 @@
+"""What groups have committed: the offsets that hold, and those of transactions that are still open.
+
+Of an offset outside of transactions and one inside, the one that stands later in the log holds, whenever the
+transaction ends: compaction keeps just that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from wire.declare import NIL
+from wire.stored.group_offsets import OffsetCommitValue
+
+NEVER = -1
+
+
+class Committed(msgspec.Struct, frozen=True, gc=False):
+    """One partition's offset. Times in ms since 1970; `expire_ms` is -1 where the broker's retention counts."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_ms: int
+    expire_ms: int = NEVER
+    topic_id: bytes = NIL
+    record_offset: int = -1
+
+    @classmethod
+    def of(cls, value: OffsetCommitValue, record_offset: int) -> Committed:
+        """As the record at this offset says."""
+        return cls(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp,
+                   bytes(value.topic_id), record_offset)
+
+
+Partitions = dict[int, Committed]
+Topics = dict[str, Partitions]
+NO_TOPICS: Topics = {}
+
+
+class Offsets:
+    """By group, topic and partition. Nothing that is empty is kept."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Topics] = {}
+        self._pending: dict[int, dict[str, Topics]] = {}  # by producer
+        self._open: dict[str, set[int]] = {}  # the producers with pending offsets, by group
+
+    def of_group(self, group_id: str) -> Topics:
+        """What holds for a group."""
+        return self._groups.get(group_id, NO_TOPICS)
+
+    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        """What holds for a partition."""
+        return self.of_group(group_id).get(topic, {}).get(partition)
+
+    def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        """This holds from now on."""
+        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+
+    def put_pending(self, producer_id: int, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        """This will hold if the producer's transaction is committed."""
+        groups = self._pending.setdefault(producer_id, {})
+        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+        self._open.setdefault(group_id, set()).add(producer_id)
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        """Forget what holds, and what was to."""
+        _drop(self._groups, group_id, topic, partition)
+        for producer_id in list(self._open.get(group_id, ())):
+            _drop(self._pending[producer_id], group_id, topic, partition)
+            if group_id not in self._pending[producer_id]:
+                self._close(group_id, producer_id)
+
+    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
+        """Whether an open transaction may change what holds for the partition."""
+        return any(partition in self._pending[producer_id].get(group_id, NO_TOPICS).get(topic, {})
+                   for producer_id in self._open.get(group_id, ()))
+
+    def has_pending(self, group_id: str) -> bool:
+        """Whether the group takes part in an open transaction."""
+        return group_id in self._open
+
+    def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Every partition for which something holds or is pending, once."""
+        for topic, partitions in self.of_group(group_id).items():
+            for partition in partitions:
+                yield topic, partition
+        seen = set()
+        for producer_id in sorted(self._open.get(group_id, ())):
+            for topic, partitions in self._pending[producer_id].get(group_id, NO_TOPICS).items():
+                for partition in partitions:
+                    if (topic, partition) not in seen and self.get(group_id, topic, partition) is None:
+                        seen.add((topic, partition))
+                        yield topic, partition
+
+    def groups(self) -> list[str]:
+        """All groups for which anything holds or is pending."""
+        return list(dict.fromkeys([*self._groups, *self._open]))
+
+    def end(self, producer_id: int, commit: bool) -> None:
+        """The producer's transaction has ended."""
+        for group_id, topics in self._pending.pop(producer_id, {}).items():
+            self._close(group_id, producer_id)
+            for topic, partitions in topics.items() if commit else ():
+                for partition, committed in partitions.items():
+                    held = self.get(group_id, topic, partition)
+                    if held is None or held.record_offset < committed.record_offset:
+                        self.put(group_id, topic, partition, committed)
+
+    def _close(self, group_id: str, producer_id: int) -> None:
+        """The producer has nothing pending for the group any more."""
+        producers = self._open[group_id]
+        producers.discard(producer_id)
+        if not producers:
+            del self._open[group_id]
+
+
+def _drop(groups: dict[str, Topics], group_id: str, topic: str, partition: int) -> None:
+    topics = groups.get(group_id, NO_TOPICS)
+    partitions = topics.get(topic)
+    if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
+        del topics[topic]
+        if not topics:
+            del groups[group_id]

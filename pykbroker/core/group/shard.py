@@ -1,0 +1,44 @@
+"""The state of one partition of `__consumer_offsets`: its groups, their offsets, and what falls due when."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.offsets import Offsets
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.timers import Timers
+from wire.error_codes import ErrorCode
+
+Group = ClassicGroup | ConsumerGroup
+
+
+class Due(NamedTuple):
+    """What falls due: `machine.DUE` says what each kind means. Names are empty where the kind needs none."""
+
+    kind: str
+    group_id: str = ""
+    member_id: str = ""
+
+
+class Shard:
+    """A group that holds nothing but offsets is a classic one without a protocol type: a simple group."""
+
+    def __init__(self, settings: GroupSettings, randomness: Randomness) -> None:
+        self.settings, self.randomness = settings, randomness
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+        self.timers: Timers[Due] = Timers()
+        self.unexpired: list[str] = []  # groups that the search for expired offsets has yet to look at
+        self.gone: frozenset[str] = frozenset()  # topics whose offsets are to go, too
+        self.unforgotten: list[str] = []  # groups that the search for those has yet to look at
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """A classic group. ApiError UNKNOWN_MEMBER_ID: there is none of this name, so no member of it either."""
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group

@@ -1,0 +1,38 @@
+"""Timers against a plain dict: the same keys fall due, at the same times."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+
+from pykbroker.core.timers import Timers
+
+
+def test_keys_fall_due_when_they_were_last_set_for() -> None:
+    for seed in range(200):
+        draw, timers, truth = Random(seed), Timers[int](), dict[int, float]()
+        now = 0.0
+        for _ in range(100):
+            key, deed = draw.randrange(5), draw.randrange(4)
+            if deed < 2:
+                truth[key] = now + draw.randrange(10)
+                timers.set(key, truth[key])
+            elif deed == 2:
+                truth.pop(key, None)
+                timers.cancel(key)
+            else:
+                now += draw.randrange(8)
+                while (due := timers.pop_due(now)) is not None:
+                    assert truth.pop(due) <= now
+                assert all(deadline > now for deadline in truth.values())
+            assert timers.deadline_ms == min(truth.values(), default=inf)
+            assert len(timers) == len(truth)
+            assert timers.get(key) == truth.get(key, inf)
+
+
+def test_a_deadline_that_moves_away_costs_no_room() -> None:
+    timers = Timers[str]()
+    for time in range(1000):
+        timers.set("member", time)
+    assert len(timers._heap) == 1
+    assert timers.deadline_ms == 999
