@@ -83,15 +83,16 @@ def _lines(path: str) -> list[str]:
 
 
 def write(path: Path, lines: Iterable[Line]) -> None:
-    """Put `lines` into the table at `path`; rows that were not measured now keep the line that they have."""
-    table = {}
+    """Put `lines` into the table at `path`; rows that were not measured now keep theirs, and the remarks stay."""
+    table, remarks = {}, ""
     if path.exists():
+        remarks = path.read_text().partition("\n## ")[2]
         table = {_name(line): line for line in _lines(str(path)) if line.startswith("| ") and line != HEADING}
     for line in lines:
         text = line.markdown()
         table[_name(text)] = text
     body = "\n".join([HEADING, RULE, *table.values()])
-    path.write_text(f"{PREAMBLE}Machine: {machine()}.\n\n{body}\n")
+    path.write_text(f"{PREAMBLE}Machine: {machine()}.\n\n{body}\n" + (f"\n## {remarks}" if remarks else ""))
 
 
 def _name(line: str) -> tuple[str, str]:
