@@ -14,6 +14,7 @@ from functools import partial
 import trio
 
 from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
+from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
 from pykbroker.apis.api_versions import ApiVersions
 from pykbroker.apis.create_acls import CreateAcls
 from pykbroker.apis.create_delegation_token import CreateDelegationToken
@@ -30,6 +31,7 @@ from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_quorum import DescribeQuorum
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.describe_user_scram_credentials import DescribeUserScramCredentials
 from pykbroker.apis.elect_leaders import ElectLeaders
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
@@ -46,6 +48,7 @@ from pykbroker.apis.sasl_handshake import SaslHandshake
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
+from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.security.authorizer import AllowAll
@@ -125,10 +128,11 @@ class Broker:
     """All parts of one broker, built but idle until `run`."""
 
     def __init__(
-        self, settings: Settings, world: World, bound: Bound, identity: Identity,
+        self, settings: Settings, config: LiveConfig, world: World, bound: Bound, identity: Identity,
         directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas,
     ) -> None:  # fmt: skip
-        self._settings, self._world, self._bound, self._identity = settings, world, bound, identity
+        self._settings, self._config, self._identity = settings, config, identity
+        self._world, self._bound = world, bound
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
@@ -136,7 +140,8 @@ class Broker:
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
         """Open what is on disk, or format it where there is nothing. Nothing stays locked when that fails."""
-        config, configs = settings.config, TopicConfigs(settings.config)
+        config, live = settings.config, LiveConfig(settings.config)
+        configs = TopicConfigs(live)
         directories: list[LogDirectory] = []
         try:
             for disk in world.disks:  # all are locked before anything else is read or written
@@ -154,7 +159,7 @@ class Broker:
                 await leave_untouched(world, directories)
             raise
         replicas = Replicas(identity.node_id, places, configs)
-        return cls(settings, world, bound, identity, tuple(directories), controller, replicas)
+        return cls(settings, live, world, bound, identity, tuple(directories), controller, replicas)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
@@ -280,7 +285,7 @@ class Broker:
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),
             DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
-            DescribeConfigs(node_id, config, image, authorizer),
+            DescribeConfigs(node_id, self._config, image, authorizer),
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
             ElectLeaders(controller, authorizer),
@@ -289,6 +294,7 @@ class Broker:
             DescribeQuorum(node_id, controller, advertised, self._world.wall_ms, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
+            DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
         ]  # fmt: skip

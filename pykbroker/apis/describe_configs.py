@@ -20,6 +20,7 @@ from pykbroker.core.config_entries import (
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.config_type import INTEGER, Type
 from pykbroker.core.errors import ApiError
+from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
@@ -49,12 +50,12 @@ NEEDS = {
 
 
 class DescribeConfigs(msgspec.Struct, frozen=True):
-    """`config` is what broker `node_id` was started with; what was set since stands in the image."""
+    """`config` is that of broker `node_id`; what was set since it started stands in the image."""
 
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
     versions: ClassVar[str] = "1-4"
     node_id: int
-    config: BrokerConfig
+    config: LiveConfig
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
@@ -112,7 +113,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 return describe_topic(self._current(image), overrides)
             case ConfigResource.BROKER if not name:
-                return cluster_default(self.config.with_dynamic(overrides))
+                return cluster_default(self.config.under(Dynamic(cluster=overrides)))
             case ConfigResource.BROKER:
                 self._check_node(name, "%s or empty string, but")
                 return describe_broker(self._current(image))
@@ -127,8 +128,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         return describe_group(self._current(image), overrides)
 
     def _current(self, image: MetadataImage) -> BrokerConfig:
-        configs = image.configs
-        return self.config.with_dynamic(configs.cluster_default, configs.broker(self.node_id))
+        return self.config.under(image.configs.dynamic(self.node_id))
 
     def _check_node(self, name: str, expected: str) -> None:
         if not INTEGER.fullmatch(name):

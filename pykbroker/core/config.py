@@ -200,7 +200,6 @@ def topic_default(values: Mapping[str, Value], name: str) -> Value:
     return TOPIC[name].default
 
 
-def topic_config(broker: BrokerConfig, cluster_defaults: Texts, overrides: Texts) -> dict[str, Value]:
+def topic_config(broker: BrokerConfig, overrides: Texts) -> dict[str, Value]:
     """The values that hold for a topic, every name of the topic table, from its own overrides and the broker's."""
-    under = broker.with_dynamic(cluster_defaults, broker.broker) if cluster_defaults else broker
-    return {name: topic_default(under.values, name) for name in TOPIC} | read(TOPIC, overrides)
+    return {name: topic_default(broker.values, name) for name in TOPIC} | read(TOPIC, overrides)

@@ -19,6 +19,10 @@ from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -29,6 +33,9 @@ from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsRespons
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 Rsp = TypeVar("Rsp", bound=Response)
+
+TIMEOUT_MS = 30_000
+"""For requests that do not say how long they wait."""
 
 
 class JournalFailed(Exception):
@@ -83,6 +90,12 @@ class Controller:
         """What could be done at once is done when this returns; the rest goes on."""
         return await self._applied(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
 
+    async def alter_user_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsResponse:
+        """Change credentials; they can be described when this returns."""
+        return await self._applied(request, AlterUserScramCredentialsResponse)
+
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """A block of ids that nobody else has or will have."""
         return (await self._committed(request, AllocateProducerIdsResponse))[0]
@@ -116,7 +129,7 @@ class Controller:
         """Close the log, once `run` has ended."""
         await self._driver.close(failed=self._failure is not None)
 
-    async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int) -> Rsp:
+    async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int = TIMEOUT_MS) -> Rsp:
         with trio.move_on_after(max(0, timeout_ms) / 1000):
             response, offset = await self._committed(request, expected)
             await self.images.wait_for(offset)

@@ -10,7 +10,15 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Delta,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
@@ -102,8 +110,7 @@ class Replicas:
                 self._note_missing(delta.image)
             for topic_id in sorted(delta.topics_changed):
                 await self._take(delta.image.topics.by_id[topic_id])
-            if delta.configs_changed:
-                self._configure(delta.image)
+            self._configure(delta)
 
     async def make_up(self) -> None:
         """Try again to make what a disk did not let be made, for want of room."""
@@ -204,12 +211,16 @@ class Replicas:
                         found[topic_id, index] = directory_id
         return found
 
-    def _configure(self, metadata: MetadataImage) -> None:
-        for topic in self._by_name.values():
-            config = self._log_config(topic.name, metadata)
-            for partition in topic.partitions.values():
+    def _configure(self, delta: Delta) -> None:
+        """A config of a broker may mean something to any topic, that of a topic to itself alone."""
+        changed = delta.configs_changed
+        everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
+        for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:
+            topic = self._by_name.get(name)
+            config = self._log_config(name, delta.image)
+            for partition in topic.partitions.values() if topic is not None else ():
                 if partition.log is not None:
                     partition.log.configure(config)
 
     def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
-        return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.cluster_default)
+        return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.dynamic(self._node_id))

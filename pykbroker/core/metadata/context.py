@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.live_config import Dynamic
 from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage
+from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage
 from pykbroker.core.metadata.record import Record
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -29,11 +30,11 @@ METADATA_FEATURE = "metadata.version"
 class TopicConfigs(Protocol):
     """What the controller must know about the configs of topics."""
 
-    def validate(self, configs: Mapping[str, str]) -> None:
+    def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         """`ApiError` INVALID_CONFIG for a name or value that no topic may have."""
 
-    def describe(self, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        """Every config of a topic with these overrides; `defaults` are those set for all brokers."""
+    def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
+        """Every config of a topic with these overrides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,16 @@ class Context:
             min_isr=int(self._config(topic, "min.insync.replicas") or settings.min_insync_replicas),
             unclean=settings.unclean_leader_election_enable if unclean is None else unclean == "true")
 
+    @property
+    def dynamic(self) -> Dynamic:
+        """What this broker has been told since it started."""
+        own = BROKER_RESOURCE, str(self.settings.node_id)
+        return Dynamic(self.draft.config(CLUSTER_DEFAULT), self.draft.config(own))
+
     def _config(self, topic: str, name: str) -> str | None:
-        of_topic = self.draft.config((TOPIC_RESOURCE, topic)).get(name)
-        return of_topic if of_topic is not None else self.draft.config(CLUSTER_DEFAULT).get(name)
+        dynamic = self.dynamic
+        layers = self.draft.config((TOPIC_RESOURCE, topic)), dynamic.broker, dynamic.cluster
+        return next((layer[name] for layer in layers if name in layer), None)
 
     def registered(self, broker_id: int, epoch: int) -> BrokerImage:
         """The broker if it is registered with this epoch, else `ApiError` STALE_BROKER_EPOCH."""

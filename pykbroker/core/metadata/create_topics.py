@@ -11,7 +11,7 @@ from collections import Counter
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision
 from pykbroker.core.metadata.ids import new_id
-from pykbroker.core.metadata.image import CLUSTER_DEFAULT, TOPIC_RESOURCE
+from pykbroker.core.metadata.image import TOPIC_RESOURCE
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key
@@ -82,8 +82,7 @@ class _Creation:
         """Once for all topics of the request that are alike: describing costs more than creating."""
         key = tuple(configs.items())
         if key not in self._described:
-            defaults = self._context.draft.config(CLUSTER_DEFAULT)
-            self._described[key] = self._context.configs.describe(configs, defaults)
+            self._described[key] = self._context.configs.describe(configs, self._context.dynamic)
         return self._described[key]
 
 
@@ -103,7 +102,7 @@ def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     if configs:
-        context.configs.validate(configs)
+        context.configs.validate(configs, context.dynamic)
     return configs
 
 

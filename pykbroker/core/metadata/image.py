@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pykbroker.core.live_config import Dynamic
 from pykbroker.core.metadata.ids import UNASSIGNED
 from wire.stored.framing import FramedRecord
 
@@ -153,6 +154,10 @@ class ConfigsImage(msgspec.Struct, frozen=True):
     def cluster_default(self) -> Mapping[str, str]:
         """What is set for all brokers."""
         return self.resources.get(CLUSTER_DEFAULT, {})
+
+    def dynamic(self, node_id: int) -> Dynamic:
+        """What a broker has been told since it started."""
+        return Dynamic(self.cluster_default, self.broker(node_id))
 
 
 class FeaturesImage(msgspec.Struct, frozen=True):

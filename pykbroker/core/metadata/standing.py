@@ -5,7 +5,7 @@ Nothing in the controller acts on them: access control entries, quotas, credenti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from pykbroker.core.metadata.draft import Draft
@@ -23,8 +23,12 @@ from wire.stored.metadata_settings import ClientQuotaRecord, ZkMigrationStateRec
 
 def _quota_key(record: ClientQuotaRecord) -> Hashable:
     """The entity, where null is its default and sorts first, and which of its quotas."""
-    return tuple((part.entity_type, part.entity_name is not None, part.entity_name or "")
-                 for part in record.entity), record.key
+    return quota_entity((part.entity_type, part.entity_name) for part in record.entity), record.key
+
+
+def quota_entity(parts: Iterable[tuple[str, str | None]]) -> Hashable:
+    """What tells one entity (types and names) from others, in whatever order its parts come."""
+    return tuple(sorted((kind, name is not None, name or "") for kind, name in parts))
 
 
 def _scram_key(record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> Hashable:

@@ -39,6 +39,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
         (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),

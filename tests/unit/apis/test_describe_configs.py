@@ -13,6 +13,7 @@ from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_entries import Source
 from pykbroker.core.config_type import Type
+from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT, ConfigsImage, MetadataImage
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context
@@ -197,7 +198,7 @@ def recorded(*denied: Operation) -> DescribeConfigs:
         (TOPIC, "t"): {"segment.index.bytes": "1024"},
         (CLIENT_METRICS, "m"): {"interval.ms": "1000", "metrics": "*"}}))
     with_topic = MetadataImage(configs=image.configs, topics=type(image.topics)(by_name=topic))
-    return DescribeConfigs(config.node_id, config, lambda: with_topic, Denies(*denied))
+    return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, Denies(*denied))
 
 
 @pytest.mark.parametrize(("kind", "name"), [

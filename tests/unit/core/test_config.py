@@ -103,7 +103,7 @@ def test_retention_of_zero_is_refused() -> None:
 def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
     def retention_ms(**units: str) -> object:
         config = BrokerConfig.from_mapping({f"log.retention.{unit}": text for unit, text in units.items()})
-        return topic_config(config, {}, {})["retention.ms"]
+        return topic_config(config, {})["retention.ms"]
 
     assert retention_ms() == 7 * 24 * 3_600_000
     assert retention_ms(hours="2") == 7_200_000
@@ -114,11 +114,11 @@ def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
 
 def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> None:
     broker = BrokerConfig.from_mapping({"log.segment.bytes": "2097152", "log.roll.hours": "1"})
-    assert topic_config(broker, {}, {})["segment.bytes"] == 2_097_152
-    assert topic_config(broker, {}, {})["segment.ms"] == 3_600_000
+    assert topic_config(broker, {})["segment.bytes"] == 2_097_152
+    assert topic_config(broker, {})["segment.ms"] == 3_600_000
     cluster = {"log.segment.bytes": "3145728"}
-    assert topic_config(broker, cluster, {})["segment.bytes"] == 3_145_728
-    own = topic_config(broker, cluster, {"segment.bytes": "1048576", "internal.segment.bytes": "1000"})
+    assert topic_config(broker.with_dynamic(cluster), {})["segment.bytes"] == 3_145_728
+    own = topic_config(broker.with_dynamic(cluster), {"segment.bytes": "1048576", "internal.segment.bytes": "1000"})
     assert (own["segment.bytes"], own["internal.segment.bytes"]) == (1_048_576, 1000)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.live_config import Dynamic
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
@@ -35,13 +36,13 @@ KNOWN_CONFIGS = ("cleanup.policy", "min.insync.replicas", "retention.ms", "uncle
 class Configs:
     """Stands for the table of topic configs."""
 
-    def validate(self, configs: Mapping[str, str]) -> None:
+    def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         for name in configs:
             if name not in KNOWN_CONFIGS:
                 raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
 
-    def describe(self, overrides: Mapping[str, str], defaults: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-        values = {**defaults, **overrides}
+    def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
+        values = {**dynamic.cluster, **dynamic.broker, **overrides}
         return [CreatableTopicConfigs(name=name, value=values[name]) for name in KNOWN_CONFIGS if name in values]
 
 

@@ -169,7 +169,7 @@ def test_creating_topics() -> None:
     room = golden_room(*CLEAN_LOG, until=79)
     internal = {"compression.type": "uncompressed", "cleanup.policy": "compact", "min.insync.replicas": "1",
                 "segment.bytes": "104857600", "unclean.leader.election.enable": "false"}
-    room.machine._configs.validate = lambda configs: None  # type: ignore[method-assign]
+    room.machine._configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
     room.ask(CreateTopicsRequest(topics=[CreatableTopic(
         name="__transaction_state", num_partitions=4, replication_factor=1,
         configs=[CreatableTopicConfig(name=name, value=value) for name, value in internal.items()])]))

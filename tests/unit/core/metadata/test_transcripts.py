@@ -24,6 +24,11 @@ from wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -33,6 +38,7 @@ from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTop
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
+UNTOLD = ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "directories", "stored_key", "server_key")
 PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
@@ -136,6 +142,18 @@ class Stage:
             broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
         yield f"{response.producer_id_len} from {response.producer_id_start}"
 
+    def scram(self, *words: str) -> Iterator[str]:
+        """scram set:user:mechanism:iterations | delete:user:mechanism ..."""
+        request = AlterUserScramCredentialsRequest()
+        for word in words:
+            act, user, *numbers = word.split(":")
+            if act == "set":
+                request.upsertions.append(ScramCredentialUpsertion(user, *map(int, numbers), b"s", b"p"))
+            else:
+                request.deletions.append(ScramCredentialDeletion(user, *map(int, numbers)))
+        for result in self.room.ask(request).results:
+            yield self._line(result, name=result.user or "nobody")
+
     def show(self, name: str) -> Iterator[str]:
         """show topic"""
         for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
@@ -144,17 +162,17 @@ class Stage:
                    + (f" adding={partition.adding} removing={partition.removing}"
                       if partition.adding or partition.removing else ""))
 
-    def _line(self, result: Any, details: str = "") -> str:
-        return f"{result.name} {self._outcome(result) if result.error_code else details}".rstrip()
+    def _line(self, result: Any, details: str = "", name: str = "") -> str:
+        return f"{name or result.name} {self._outcome(result) if result.error_code else details}".rstrip()
 
     def _outcome(self, result: Any) -> str:
         return ErrorCode(result.error_code).name + (f": {result.error_message}" if result.error_message else "")
 
     def tell(self, record: Any) -> str:
-        """The fields that are not at their default, without those that are drawn at random."""
+        """The fields that are not at their default, without those that are drawn at random or are secret."""
         plain = type(record)()
         fields = {name: getattr(record, name) for name in record.__struct_fields__
-                  if name not in ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "directories")}
+                  if name not in UNTOLD}
         told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
         return " ".join([type(record).__name__.removesuffix("Record"), *told])
 

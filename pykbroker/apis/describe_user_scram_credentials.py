@@ -1,0 +1,61 @@
+"""DescribeUserScramCredentials (50), v0: which SCRAM credentials users have, and their iterations (KIP-554).
+
+No name, or null: all users. Salts and keys are never told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_user_scram_credentials import (
+    CredentialInfo, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)  # fmt: skip
+from wire.stored.metadata_security import UserScramCredentialRecord
+
+
+class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
+    """From the image, each user once."""
+
+    key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
+    versions: ClassVar[str] = "0"
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(
+        self, context: Context, request: DescribeUserScramCredentialsRequest
+    ) -> DescribeUserScramCredentialsResponse:
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        known: dict[str, list[CredentialInfo]] = {}
+        for record in self.image().records.of(UserScramCredentialRecord):
+            known.setdefault(record.name, []).append(CredentialInfo(record.mechanism, record.iterations))
+        wanted = Counter(user.name for user in request.users or ()) or dict.fromkeys(known, 1)
+        return DescribeUserScramCredentialsResponse(results=[
+            described(name, times, known.get(name)) for name, times in wanted.items()
+        ])  # fmt: skip
+
+
+def described(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+    """One user, or why there is no answer: named more than once, or without credentials."""
+    if times > 1:
+        return DescribeUserScramCredentialsResult(
+            name, ErrorCode.DUPLICATE_RESOURCE,
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
+        )  # fmt: skip
+    if infos is None:
+        return DescribeUserScramCredentialsResult(
+            name, ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {name}"
+        )
+    return DescribeUserScramCredentialsResult(name, credential_infos=infos)

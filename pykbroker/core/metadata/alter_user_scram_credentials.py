@@ -1,0 +1,80 @@
+"""AlterUserScramCredentials: what of a user's password is kept, for each SCRAM mechanism (KIP-554, RFC 5802).
+
+A user is altered once in a request, or not at all. Nothing logs in with it while there is no SASL; it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.record import Record
+from wire.error_codes import ErrorCode
+from wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+
+MECHANISMS = {1: "sha256", 2: "sha512"}
+"""SCRAM-SHA-256 and SCRAM-SHA-512, by their numbers in the protocol: the hash of each."""
+
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
+
+Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+def alter_user_scram_credentials(context: Context, request: AlterUserScramCredentialsRequest) -> Decision:
+    """Deletions before upsertions; every user is answered once."""
+    alterations: list[Alteration] = [*request.deletions, *request.upsertions]
+    accepted: dict[str, Alteration] = {}
+    refused: dict[str, ApiError] = {}
+    for alteration in alterations:
+        name = alteration.name
+        if name in refused:
+            continue
+        try:
+            if accepted.pop(name, None) is not None:
+                raise ApiError(ErrorCode.DUPLICATE_RESOURCE,
+                               "A user credential cannot be altered twice in the same request")
+            _check(context, alteration)
+            accepted[name] = alteration
+        except ApiError as error:
+            refused[name] = error
+    results = [AlterUserScramCredentialsResult(user=name, error_message=None) for name in accepted]
+    results += [AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+                for name, error in refused.items()]
+    return list(map(_record, accepted.values())), AlterUserScramCredentialsResponse(results=results)
+
+
+def _check(context: Context, alteration: Alteration) -> None:
+    if not alteration.name:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if alteration.mechanism not in MECHANISMS:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(alteration, ScramCredentialDeletion):
+        key = UserScramCredentialRecord.record_type, (alteration.name, alteration.mechanism)
+        if key not in context.draft.records:
+            raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+    elif alteration.iterations < ITERATIONS_MIN:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    elif alteration.iterations > ITERATIONS_MAX:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    elif not alteration.salted_password:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must not be empty")
+
+
+def _record(alteration: Alteration) -> Record:
+    if isinstance(alteration, ScramCredentialDeletion):
+        return RemoveUserScramCredentialRecord(name=alteration.name, mechanism=alteration.mechanism)
+    hashed, salted = MECHANISMS[alteration.mechanism], bytes(alteration.salted_password)
+    client_key = hmac.digest(salted, b"Client Key", hashed)
+    return UserScramCredentialRecord(
+        name=alteration.name, mechanism=alteration.mechanism, salt=bytes(alteration.salt),
+        stored_key=hashlib.new(hashed, client_key).digest(), server_key=hmac.digest(salted, b"Server Key", hashed),
+        iterations=alteration.iterations)
