@@ -156,7 +156,7 @@ class Broker:
             )  # fmt: skip
         except BaseException:
             with trio.CancelScope(shield=True):
-                await leave_untouched(world, directories)
+                await leave_untouched(directories)
             raise
         replicas = Replicas(identity.node_id, places, configs)
         return cls(settings, live, world, bound, identity, tuple(directories), controller, replicas)
@@ -191,6 +191,8 @@ class Broker:
                 await self._serve_clients(ready, stop)
             except StartError as error:
                 refusal = error
+            except ApiError as error:
+                refusal = StartError(f"the controller does not take this broker in ({error}): the log says why")
             with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
                 await self._shut_down()
             if closing.cancelled_caught:
@@ -311,13 +313,10 @@ async def open_directory(world: World, disk: Disk) -> LogDirectory:
     return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
 
 
-async def leave_untouched(world: World, directories: Sequence[LogDirectory]) -> None:
+async def leave_untouched(directories: Sequence[LogDirectory]) -> None:
     """This broker does not start: let go of its directories, and let those that were clean stay so."""
-    for disk, directory in zip(world.disks, directories, strict=False):
-        if directory.clean:
-            await directory.close(high_watermarks={})
-        else:
-            disk.unlock(LOCK)
+    for directory in directories:
+        await directory.leave_untouched()
 
 
 def controller_settings(config: BrokerConfig, identity: Identity) -> ControllerSettings:

@@ -28,14 +28,10 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> L
     state = await read_state(disk)
     synced = 0 if state is None else state.applied_offset
     try:
-        log = await Log.open(disk, METADATA_DIRECTORY, _config(rules), off_loop=off_loop, recovery_point=synced)
+        return await Log.open(disk, METADATA_DIRECTORY, _config(rules), off_loop=off_loop, recovery_point=synced)
     except CorruptLog as error:
         raise StartError(f"{disk.path}: {error}. Restore {METADATA_DIRECTORY} from a copy; nothing was changed") \
             from error
-    if log.log_end_offset < synced:
-        raise StartError(f"{disk.path}/{METADATA_DIRECTORY} ends at offset {log.log_end_offset}, and it reached to "
-                         f"{synced}: restore it from a copy")
-    return log
 
 
 def _config(rules: LogRules) -> LogConfig:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import trio
@@ -103,8 +103,7 @@ class Replicas:
         """Bring the partitions in line with a committed image: deleted, created, led, configured."""
         async with self._changing:
             self._metadata = delta.image
-            for deleted in delta.topics_deleted:
-                await self._drop(deleted)
+            await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
                 await self._places.set_aside(partial(self._is_stray, delta.image.topics))
                 self._note_missing(delta.image)
@@ -142,21 +141,22 @@ class Replicas:
                     if missing is not None:
                         self._missing[topic.name, index] = missing
 
-    async def _drop(self, image: TopicImage) -> None:
-        topic = self._by_id.pop(image.id, None)
-        if topic is None:
-            return
-        if self._by_name.get(image.name) is topic:
-            del self._by_name[image.name]
-        deleted: dict[LogDirectory, list[int]] = {}
-        for index, partition in topic.partitions.items():
-            partition.resign(partition.leader_epoch)
-            deleted.setdefault(partition.directory, []).append(index)
-            self._places.forget(image.name, index)
-            self._missing.pop((image.name, index), None)
-            self._unmade.discard((image.id, index))
-        for directory, indexes in deleted.items():
-            await directory.delete_logs(image.name, indexes)
+    async def _drop(self, images: Iterable[TopicImage]) -> None:
+        deleted: dict[LogDirectory, list[tuple[str, int]]] = {}
+        for image in images:
+            topic = self._by_id.pop(image.id, None)
+            if topic is None:
+                continue
+            if self._by_name.get(image.name) is topic:
+                del self._by_name[image.name]
+            for index, partition in topic.partitions.items():
+                partition.resign(partition.leader_epoch)
+                deleted.setdefault(partition.directory, []).append((image.name, index))
+                self._places.forget(image.name, index)
+                self._missing.pop((image.name, index), None)
+                self._unmade.discard((image.id, index))
+        for directory, keys in deleted.items():
+            await directory.delete_logs(keys)
 
     async def _take(self, image: TopicImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead. Others get their turn between partitions."""

@@ -37,7 +37,8 @@ class Growing(Protocol):
 class Durability:
     """All below `recovery_point` is durable. `failed`: why nothing more will be. `is_deleted`: the log is gone."""
 
-    def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int) -> None:
+    def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int,
+                 *, is_placed: bool) -> None:
         self._disk, self._directory = opening.disk, opening.directory
         self._segments, self._epochs = segments, epochs
         self._epochs_path = f"{self._directory}/{EPOCHS}"
@@ -45,7 +46,7 @@ class Durability:
         self.failed: OSError | CorruptLog | None = None
         self.is_deleted = False
         self._syncing: trio.Event | None = None
-        self._is_placed = self._epochs_synced = False
+        self._is_placed, self._epochs_synced = is_placed, False
         self._retreats = 0
 
     def save_epochs(self) -> None:

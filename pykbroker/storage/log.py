@@ -79,7 +79,8 @@ class Log(LogReads):
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         super().__init__(opening, off_loop, state)
         self._opening, self._off_loop = opening, off_loop
-        self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point)
+        self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point,
+                                      is_placed=state.is_placed)
         self.configure(opening.config)
 
     @classmethod

@@ -10,22 +10,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 import trio
 
 from pykbroker.core.errors import ApiError, StartError
-from pykbroker.storage.checkpoints import (
-    CLEANED,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    CorruptCheckpoint,
-    TopicPartition,
-    decode_offsets,
-    encode_offsets,
-)
+from pykbroker.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
 from pykbroker.storage.chores import Chores, remove_tree
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
@@ -45,6 +36,7 @@ from pykbroker.storage.partition_directory import (
     parse_name,
 )
 from pykbroker.storage.refusals import is_of_the_disk
+from pykbroker.storage.root_checkpoints import Offsets, RootCheckpoints
 from pykbroker.storage.small_files import read_whole, replace, replace_durably
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
@@ -58,26 +50,22 @@ CLOSING_AT_ONCE = 8
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
 """`log.flush.offset.checkpoint.interval.ms`, and that for log starts."""
-CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
 class LogDirectory:
     """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
 
     def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[], float],
-                 checkpoints: Mapping[str, dict[TopicPartition, int]], *, clean: bool) -> None:
-        self.path, self.clean = disk.path, clean
+                 checkpoints: RootCheckpoints, marker: bytes | None) -> None:
+        self.path, self.clean = disk.path, marker is not None
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
         self._disk, self._off_loop, self._wall_ms = disk, off_loop, wall_ms
         self._jitter = lambda below: int(jitter() * below)
         self._loaded = Loaded()
-        self._recovery_points, self._log_starts = checkpoints[RECOVERY_POINTS], checkpoints[LOG_STARTS]
-        self._high_watermarks = checkpoints[HIGH_WATERMARKS]
+        self._checkpoints, self._marker = checkpoints, marker
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
-        self._writing = trio.Lock()
-        self._is_left = False
         self._chores = Chores(disk, self.logs, wall_ms)
 
     @classmethod
@@ -89,14 +77,11 @@ class LogDirectory:
         except Locked as held:
             raise StartError(f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
                              "directory in log.dirs") from held
-        checkpoints = {name: await _offsets(disk, name) for name in CHECKPOINTS}
-        clean = disk.exists(CLEAN_SHUTDOWN)
-        if clean:
-            disk.remove(CLEAN_SHUTDOWN)
-            await disk.sync_directory("")
+        checkpoints = await RootCheckpoints.read(disk)
+        marker = await _taken(disk, CLEAN_SHUTDOWN)
         if not disk.exists(CLEANED):
             replace(disk, CLEANED, b"")
-        directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, clean=clean)
+        directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker)
         await directory._look()
         return directory
 
@@ -130,16 +115,17 @@ class LogDirectory:
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was last checkpointed, 0 if it never was."""
-        return self._high_watermarks.get((topic, partition), 0)
+        return self._checkpoints.left[HIGH_WATERMARKS].get((topic, partition), 0)
 
     async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served.
 
-        A directory that does not say whose it is, and in which nothing ever was, is what an attempt to make it left.
+        A directory that does not say whose it is, and of which nothing was said to be durable or committed, is what a
+        crash left of a new one.
         """
         self._offline.add((topic, partition))
         if self._topic_ids.get((topic, partition)) is None and self._is_bare(topic, partition):
-            self._claim(topic, partition, topic_id)
+            await self._claim(topic, partition, topic_id)
         found_id = self._topic_ids.get((topic, partition))
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
@@ -156,7 +142,7 @@ class LogDirectory:
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
         try:
-            self._claim(topic, partition, topic_id)
+            await self._claim(topic, partition, topic_id)
             return await self._open(topic, partition, config)
         except OSError:
             self._forget(topic, partition)
@@ -164,44 +150,54 @@ class LogDirectory:
                 remove_tree(self._disk, name)
             raise
 
-    def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
+    async def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
         """The directory is this topic's from now on, and what was known of another one's there is not of it."""
-        replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
         self._forget(topic, partition)
+        await self._checkpoints.erase([(topic, partition)])
+        replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
         self._topic_ids[topic, partition] = topic_id
 
     def _is_bare(self, topic: str, partition: int) -> bool:
-        """Whether its directory holds no batch, and nothing says that it ever did."""
-        if self._recovery_points.get((topic, partition)) or self._high_watermarks.get((topic, partition)):
+        """Whether nothing says that there is anything in its directory that must be kept."""
+        left = self._checkpoints.left
+        if left[RECOVERY_POINTS].get((topic, partition)) or left[HIGH_WATERMARKS].get((topic, partition)):
             return False
+        if not self.clean:
+            return True
         name = directory_name(topic, partition)
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
 
     def _forget(self, topic: str, partition: int) -> bytes | None:
         """Whose the directory was."""
-        for checkpoint in (self._recovery_points, self._log_starts, self._high_watermarks):
-            checkpoint.pop((topic, partition), None)
+        self._checkpoints.forget((topic, partition))
         return self._topic_ids.pop((topic, partition), None)
 
     async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
-        key = topic, partition
+        key, left = (topic, partition), self._checkpoints.left
         self.logs[key] = log = await Log.open(
             self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
-            recovery_point=self._recovery_points.get(key, 0), log_start_offset=self._log_starts.get(key, 0),
+            recovery_point=left[RECOVERY_POINTS].get(key, 0), log_start_offset=left[LOG_STARTS].get(key, 0),
             clean=self.clean, jitter=self._jitter, loaded=self._loaded)
         return log
 
-    async def delete_logs(self, topic: str, partitions: Iterable[int]) -> None:
+    async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
         """These partitions are gone at once, their files after `file.delete.delay.ms`. Those offline go, too.
 
         What the disk refuses to rename keeps its name, and at the next start it is a stray.
         """
-        for partition in partitions:
-            log = self.logs.pop((topic, partition), None)
-            self._offline.discard((topic, partition))
+        logs = {key: self.logs.pop(key, None) for key in keys}
+        for log in logs.values():
+            await trio.lowlevel.checkpoint()
             if log is not None:
                 log.abandon()
-            if away := await self._put_away(topic, partition, DELETE):
+        self._offline.difference_update(keys)
+        try:
+            await self._checkpoints.erase(keys)
+        except OSError as refusal:
+            logger.warning("%s still holds checkpoints of deleted partitions: %s", self.path, refusal)
+            self.fail(refusal)
+        for key, log in logs.items():
+            if away := await self._put_away(*key, DELETE):
                 self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
         await self._sync_names()
 
@@ -269,11 +265,22 @@ class LogDirectory:
 
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
-        placed = {key: log for key, log in list(self.logs.items()) if await self._is_placed(log)}
-        points = {key: log.recovery_point for key, log in placed.items()}
-        starts = {key: log.log_start_offset for key, log in placed.items() if log.starts_inside}
-        await self._write(RECOVERY_POINTS, self._unopened(self._recovery_points) | points)
-        await self._write(LOG_STARTS, self._unopened(self._log_starts) | starts)
+        placed = await self._placed()
+        await self._checkpoints.write(RECOVERY_POINTS, lambda: self._unopened(RECOVERY_POINTS) | {
+            key: log.recovery_point for key, log in placed.items() if self.logs.get(key) is log})
+        await self._checkpoints.write(LOG_STARTS, lambda: self._unopened(LOG_STARTS) | {
+            key: log.log_start_offset for key, log in placed.items()
+            if log.starts_inside and self.logs.get(key) is log})
+
+    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down how far each partition is committed. One whose log is not yet safe itself is left out."""
+        placed = await self._placed()
+        await self._checkpoints.write(HIGH_WATERMARKS, lambda: self._unopened(HIGH_WATERMARKS) | {
+            key: offset for key, offset in high_watermarks.items() if self.logs.get(key) is placed.get(key)})
+
+    async def _placed(self) -> dict[TopicPartition, Log]:
+        """The logs that no crash can take away any more."""
+        return {key: log for key, log in list(self.logs.items()) if await self._is_placed(log)}
 
     async def _is_placed(self, log: Log) -> bool:
         try:
@@ -287,19 +294,9 @@ class LogDirectory:
             return False
         return True
 
-    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write down how far each partition is committed."""
-        await self._write(HIGH_WATERMARKS, self._unopened(self._high_watermarks) | dict(high_watermarks))
-
-    async def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """One writer at a time, and none after the directory was left: it may be another broker's."""
-        async with self._writing:
-            if not self._is_left:
-                await replace_durably(self._disk, name, encode_offsets(offsets))
-
-    def _unopened(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _unopened(self, name: str) -> Offsets:
         """Of partitions that are here but offline: what was last known of them stays known."""
-        return {key: offset for key, offset in offsets.items()
+        return {key: offset for key, offset in self._checkpoints.left[name].items()
                 if key in self._topic_ids and (key not in self.logs or key in self._offline)}
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> None:
@@ -314,8 +311,21 @@ class LogDirectory:
         except OSError as failure:
             self.fail(failure)
         finally:
-            self._is_left = True
-            self._disk.unlock(LOCK)
+            self._unlock()
+
+    async def leave_untouched(self) -> None:
+        """Nothing was written: whoever starts next finds what this one found."""
+        try:
+            if self._marker is not None:
+                await replace_durably(self._disk, CLEAN_SHUTDOWN, self._marker)
+        except OSError as failure:
+            self.fail(failure)
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        self._checkpoints.close()
+        self._disk.unlock(LOCK)
 
     async def _close_logs(self) -> None:
         """All of them, some at a time: each may wait for an fsync."""
@@ -336,11 +346,11 @@ class LogDirectory:
                 nursery.start_soon(close, key, log)
 
 
-async def _offsets(disk: Disk, name: str) -> dict[TopicPartition, int]:
-    try:
-        return decode_offsets(await read_whole(disk, name))
-    except FileNotFoundError:
-        return {}
-    except CorruptCheckpoint as damage:
-        logger.warning("%s/%s does not hold and is not used: %s", disk.path, name, damage)
-        return {}
+async def _taken(disk: Disk, name: str) -> bytes | None:
+    """The content of a file, None if there is none; it is gone, also after a crash, when this returns."""
+    if not disk.exists(name):
+        return None
+    content = await read_whole(disk, name)
+    disk.remove(name)
+    await disk.sync_directory("")
+    return content

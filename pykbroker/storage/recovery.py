@@ -4,8 +4,7 @@
    on is, with checksums; what lies below was synced and is checked when it is read.
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
 3. So does the first segment that does not follow the one before. Only compaction makes gaps.
-4. After a clean shutdown the log reaches to its recovery point; after a crash the checkpoint may be of an earlier
-   topic of that name, and nothing follows from it alone.
+4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 class LogState(msgspec.Struct):
-    """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable."""
+    """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable.
+
+    `is_placed`: the directory was closed in order, with what is in it, and nothing was done to it since.
+    """
 
     active: ActiveSegment
     sealed: list[SealedSegment]
@@ -43,6 +45,7 @@ class LogState(msgspec.Struct):
     producers: Producers
     log_start_offset: int
     recovery_point: int
+    is_placed: bool
 
 
 async def recover(opening: Opening, *, clean: bool) -> LogState:
@@ -51,16 +54,16 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     names = await tidy(disk, directory)
     snapshots = offsets_of(names, ".snapshot")
     bases = offsets_of(names, ".log")
-    if clean and not bases:
+    is_placed = clean and bool(bases)
+    if not bases:
         _require_all(opening, opening.log_start_offset)
     bases = bases or [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
     state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
-                     max(bases[0], opening.log_start_offset), opening.recovery_point)
+                     max(bases[0], opening.log_start_offset), opening.recovery_point, is_placed)
     if clean:
         await _open_end(opening, state)
-        _require_all(opening, max(state.active.next_offset, opening.log_start_offset))
     known = [*sealed, state.active] if clean else sealed
     state.epochs = await leader_epochs(disk, directory, known)
     state.producers = await producers_at(
@@ -68,6 +71,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     if not clean:
         await _scan(opening, state, bases[first:])
     end = state.active.next_offset
+    _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
         end = _begin_anew(opening, state)
     state.epochs.truncate_end(end)

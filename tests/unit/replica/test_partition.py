@@ -115,7 +115,7 @@ async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
     async def delete_meanwhile(log: Log, data: bytes, now_ms: int) -> object:
         found = await opened(log, data, now_ms)
         partition.resign(3)
-        await partition.directory.delete_logs("t", [0])
+        await partition.directory.delete_logs([("t", 0)])
         return found
 
     monkeypatch.setattr(Log, "open_off_loop", delete_meanwhile)

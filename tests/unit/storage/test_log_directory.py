@@ -153,11 +153,11 @@ async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: Ho
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     filled(log, 3)
-    await directory.delete_logs("topic", [0])
+    await directory.delete_logs([("topic", 0)])
     assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
     again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
-    await directory.delete_logs("topic", [0])
+    await directory.delete_logs([("topic", 0)])
     assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
     house.now_ms += 59_999
     await directory._chores.round()
@@ -170,7 +170,7 @@ async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: Ho
 async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
     directory = await house.open()
     await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
-    await directory.delete_logs("a" * 249, [0])
+    await directory.delete_logs([("a" * 249, 0)])
     house.crash()
     directory = await house.open()
     assert directory.partitions() == []
@@ -263,7 +263,7 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
         nursery.start_soon(directory._chores.round)
         nursery.start_soon(directory.checkpoint)
         await waiting.wait()
-        await directory.delete_logs("topic", [0])
+        await directory.delete_logs([("topic", 0)])
         go.set()
     with pytest.raises(ApiError):
         await log.flush()
@@ -287,7 +287,7 @@ async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks
         nursery.start_soon(directory._chores.round)
         log.configure(replace(SMALL, flush_ms=0))
         await waiting.wait()
-        await directory.delete_logs("topic", [0])
+        await directory.delete_logs([("topic", 0)])
         go.set()
     assert log.failed is directory.failed is None
 
@@ -305,7 +305,7 @@ async def test_a_disk_that_refuses_to_delete_stops_nobody(
         rename(disk, old, new)
 
     monkeypatch.setattr(SystemDisk, "rename", refuse)
-    await directory.delete_logs("topic", range(3))
+    await directory.delete_logs([("topic", index) for index in range(3)])
     assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
     assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
@@ -325,7 +325,7 @@ async def test_a_topic_is_deleted_without_looking_through_its_directory(
 
     monkeypatch.setattr(SystemDisk, "names", lambda _, path: listed.append(path))
     monkeypatch.setattr(SystemDisk, "sync_directory", note)
-    await directory.delete_logs("topic", range(20))
+    await directory.delete_logs([("topic", index) for index in range(20)])
     assert (listed, synced) == ([], [""])
 
 
@@ -337,7 +337,7 @@ async def test_a_disk_that_was_full_is_looked_after_again(
     needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
     other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
     await directory.create_log("old", 0, TOPIC_ID, SMALL)
-    await directory.delete_logs("old", [0])
+    await directory.delete_logs([("old", 0)])
     needs.append(batch(), 0, NOW)
     other.append(batch(), 0, NOW)
     written = SystemFile.append
@@ -458,3 +458,70 @@ async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.L
     await directory.close(high_watermarks={})
     await house.open()
     assert (house.path / stray).exists()
+
+
+async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_after_a_crash(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log.append(batch(b"a"), 0, NOW)
+    end_of_first = log.size_bytes
+    log.append(batch(b"b"), 0, NOW)
+    await log.flush()
+    await directory.checkpoint()
+    house.crash()
+    os.truncate(house.path / "topic-0" / f"{0:020d}.log", end_of_first)
+    directory = await house.open()
+    with pytest.raises(CorruptLog, match="ends at offset 1; all below 2 was synced"):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_that_name(
+        house: House, restart: bool) -> None:
+    directory = await house.open()
+    for topic in ("topic", "other"):
+        log = await directory.create_log(topic, 0, TOPIC_ID, SMALL)
+        filled(log, 9)
+        await log.flush()
+    end = log.log_end_offset
+    directory.logs["topic", 0].delete_records(4)
+    await directory.checkpoint()
+    await directory.checkpoint_high_watermarks({("topic", 0): end, ("other", 0): end})
+    if restart:
+        house.crash()
+        directory = await house.open()
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("topic", 0)])
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert house.offsets(name) == {("other", 0): end}
+    assert house.offsets("log-start-offset-checkpoint") == {}
+    log = await directory.create_log("topic", 0, bytes(reversed(TOPIC_ID)), SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+
+
+async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_away(
+        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open()
+    for index in range(2):
+        filled(await directory.create_log("topic", index, TOPIC_ID, SMALL), 2)
+
+    async def refuse(disk: SystemDisk, path: str) -> None:
+        if path == "topic-0":
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
+    await directory.checkpoint_high_watermarks({("topic", 0): 2, ("topic", 1): 2})
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
+
+
+@pytest.mark.parametrize("marker", [None, b'{"version":0,"brokerEpoch":17}'])
+async def test_who_does_not_start_leaves_the_marker_as_it_was(house: House, marker: bytes | None) -> None:
+    path = house.path / ".kafka_cleanshutdown"
+    if marker is not None:
+        path.write_bytes(marker)
+    directory = await house.open()
+    assert not path.exists()
+    await directory.leave_untouched()
+    assert (path.read_bytes() if path.exists() else None) == marker
+    assert not (house.path / ".lock").exists()
+    assert (await house.open()).clean is (marker is not None)
