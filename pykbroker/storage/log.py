@@ -8,8 +8,9 @@ from struct import Struct, error
 
 import msgspec
 
+from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker, Written
+from pykbroker.core.replication.producers import Written
 from pykbroker.core.replication.verification import Verification
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.config import LONG_MAX, LogConfig
@@ -201,7 +202,7 @@ class Log(LogReads):
             self.producers.check_verified(batch.producer_id, batch.producer_epoch, shown)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
+    def append_marker(self, marker: TransactionMarker, leader_epoch: int, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or its coordinator was fenced."""
         self.producers.check_marker(marker)
         batch = transaction_marker(

@@ -13,6 +13,7 @@ from collections import deque
 
 import msgspec
 
+from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.transactions import AbortedTransaction, Transactions
 from pykbroker.core.replication.verification import Verification, Verifications
@@ -38,16 +39,6 @@ class Written(msgspec.Struct, frozen=True, gc=False):
     def base_offset(self) -> int:
         """Offset of the first record."""
         return self.last_offset - self.offset_delta
-
-
-class Marker(msgspec.Struct, frozen=True, gc=False):
-    """The end of a producer's transaction, as its coordinator says it."""
-
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    transaction_version: int = 0
 
 
 class Producer:
@@ -130,12 +121,16 @@ class Producers:
         """Every producer, in the order in which it first wrote."""
         return tuple(self._producers.values())
 
-    def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification | None:
-        """What a transactional batch must show when it is written; None where its transaction is open already."""
+    def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *,
+                           from_zero: bool = False) -> Verification | None:
+        """What a transactional batch must show when it is written; None where its transaction is open already.
+
+        `from_zero`: a producer of transaction version 2 that is not known here begins with sequence 0.
+        """
         producer = self._producers.get(producer_id)
         if producer is not None and producer.is_open_in(epoch):
             return None
-        return self.verifications.begin(producer_id, epoch, sequence, now_ms)
+        return self.verifications.begin(producer_id, epoch, sequence, now_ms, from_zero=from_zero)
 
     def check(self, producer_id: int, epoch: int, sequence: int, last_offset_delta: int, transactional: bool,
               shown: Verification | None = None) -> Written | None:
@@ -167,9 +162,10 @@ class Producers:
                 return
         if shown is None or self.verifications.get(producer_id) is not shown:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        if sequence > shown.lowest_sequence:
+        lowest = 0 if producer is None and shown.from_zero else shown.lowest_sequence
+        if sequence > lowest:
             raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id} begins a transaction "
-                           f"with sequence {sequence}, though it sent {shown.lowest_sequence}")
+                           f"with sequence {sequence}, not {lowest}")
 
     def remember(self, producer_id: int, epoch: int, sequence: int, base_offset: int, last_offset_delta: int,
                  timestamp: int, transactional: bool) -> None:
@@ -184,7 +180,7 @@ class Producers:
             self.transactions.begin(producer_id, base_offset)
             self.verifications.end(producer_id)
 
-    def check_marker(self, marker: Marker) -> None:
+    def check_marker(self, marker: TransactionMarker) -> None:
         """Before a transaction's end is written: ApiError if the producer or the coordinator was fenced."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 
 class Verification:
-    """A producer that waits to begin a transaction here. `lowest_sequence` is what it may begin with."""
+    """A producer that waits to begin a transaction here. `lowest_sequence` is what it may begin with.
 
-    __slots__ = ("began_ms", "epoch", "lowest_sequence")
+    `from_zero`: it may begin with nothing but 0 if it is not known here.
+    """
 
-    def __init__(self, epoch: int, sequence: int, began_ms: int) -> None:
+    __slots__ = ("began_ms", "epoch", "from_zero", "lowest_sequence")
+
+    def __init__(self, epoch: int, sequence: int, began_ms: int, *, from_zero: bool = False) -> None:
         self.epoch, self.lowest_sequence, self.began_ms = epoch, sequence, began_ms
+        self.from_zero = from_zero
 
     def hear(self, epoch: int, sequence: int) -> None:
         """Another batch wants to be the first. A later one must not get in front of one that is tried again."""
@@ -36,11 +40,11 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._by_producer)
 
-    def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> Verification:
+    def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool) -> Verification:
         """Ask now; batches that come together share one verification."""
         known = self._by_producer.get(producer_id)
         if known is None:
-            known = self._by_producer[producer_id] = Verification(epoch, sequence, now_ms)
+            known = self._by_producer[producer_id] = Verification(epoch, sequence, now_ms, from_zero=from_zero)
         known.hear(epoch, sequence)
         return known
 

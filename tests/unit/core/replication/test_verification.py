@@ -98,6 +98,17 @@ def test_a_lower_sequence_and_a_newer_epoch_come_first() -> None:
     write(producers, 9, shown, epoch=1)
 
 
+@pytest.mark.parametrize("from_zero", [False, True])
+def test_an_unknown_producer_of_version_2_begins_at_zero(from_zero: bool) -> None:
+    producers = Producers()
+    shown = producers.begin_verification(ID, 0, 5, 0, from_zero=from_zero)
+    if from_zero:
+        assert refusal(producers, 5, shown) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        write(producers, 0, shown)
+    else:
+        write(producers, 5, shown)
+
+
 def test_a_duplicate_needs_no_licence() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
