@@ -1,0 +1,55 @@
+"""InitProducerId with a transactional id: a producer takes the id over, or goes on with it after an error (KIP-360).
+
+Whoever names no id and epoch takes over and fences. Whoever names them goes on, unless somebody took over meanwhile;
+one that did not hear the answer asks again with the epoch of before, and gets the same answer. That epoch is
+remembered in memory alone, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.txn.context import Context, Decision, Renewal
+from pykbroker.core.txn.requests import Answer, InitProducer
+from pykbroker.core.txn.state import PREPARED, State
+from pykbroker.core.txn.transaction import NO_EPOCH, Transaction, exhausted
+from wire.error_codes import ErrorCode
+
+
+def init_producer(context: Context, request: InitProducer) -> Decision:
+    """An open transaction is aborted first: CONCURRENT_TRANSACTIONS until that is done."""
+    if not 0 < request.timeout_ms <= context.settings.timeout_ms_max:
+        raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    known = context.transactions.get(request.transactional_id)
+    if known is None:
+        known = Transaction(request.transactional_id, context.next_producer_id(), request.timeout_ms)
+    elif request.epoch != NO_EPOCH and not _may_go_on(known, request):
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if known.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if known.state is State.ONGOING:
+        return context.fenced(known), Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return _renew(context, request, known)
+
+
+def _may_go_on(known: Transaction, request: InitProducer) -> bool:
+    """With the id of before also if its last epoch was used up, and the answer with the new id got lost."""
+    return request.producer_id == known.producer_id or (
+        request.producer_id == known.previous_producer_id and exhausted(request.epoch))
+
+
+def _renew(context: Context, request: InitProducer, known: Transaction) -> Decision:
+    if known.epoch != NO_EPOCH and request.epoch not in (NO_EPOCH, known.epoch):
+        renewal = Renewal(known.producer_id, known.epoch, request.epoch)
+        if context.renewals.get(request.transactional_id) != renewal:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        producer_id, epoch = known.producer_id, known.epoch
+    elif exhausted(known.epoch):
+        producer_id, epoch = context.next_producer_id(), 0
+    else:
+        producer_id, epoch = known.producer_id, known.epoch + 1
+    if request.epoch in (NO_EPOCH, known.epoch):
+        context.renewals.pop(request.transactional_id, None)
+    if request.epoch == known.epoch != NO_EPOCH:
+        context.renewals[request.transactional_id] = Renewal(producer_id, epoch, known.epoch)
+    renewed = known.renewed(producer_id, epoch, request.timeout_ms, context.wall_ms)
+    return renewed, Answer(producer_id=producer_id, epoch=epoch)

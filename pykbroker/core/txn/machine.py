@@ -1,0 +1,168 @@
+"""The coordinator of the transactional ids of one partition of `__transaction_state`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from math import inf
+from typing import Any
+
+from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.errors import ApiError
+from pykbroker.core.outcome import Entry, Outcome, Token
+from pykbroker.core.txn.context import Context, Decision, Renewal, TransactionSettings
+from pykbroker.core.txn.ending import end_transaction, markers_written
+from pykbroker.core.txn.init_producer import init_producer
+from pykbroker.core.txn.partitions import add_partitions, verify_partitions
+from pykbroker.core.txn.requests import (
+    AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, ListTransactions,
+    Markers, MarkersWritten, ProducerIdSource, Reply, Request, VerifyPartitions,
+)  # fmt: skip
+from pykbroker.core.txn.state import AT_REST, PREPARED, State
+from pykbroker.core.txn.transaction import Transaction, from_record
+from wire.error_codes import ErrorCode
+from wire.stored.transaction_log import TransactionLogKey, TransactionLogValue
+
+Said = Outcome[LogRecord, Reply]
+
+RECORDS_MAX = 1000
+"""What one tick writes; the rest is due at once."""
+
+
+def find_transaction(context: Context, request: FindTransaction) -> Decision:
+    """One transaction as it is. TRANSACTIONAL_ID_NOT_FOUND."""
+    known = context.transactions.get(request.transactional_id)
+    if known is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    return None, Found((known,))
+
+
+def list_transactions(context: Context, request: ListTransactions) -> Decision:
+    """Those that are wanted, as they are."""
+    return None, Found(tuple(filter(request.wanted, context.transactions.values())))
+
+
+DECIDE: Mapping[type, Callable[[Context, Any], Decision]] = {
+    InitProducer: init_producer,
+    AddPartitions: add_partitions,
+    VerifyPartitions: verify_partitions,
+    EndTransaction: end_transaction,
+    MarkersWritten: markers_written,
+    FindTransaction: find_transaction,
+    ListTransactions: list_transactions,
+}
+
+
+class TransactionsMachine:
+    """Transactions by transactional id. `now_ms` is for deadlines; `wall_ms`, since 1970, for what is stored.
+
+    Whoever writes markers parks here with `AwaitMarkers`; what is decided is handed to that caller once it is
+    committed, and after a load all that was decided before it. Handing out is soft: a machine that is thrown away
+    has lost nothing but the place in a queue.
+    """
+
+    def __init__(self, settings: TransactionSettings, producer_ids: ProducerIdSource) -> None:
+        self._settings, self._producer_ids = settings, producer_ids
+        self._transactions: dict[str, Transaction] = {}
+        self._ongoing: dict[str, None] = {}
+        self._prepared: dict[str, None] = {}
+        self._handed: set[str] = set()
+        self._renewals: dict[str, Renewal] = {}
+        self._writer: Token | None = None
+        self._abort_due_ms = self._expire_due_ms = inf
+
+    @property
+    def deadline_ms(self) -> float:
+        """When `tick` next looks for transactions that are too old, or for ids that nobody uses; or has markers."""
+        if self._writer is not None and len(self._handed) < len(self._prepared):
+            return -inf
+        return min(self._abort_due_ms, self._expire_due_ms)
+
+    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+        """The log was replayed: the intervals begin."""
+        self._abort_due_ms = now_ms + self._settings.abort_interval_ms
+        self._expire_due_ms = now_ms + self._settings.expire_interval_ms
+        return Outcome()
+
+    def handle(self, request: Request, token: Token, now_ms: float, wall_ms: int) -> Said:
+        """Decide. Refusals are replies too: what they rest on may not be committed yet."""
+        if isinstance(request, AwaitMarkers):
+            return self._await_markers(token)
+        try:
+            changed, reply = DECIDE[type(request)](self._context(wall_ms), request)
+        except ApiError as error:
+            return Outcome(replies=((token, Answer(error.code)),))
+        if changed is None:
+            return Outcome(replies=((token, reply),))
+        return Outcome(self._records((changed,)), ((token, reply), *self._hand_over((changed,))))
+
+    def tick(self, now_ms: float, wall_ms: int) -> Said:
+        """Abort what has been open for too long, then forget who has not been heard of; each at its interval."""
+        if handed := self._hand_over(self._due()):
+            return Outcome(replies=handed)
+        if now_ms >= self._abort_due_ms:
+            aborted = self._timed_out(wall_ms)
+            if len(aborted) < RECORDS_MAX:
+                self._abort_due_ms = now_ms + self._settings.abort_interval_ms
+            return Outcome(self._records(aborted))  # without replies, so that many need not fit into one batch
+        if now_ms >= self._expire_due_ms:
+            expired = self._expired(wall_ms)
+            if len(expired) < RECORDS_MAX:
+                self._expire_due_ms = now_ms + self._settings.expire_interval_ms
+            return Outcome(tuple(one.tombstone() for one in expired))
+        return Outcome()
+
+    def replay(self, entry: Entry[LogRecord]) -> None:
+        """Take a record into the state. DecodeError: a state that is never stored."""
+        record = entry.value
+        if not isinstance(record, CoordinatorRecord) or not isinstance(record.key, TransactionLogKey):
+            return
+        name = record.key.transactional_id
+        self._ongoing.pop(name, None)
+        self._prepared.pop(name, None)
+        if not isinstance(record.value, TransactionLogValue):
+            self._transactions.pop(name, None)
+            self._renewals.pop(name, None)
+            return
+        known = self._transactions[name] = from_record(record.key, record.value)
+        if known.state in PREPARED:
+            self._prepared[name] = None
+        else:
+            self._handed.discard(name)
+        if known.state is State.ONGOING:
+            self._ongoing[name] = None
+
+    def _await_markers(self, token: Token) -> Said:
+        """Answer with what is due, or park. A writer that parked before is relieved."""
+        relieved = () if self._writer is None else ((self._writer, Markers(())),)
+        self._writer = token
+        return Outcome(replies=(*relieved, *self._hand_over(self._due())))
+
+    def _due(self) -> list[Transaction]:
+        return [self._transactions[name] for name in self._prepared if name not in self._handed]
+
+    def _hand_over(self, changed: Iterable[Transaction]) -> tuple[tuple[Token, Reply], ...]:
+        """What of this is decided, for whoever waits to write its markers."""
+        decided = tuple(one for one in changed if one.state in PREPARED)
+        if not decided or self._writer is None:
+            return ()
+        writer, self._writer = self._writer, None
+        self._handed.update(one.transactional_id for one in decided)
+        return ((writer, Markers(decided)),)
+
+    def _context(self, wall_ms: int) -> Context:
+        return Context(self._transactions, self._renewals, self._settings, self._producer_ids, wall_ms)
+
+    def _records(self, changed: Iterable[Transaction]) -> tuple[LogRecord, ...]:
+        version = self._settings.transaction_version()
+        return tuple(one.record(version) for one in changed)
+
+    def _timed_out(self, wall_ms: int) -> list[Transaction]:
+        ongoing = (self._transactions[name] for name in self._ongoing)
+        late = (one for one in ongoing if one.started_ms + one.timeout_ms < wall_ms)
+        return [self._context(wall_ms).fenced(one) for one in islice(late, RECORDS_MAX)]
+
+    def _expired(self, wall_ms: int) -> list[Transaction]:
+        before = wall_ms - self._settings.expiration_ms
+        silent = (one for one in self._transactions.values() if one.state in AT_REST and one.updated_ms <= before)
+        return list(islice(silent, RECORDS_MAX))

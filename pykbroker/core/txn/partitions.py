@@ -1,0 +1,33 @@
+"""Which partitions take part in a transaction: added by its producer, or by their leader when it writes (KIP-890)."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.txn.context import Context, Decision
+from pykbroker.core.txn.requests import AddPartitions, Answer, Verified, VerifyPartitions
+from pykbroker.core.txn.state import PREPARED, State
+from pykbroker.core.txn.transaction import Transaction
+from wire.error_codes import ErrorCode
+
+
+def add_partitions(context: Context, request: AddPartitions) -> Decision:
+    """The first begin a transaction."""
+    known = _open_to(context, request)
+    if known.state is State.ONGOING and request.partitions <= known.partitions:
+        return None, Answer()
+    return known.extended(request.partitions, request.client_version, context.wall_ms), Answer()
+
+
+def verify_partitions(context: Context, request: VerifyPartitions) -> Decision:
+    """Nothing changes; what was not added is named."""
+    return None, Verified(request.partitions - _open_to(context, request).partitions)
+
+
+def _open_to(context: Context, request: AddPartitions | VerifyPartitions) -> Transaction:
+    """The transaction, if this producer may write in it now."""
+    known = context.of_producer(request.transactional_id, request.producer_id)
+    if known.epoch != request.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if known.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return known

@@ -1,0 +1,134 @@
+"""A transactions machine with its log: asks it, and replays what it decides, as the shell does."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.outcome import Entry
+from pykbroker.core.txn.context import TransactionSettings
+from pykbroker.core.txn.machine import TransactionsMachine
+from pykbroker.core.txn.requests import (
+    AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, MarkersWritten, Request,
+)  # fmt: skip
+from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
+from wire.error_codes import ErrorCode
+from wire.records.batch import batches
+from wire.records.record import records
+from wire.stored.framing import decode_key, decode_versioned
+from wire.stored.transaction_log import TRANSACTION_RECORDS, TransactionLogKey, TransactionLogValue
+
+GOLDEN = Path(__file__).parents[3] / "data" / "golden"
+NOW_MS = 1_795_266_164_877
+NAME = "copier"
+ORDERS, PAYMENTS = ("orders", 0), ("payments", 3)
+
+Rsp = TypeVar("Rsp")
+
+
+class Ids:
+    """Producer ids from 100 on, as many as `left`."""
+
+    def __init__(self) -> None:
+        self.next, self.left = 100, 1000
+
+    def next_nowait(self) -> int | None:
+        if not self.left:
+            return None
+        self.left, self.next = self.left - 1, self.next + 1
+        return self.next - 1
+
+
+class Room:
+    """`log` holds all records, `wall_ms` is the time of day; replies of other callers are in `told`."""
+
+    def __init__(self, transaction_version: int = 2, **settings: int) -> None:
+        self.settings = TransactionSettings(lambda: transaction_version, **settings)
+        self.ids, self.log, self.wall_ms = Ids(), list[LogRecord](), NOW_MS
+        self.told: dict[Any, Any] = {}
+        self.load()
+
+    def load(self, *before: LogRecord) -> None:
+        """A machine that begins with the log as it is, and these records behind it."""
+        self.machine = TransactionsMachine(self.settings, self.ids)
+        self.log.extend(before)
+        for offset, record in enumerate(self.log):
+            self.machine.replay(Entry(offset, record))
+        self._take(self.machine.loaded(self.wall_ms, self.wall_ms))
+
+    def _take(self, said: Any) -> int:
+        for record in said.records:
+            self.machine.replay(Entry(len(self.log), record))
+            self.log.append(record)
+        for token, reply in said.replies:
+            assert token not in self.told
+            self.told[token] = reply
+        return len(said.records)
+
+    def ask(self, request: Request, expected: type[Rsp] = Answer) -> Rsp:  # type: ignore[assignment]
+        """The answer, which comes at once."""
+        token = object()
+        self._take(self.machine.handle(request, token, self.wall_ms, self.wall_ms))
+        reply = self.told.pop(token)
+        assert isinstance(reply, expected)
+        return reply
+
+    def await_markers(self, token: str) -> None:
+        self._take(self.machine.handle(AwaitMarkers(), token, self.wall_ms, self.wall_ms))
+
+    def pass_ms(self, passed_ms: int) -> None:
+        """Let time go by, and everything that it brings."""
+        self.wall_ms += passed_ms
+        while self.machine.deadline_ms <= self.wall_ms:
+            self._take(self.machine.tick(self.wall_ms, self.wall_ms))
+
+    def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> Answer:
+        return self.ask(InitProducer(NAME, timeout_ms, producer_id, epoch))
+
+    def add(self, *partitions: tuple[str, int], producer_id: int = 100, epoch: int = 0, version: int = 0) -> ErrorCode:
+        return self.ask(AddPartitions(NAME, producer_id, epoch, frozenset(partitions), version)).error_code
+
+    def end(self, commit: bool, *, producer_id: int = 100, epoch: int = 0, version: int = 0) -> Answer:
+        return self.ask(EndTransaction(NAME, producer_id, epoch, commit, version))
+
+    def complete(self) -> None:
+        """Say that the markers are written."""
+        known = self.known
+        assert self.ask(MarkersWritten(NAME, known.producer_id, known.epoch)) == Answer()
+
+    @property
+    def known(self) -> Transaction:
+        """What is known of `NAME`."""
+        return self.ask(FindTransaction(NAME), Found).transactions[0]
+
+    @property
+    def states(self) -> list[int]:
+        """The states that the log went through."""
+        return [record.value.transaction_status for record in self.log
+                if isinstance(record, CoordinatorRecord) and isinstance(record.value, TransactionLogValue)]
+
+
+def at_epoch(epoch: int, **fields: Any) -> CoordinatorRecord:
+    """The record of `NAME`, with producer 100 in this epoch."""
+    return Transaction(NAME, 100, 60_000, epoch, updated_ms=NOW_MS, previous_producer_id=100, **fields).record(2)
+
+
+LAST_EPOCH = EPOCH_MAX - 1
+
+
+def golden_log(kind: str, partition: int) -> Iterator[CoordinatorRecord]:
+    """What Kafka wrote to this partition of `__transaction_state`."""
+    path = f"{kind}/__transaction_state-{partition}/00000000000000000000.log"
+    with tarfile.open(GOLDEN / f"logdir-{kind}.tar.xz") as archive:
+        file = archive.extractfile(path)
+        assert file is not None
+        stored = file.read()
+    for batch in batches(stored):
+        for record in records(batch, 1 << 20):
+            key = decode_key(TRANSACTION_RECORDS, record.key or b"")
+            assert isinstance(key, TransactionLogKey)
+            value = None if record.value is None else decode_versioned(TransactionLogValue, record.value)
+            yield CoordinatorRecord(key, value, 1)

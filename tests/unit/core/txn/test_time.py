@@ -1,0 +1,140 @@
+"""What time brings: aborts, forgotten ids; and who is told of markers to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.txn import machine
+from pykbroker.core.txn.requests import Answer, InitProducer, Markers
+from pykbroker.core.txn.state import State
+from tests.unit.core.txn.room import NAME, ORDERS, Room, at_epoch
+from wire.error_codes import ErrorCode
+
+MINUTE_MS = 60_000
+WEEK_MS = 604_800_000
+
+
+@pytest.mark.parametrize(("passed_ms", "state"), [(MINUTE_MS, State.ONGOING), (MINUTE_MS + 1, State.PREPARE_ABORT)])
+def test_a_transaction_that_is_open_for_too_long_is_aborted(passed_ms: int, state: State) -> None:
+    room = Room(abort_interval_ms=1)
+    room.init(timeout_ms=MINUTE_MS)
+    room.add(ORDERS)
+    room.pass_ms(passed_ms)
+    assert room.known.state is state
+
+
+def test_more_partitions_do_not_make_it_younger() -> None:
+    room = Room(abort_interval_ms=1)
+    room.init(timeout_ms=MINUTE_MS)
+    room.add(ORDERS)
+    room.pass_ms(MINUTE_MS)
+    room.add(("late", 1))
+    room.pass_ms(1)
+    assert room.known.state is State.PREPARE_ABORT
+    assert room.end(commit=True).error_code is ErrorCode.PRODUCER_FENCED
+
+
+def test_timeouts_are_looked_for_once_in_an_interval() -> None:
+    room = Room(abort_interval_ms=10_000)
+    room.init(timeout_ms=1)
+    room.add(ORDERS)
+    room.pass_ms(9_999)
+    assert room.known.state is State.ONGOING
+    room.pass_ms(1)
+    assert room.known.state is State.PREPARE_ABORT
+
+
+def test_a_timeout_goes_on_counting_over_a_restart() -> None:
+    room = Room(abort_interval_ms=10)
+    room.init(timeout_ms=MINUTE_MS)
+    room.add(ORDERS)
+    room.pass_ms(MINUTE_MS)
+    room.load()
+    room.pass_ms(10)
+    assert room.known.state is State.PREPARE_ABORT
+
+
+@pytest.mark.parametrize(("passed_ms", "known"), [(WEEK_MS - 1, True), (WEEK_MS, False)])
+def test_an_id_that_nobody_uses_is_forgotten(passed_ms: int, known: bool) -> None:
+    room = Room(expire_interval_ms=1)
+    room.init()
+    room.pass_ms(passed_ms)
+    assert (room.log[-1].value is not None) is known  # type: ignore[union-attr]
+    assert room.init().epoch == (1 if known else 0)
+
+
+@pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT])
+def test_an_id_with_an_open_or_undecided_transaction_is_kept(state: State) -> None:
+    room = Room(expire_interval_ms=1, abort_interval_ms=WEEK_MS * 2)
+    room.load(at_epoch(0, state=state))
+    room.pass_ms(WEEK_MS * 2 - 1)
+    assert room.known.state is state
+
+
+def test_many_are_forgotten_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "RECORDS_MAX", 2)
+    room = Room(expire_interval_ms=WEEK_MS, abort_interval_ms=WEEK_MS + 1)
+    for number in range(5):
+        room.ask(InitProducer(f"one of {number}", MINUTE_MS))
+    room.wall_ms += WEEK_MS
+    lengths = []
+    while room.machine.deadline_ms <= room.wall_ms:
+        said = room.machine.tick(room.wall_ms, room.wall_ms)
+        lengths.append(room._take(said))
+    assert lengths == [2, 2, 1]
+
+
+def test_the_writer_of_markers_is_told_with_the_decision() -> None:
+    room = Room()
+    room.init()
+    room.add(ORDERS)
+    room.await_markers("writer")
+    assert "writer" not in room.told
+    room.end(commit=True)
+    assert room.told.pop("writer") == Markers((room.known,))
+    room.await_markers("writer")
+    assert "writer" not in room.told, "each is handed out once"
+    room.complete()
+    room.add(ORDERS)
+    room.end(commit=False)
+    assert room.told.pop("writer") == Markers((room.known,))
+
+
+def test_what_is_decided_while_nobody_waits_is_kept() -> None:
+    room = Room()
+    room.init()
+    room.add(ORDERS)
+    room.end(commit=True)
+    room.await_markers("writer")
+    assert room.told.pop("writer") == Markers((room.known,))
+
+
+def test_after_a_restart_all_that_is_undone_is_handed_out() -> None:
+    room = Room()
+    room.init()
+    room.add(ORDERS)
+    room.await_markers("writer")
+    room.end(commit=True)
+    room.load()
+    room.await_markers("another")
+    assert room.told.pop("another") == Markers((room.known,))
+
+
+def test_a_timeout_wakes_the_writer() -> None:
+    room = Room(abort_interval_ms=10)
+    room.init(timeout_ms=1)
+    room.add(ORDERS)
+    room.await_markers("writer")
+    room.pass_ms(10)
+    assert room.told.pop("writer") == Markers((room.known,))
+
+
+def test_a_second_writer_relieves_the_first() -> None:
+    room = Room()
+    room.await_markers("first")
+    room.await_markers("second")
+    assert room.told.pop("first") == Markers(())
+    room.ask(InitProducer(NAME, MINUTE_MS))
+    room.add(ORDERS)
+    assert room.end(commit=True) == Answer()
+    assert room.told.pop("second") == Markers((room.known,))
