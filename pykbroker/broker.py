@@ -13,6 +13,7 @@ from functools import partial
 
 import trio
 
+from pykbroker.apis.add_raft_voter import AddRaftVoter
 from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
 from pykbroker.apis.api_versions import ApiVersions
@@ -42,6 +43,7 @@ from pykbroker.apis.list_partition_reassignments import ListPartitionReassignmen
 from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
+from pykbroker.apis.remove_raft_voter import RemoveRaftVoter
 from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.sasl_handshake import SaslHandshake
@@ -294,6 +296,8 @@ class Broker:
             AlterPartitionReassignments(controller, authorizer),
             ListPartitionReassignments(image, authorizer),
             DescribeQuorum(node_id, controller, advertised, self._world.wall_ms, authorizer),
+            AddRaftVoter(cluster_id, image, authorizer, LISTENER_NAME),
+            RemoveRaftVoter(cluster_id, image, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),

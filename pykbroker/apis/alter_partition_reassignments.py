@@ -40,6 +40,8 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
     ) -> AlterPartitionReassignmentsResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if not request.topics:
+            return AlterPartitionReassignmentsResponse()
         return await self.controller.reassign_partitions(request)
 
     def refuse(

@@ -82,7 +82,7 @@ def _reverted(context: Context, topic: TopicImage, index: int, rules: Rules) -> 
     """As it was before the reassignment; where none of its ISR was there then, an unclean election must follow."""
     partition = topic.partitions[index]
     if not (partition.adding or partition.removing):
-        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas, isr = without(partition.replicas, partition.adding), without(partition.isr, partition.adding)
     if isr:
         return Assignment(replicas, isr), rules

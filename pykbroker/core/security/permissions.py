@@ -49,6 +49,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.ELECT_LEADERS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
+    ApiKey.ADD_RAFT_VOTER: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.REMOVE_RAFT_VOTER: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.LIST_CONFIG_RESOURCES: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),

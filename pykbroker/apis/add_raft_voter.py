@@ -1,0 +1,52 @@
+"""AddRaftVoter (80), v0-1: another controller is to vote (KIP-853).
+
+v0 flexible   v1 may be answered before it is committed (KIP-1186)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.metadata.features import KRAFT_FEATURE
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+
+
+class AddRaftVoter(msgspec.Struct, frozen=True):
+    """Refuses, as Kafka does while kraft.version is 0: nobody else votes. `listener` is that of controllers."""
+
+    key: ClassVar = ApiKey.ADD_RAFT_VOTER
+    versions: ClassVar[str] = "0-1"
+    cluster_id: str
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+    listener: str
+
+    def __call__(self, context: Context, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return AddRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
+        code, message = self._refusal(request)
+        return AddRaftVoterResponse(error_code=code, error_message=message)
+
+    def _refusal(self, request: AddRaftVoterRequest) -> tuple[ErrorCode, str]:
+        if request.cluster_id not in (None, self.cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID, (
+                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"')
+        if request.voter_id < 0 or request.voter_directory_id == NIL:
+            return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+        if all(listener.name != self.listener for listener in request.listeners):
+            names = ", ".join(listener.name for listener in request.listeners)
+            return ErrorCode.INVALID_REQUEST, (
+                f"Add voter request didn't include the endpoint ({names}) for the default listener {self.listener}")
+        level = self.image().features.level(KRAFT_FEATURE)
+        return ErrorCode.UNSUPPORTED_VERSION, (
+            f"Cluster doesn't support adding voter because the kraft.version feature is {level}")

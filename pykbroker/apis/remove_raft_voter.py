@@ -1,0 +1,47 @@
+"""RemoveRaftVoter (81), v0: a controller is to vote no longer (KIP-853).
+
+v0 flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.metadata.features import KRAFT_FEATURE
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+
+
+class RemoveRaftVoter(msgspec.Struct, frozen=True):
+    """Refuses, as Kafka does while kraft.version is 0: the only voter is this broker, which stays it."""
+
+    key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
+    versions: ClassVar[str] = "0"
+    cluster_id: str
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return RemoveRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
+        code, message = self._refusal(request)
+        return RemoveRaftVoterResponse(error_code=code, error_message=message)
+
+    def _refusal(self, request: RemoveRaftVoterRequest) -> tuple[ErrorCode, str]:
+        if request.cluster_id not in (None, self.cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID, (
+                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"')
+        if request.voter_id < 0 or request.voter_directory_id == NIL:
+            return ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
+        level = self.image().features.level(KRAFT_FEATURE)
+        return ErrorCode.UNSUPPORTED_VERSION, (
+            f"Cluster doesn't support removing voter because the kraft.version feature is {level}")
