@@ -191,15 +191,15 @@ class Log(LogReads):
                 return duplicate(written)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int,
-                         shown: Verification | None = None) -> Appended:
-        """Append a batch that this broker made: control, coordinator or metadata records.
+    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a batch that this broker made: control, coordinator or metadata records. ApiError: fenced producer.
 
-        ApiError: its producer is fenced, or it would begin a transaction here without being `shown` to be part of it.
+        What begins a transaction here was verified by whoever made it: see `producers.check_verified`.
         """
         batch = Batch.read(data)
-        if batch.is_transactional and not batch.is_control:
-            self.producers.check_verified(batch.producer_id, batch.producer_epoch, shown)
+        producer = self.producers.get(batch.producer_id)
+        if producer is not None and not batch.is_control:
+            producer.check_epoch(batch.producer_epoch)
         return self._append_trusted(batch, leader_epoch)
 
     def append_marker(self, marker: TransactionMarker, leader_epoch: int, now_ms: int) -> Appended:
