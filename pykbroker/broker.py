@@ -14,6 +14,7 @@ from functools import partial
 import trio
 
 from pykbroker.apis.add_raft_voter import AddRaftVoter
+from pykbroker.apis.alter_client_quotas import AlterClientQuotas
 from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
 from pykbroker.apis.api_versions import ApiVersions
@@ -25,6 +26,7 @@ from pykbroker.apis.delete_acls import DeleteAcls
 from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
 from pykbroker.apis.describe_acls import DescribeAcls
+from pykbroker.apis.describe_client_quotas import DescribeClientQuotas
 from pykbroker.apis.describe_cluster import DescribeCluster
 from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.apis.describe_delegation_token import DescribeDelegationToken
@@ -300,6 +302,7 @@ class Broker:
             RemoveRaftVoter(cluster_id, image, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
+            DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),

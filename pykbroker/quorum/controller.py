@@ -15,6 +15,7 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -89,6 +90,10 @@ class Controller:
     ) -> AlterPartitionReassignmentsResponse:
         """What could be done at once is done when this returns; the rest goes on."""
         return await self._applied(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
+
+    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+        """Change quotas; they can be described when this returns."""
+        return await self._applied(request, AlterClientQuotasResponse)
 
     async def alter_user_scram_credentials(
         self, request: AlterUserScramCredentialsRequest

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.alter_client_quotas import alter_client_quotas
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
@@ -30,6 +31,7 @@ from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -51,6 +53,7 @@ DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
     ElectLeadersRequest: elect_leaders,
     AlterPartitionReassignmentsRequest: reassign_partitions,
     AllocateProducerIdsRequest: allocate_producer_ids,
+    AlterClientQuotasRequest: alter_client_quotas,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }
 """What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""

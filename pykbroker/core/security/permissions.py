@@ -39,6 +39,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.RENEW_DELEGATION_TOKEN: (),
     ApiKey.EXPIRE_DELEGATION_TOKEN: (),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: (),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
+    ApiKey.ALTER_CLIENT_QUOTAS: ((Operation.ALTER_CONFIGS, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),

@@ -14,6 +14,13 @@ from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.metadata.snapshot import image_of, snapshot_records
 from tests.unit.core.metadata.room import CLEAN_LOG, NOW_MS, SNAPSHOTTED, golden_batches, golden_room
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -22,6 +29,7 @@ from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.records.record import records
 from wire.stored.metadata_brokers import RegisterBrokerRecord, RegisterControllerRecord
 from wire.stored.metadata_marks import NoOpRecord
+from wire.stored.metadata_security import UserScramCredentialRecord
 from wire.stored.metadata_settings import ConfigRecord
 
 SNAPSHOTTED_LOG = ("kraft-snapshot-and-dynamic", SNAPSHOTTED + "00000000000000000000.log")
@@ -193,3 +201,17 @@ def test_allocating_producer_ids() -> None:
     response = room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=KAFKAS_EPOCH))
     assert list(room.decided) == batch_at(316)
     assert (response.producer_id_start, response.producer_id_len) == (1000, 1000)
+
+
+def test_altering_quotas_and_credentials() -> None:
+    room = golden_room(*SNAPSHOTTED_LOG, until=312)
+    room.ask(AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(
+        [EntityData("client-id", "cq")], [OpData("producer_byte_rate", 1e9)])]))
+    assert list(room.decided) == batch_at(312, SNAPSHOTTED_LOG)
+    (credential,) = batch_at(314, SNAPSHOTTED_LOG)
+    assert isinstance(credential, UserScramCredentialRecord)
+    room.ask(AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion(
+        credential.name, credential.mechanism, credential.iterations, bytes(credential.salt), b"any")]))
+    (ours,) = room.decided
+    assert isinstance(ours, UserScramCredentialRecord)
+    assert (ours.salt, len(ours.stored_key), len(ours.server_key)) == (credential.salt, 32, 32)

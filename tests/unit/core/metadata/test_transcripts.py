@@ -19,6 +19,12 @@ from tests.unit.core.metadata.room import Room, topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -142,6 +148,22 @@ class Stage:
             broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
         yield f"{response.producer_id_len} from {response.producer_id_start}"
 
+    def quota(self, *words: str) -> Iterator[str]:
+        """quota [validate_only] user=a,client-id:rate=5,other=- ... (a type alone is its default, "-" removes)"""
+        entries = []
+        for word in words:
+            if word != "validate_only":
+                entity, _, ops = word.rpartition(":")
+                entries.append(AlterClientQuotasRequestEntryData(
+                    [EntityData(kind, name if sign else None)
+                     for kind, sign, name in (part.partition("=") for part in entity.split(",") if part)],
+                    [OpData(key, 0.0 if value == "-" else float(value), value == "-")
+                     for key, _, value in (op.partition("=") for op in ops.split(",") if op)]))
+        request = AlterClientQuotasRequest(entries=entries, validate_only="validate_only" in words)
+        for result in self.room.ask(request).entries:
+            name = ",".join(f"{part.entity_type}={part.entity_name}" for part in result.entity)
+            yield self._line(result, name=name or "nobody")
+
     def scram(self, *words: str) -> Iterator[str]:
         """scram set:user:mechanism:iterations | delete:user:mechanism ..."""
         request = AlterUserScramCredentialsRequest()
@@ -174,7 +196,7 @@ class Stage:
         fields = {name: getattr(record, name) for name in record.__struct_fields__
                   if name not in UNTOLD}
         told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
-        return " ".join([type(record).__name__.removesuffix("Record"), *told])
+        return " ".join([type(record).__name__.removesuffix("Record"), *told]).replace(", unknown_tags={}", "")
 
 
 def ids(text: str) -> list[int]:

@@ -1,0 +1,44 @@
+"""AlterClientQuotas (49), v0-1: quotas of users, client ids and addresses set and removed (KIP-546, KIP-612).
+
+v1 flexible
+They are stored and described, and slow nobody down.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest, AlterClientQuotasResponse, AlterClientQuotasResponseEntryData, EntityData,
+)  # fmt: skip
+
+
+class AlterClientQuotas(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
+    versions: ClassVar[str] = "0-1"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: AlterClientQuotasRequest) -> Held:
+        if not self.authorizer.allows(context.principal, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return Held(self.controller.alter_client_quotas(request))
+
+    def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
+        """The same error for each entity."""
+        return AlterClientQuotasResponse(entries=[
+            AlterClientQuotasResponseEntryData(
+                code, None, [EntityData(part.entity_type, part.entity_name) for part in entry.entity])
+            for entry in request.entries
+        ])  # fmt: skip

@@ -1,0 +1,113 @@
+"""DescribeClientQuotas (48), v0-1: the quotas of users, client ids and addresses, chosen by a filter (KIP-546).
+
+v1 flexible
+A filter asks for types: of a certain name, of the default, or of any name. An entity may have other types besides,
+unless the filter is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_client_quotas import (
+    ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse, EntityData, EntryData, ValueData,
+)  # fmt: skip
+from wire.stored.metadata_settings import ClientQuotaRecord
+
+TYPES = ("user", "client-id", "ip")
+
+
+class Match(IntEnum):
+    """How a component chooses among the names of its type."""
+
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+class DescribeClientQuotas(msgspec.Struct, frozen=True):
+    """From the image: quotas of one entity are one entry."""
+
+    key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
+    versions: ClassVar[str] = "0-1"
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+        allows = self.authorizer.allows
+        if not allows(context.principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+            return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+        try:
+            check(request.components)
+        except ApiError as error:
+            return failed(error.code, error.message)
+        entries: dict[tuple[tuple[str, str | None], ...], EntryData] = {}
+        for record in self.image().records.of(ClientQuotaRecord):
+            entity = {part.entity_type: part.entity_name for part in record.entity}
+            if matches(entity, request.components, request.strict):
+                parts = tuple(entity.items())
+                entry = entries.setdefault(parts, EntryData([EntityData(*part) for part in parts], []))
+                entry.values.append(ValueData(record.key, record.value))
+        return DescribeClientQuotasResponse(entries=list(entries.values()))
+
+    def refuse(self, request: DescribeClientQuotasRequest, code: ErrorCode) -> DescribeClientQuotasResponse:
+        """No entries, which is not the same as none found."""
+        return failed(code, None)
+
+
+def failed(code: ErrorCode, message: str | None) -> DescribeClientQuotasResponse:
+    """The whole request is refused."""
+    return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
+
+def matches(entity: dict[str, str | None], components: Iterable[ComponentData], strict: bool) -> bool:
+    """Whether each component finds its type in the entity, under a name that it wants."""
+    wanted = {component.entity_type: component for component in components}
+    if not wanted.keys() <= entity.keys() or (strict and len(wanted) < len(entity)):
+        return False
+    return all(
+        component.match_type == Match.SPECIFIED or component.match == entity[kind] for kind, component in wanted.items()
+    )
+
+
+def check(components: Iterable[ComponentData]) -> None:
+    """ApiError for a filter that means nothing."""
+    seen: set[str] = set()
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if kind in seen:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in TYPES:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
+        check_match(component)
+        seen.add(kind)
+    if "ip" in seen and len(seen) > 1:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid entity filter component combination. "
+                       "IP filter component should not be used with user or clientId filter component.")
+
+
+def check_match(component: ComponentData) -> None:
+    """ApiError for a name that is missing, or is there although any would do."""
+    kind, name = component.match_type, component.match
+    if kind not in tuple(Match):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {kind}")
+    if kind == Match.EXACT and name is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    if kind != Match.EXACT and name is not None:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Request specified MATCH_TYPE_{Match(kind).name}, but also specified a match string.",
+        )
