@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
 from pykbroker.core.replication.verification import Verification
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, patiently
@@ -91,7 +91,7 @@ class Partition:
         batch = await self.require_leader().open_off_loop(data, now_ms)
         return self._append(Log.append_opened, batch, self.leader_epoch, shown)
 
-    def append_marker(self, marker: TransactionMarker, now_ms: int) -> Appended:
+    def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or coordinator is fenced, or the disk refused it."""
         return self._append(Log.append_marker, marker, self.leader_epoch, now_ms)
 

@@ -8,9 +8,8 @@ from struct import Struct, error
 
 import msgspec
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Written
+from pykbroker.core.replication.producers import Marker, Written
 from pykbroker.core.replication.verification import Verification
 from pykbroker.storage import producer_snapshot
 from pykbroker.storage.config import LONG_MAX, LogConfig
@@ -191,18 +190,18 @@ class Log(LogReads):
                 return duplicate(written)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int) -> Appended:
-        """Append a batch that this broker made: control, coordinator or metadata records. ApiError: fenced producer.
+    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int,
+                         shown: Verification | None = None) -> Appended:
+        """Append a batch that this broker made: control, coordinator or metadata records.
 
-        What begins a transaction here was verified by whoever made it: see `producers.check_verified`.
+        ApiError: its producer is fenced, or it would begin a transaction here without being `shown` to be part of it.
         """
         batch = Batch.read(data)
-        producer = self.producers.get(batch.producer_id)
-        if producer is not None and not batch.is_control:
-            producer.check_epoch(batch.producer_epoch)
+        if batch.is_transactional and not batch.is_control:
+            self.producers.check_verified(batch.producer_id, batch.producer_epoch, shown)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_marker(self, marker: TransactionMarker, leader_epoch: int, now_ms: int) -> Appended:
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or its coordinator was fenced."""
         self.producers.check_marker(marker)
         batch = transaction_marker(

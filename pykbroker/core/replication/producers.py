@@ -13,7 +13,6 @@ from collections import deque
 
 import msgspec
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.transactions import AbortedTransaction, Transactions
 from pykbroker.core.replication.verification import Verification, Verifications
@@ -39,6 +38,16 @@ class Written(msgspec.Struct, frozen=True, gc=False):
     def base_offset(self) -> int:
         """Offset of the first record."""
         return self.last_offset - self.offset_delta
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """The end of a producer's transaction, as its coordinator says it."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
 
 
 class Producer:
@@ -180,7 +189,7 @@ class Producers:
             self.transactions.begin(producer_id, base_offset)
             self.verifications.end(producer_id)
 
-    def check_marker(self, marker: TransactionMarker) -> None:
+    def check_marker(self, marker: Marker) -> None:
         """Before a transaction's end is written: ApiError if the producer or the coordinator was fenced."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
 from pykbroker.world import system_disk
@@ -259,15 +259,15 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
     append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
     append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
     assert log.last_stable_offset(2) == 0
-    for fenced, code in [(TransactionMarker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
-                         (TransactionMarker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH)]:
+    for fenced, code in [(Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
+                         (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH)]:
         with pytest.raises(ApiError) as refusal:
             log.append_marker(fenced, 0, NOW)
         assert refusal.value.code is code
-    assert log.append_marker(TransactionMarker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
-    assert log.append_marker(TransactionMarker(5, 0, False, 7), 0, NOW).base_offset == 3
+    assert log.append_marker(Marker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
+    assert log.append_marker(Marker(5, 0, False, 7), 0, NOW).base_offset == 3
     with pytest.raises(ApiError) as refusal:
-        log.append_marker(TransactionMarker(5, 0, False, 6), 0, NOW)
+        log.append_marker(Marker(5, 0, False, 6), 0, NOW)
     assert refusal.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert log.last_stable_offset(4) == 4
     found = log.aborted_transactions(0, log.read(0, 10_000, 4, at_least_one=True))
@@ -282,12 +282,10 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
 async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:
     log = await open_log(disk)
     data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    assert refused(log, data) is ErrorCode.INVALID_TXN_STATE
-    assert append_in_transaction(log, data).base_offset == 0
-
-
-async def test_the_coordinators_word_goes_with_a_batch_that_is_opened(disk: SystemDisk) -> None:
-    log = await open_log(disk, replace(SMALL, compression_type="gzip"))
-    data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    assert refused(log, data) is ErrorCode.INVALID_TXN_STATE
-    assert append_in_transaction(log, data).base_offset == 0
+    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0, NOW)):
+        with pytest.raises(ApiError) as refusal:
+            append()
+        assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    assert log.log_end_offset == 0
+    shown = log.producers.begin_verification(4, 0, -1, NOW)
+    assert log.append_as_leader(data, 0, NOW, shown).base_offset == 0

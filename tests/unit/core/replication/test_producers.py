@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Producers, Written
+from pykbroker.core.replication.producers import Marker, Producers, Written
 from pykbroker.core.replication.transactions import AbortedTransaction
 from wire.error_codes import ErrorCode
 
@@ -99,22 +98,22 @@ def test_markers_of_fenced_coordinators_and_producers_are_refused() -> None:
     append(producers, 0, 3, 0, epoch=4, transactional=True)
     producers.remember_marker(ID, 4, 5, 3, 2000, aborted=False)
     with pytest.raises(ApiError) as fenced:
-        producers.check_marker(TransactionMarker(ID, 4, True, 4))
+        producers.check_marker(Marker(ID, 4, True, 4))
     assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     with pytest.raises(ApiError) as old:
-        producers.check_marker(TransactionMarker(ID, 3, True, 5))
+        producers.check_marker(Marker(ID, 3, True, 5))
     assert old.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    producers.check_marker(TransactionMarker(ID, 4, True, 5))
+    producers.check_marker(Marker(ID, 4, True, 5))
 
 
 def test_a_version_2_marker_of_an_open_transaction_bears_the_next_epoch() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, transactional=True)
     with pytest.raises(ApiError):
-        producers.check_marker(TransactionMarker(ID, 0, True, 1, 2))
-    producers.check_marker(TransactionMarker(ID, 1, True, 1, 2))
+        producers.check_marker(Marker(ID, 0, True, 1, 2))
+    producers.check_marker(Marker(ID, 1, True, 1, 2))
     producers.remember_marker(ID, 1, 1, 3, 2000, aborted=False)
-    producers.check_marker(TransactionMarker(ID, 1, True, 1, 2))  # a retry
+    producers.check_marker(Marker(ID, 1, True, 1, 2))  # a retry
 
 
 def test_the_last_stable_offset_waits_for_the_first_open_transaction_and_for_its_marker() -> None:

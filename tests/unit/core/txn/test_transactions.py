@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from pykbroker.core.coordinator_record import TransactionMarker
 from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.producers import Marker
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
 from pykbroker.core.txn.requests import (
     Answer, EndTransaction, FindTransaction, Found, ListTransactions, MarkersWritten, Verified, VerifyPartitions,
@@ -250,5 +250,5 @@ def step(known: Transaction, after: Transaction) -> Transaction:
 def test_records_of_other_kinds_are_passed_over() -> None:
     room = Room()
     room.init()
-    room.machine.replay(Entry(9, TransactionMarker(100, 0, True)))
+    room.machine.replay(Entry(9, Marker(100, 0, True, 0)))
     assert room.known.state is State.EMPTY
