@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pykbroker.core.replication.producers import Marker
+from pykbroker.core.replication.verification import Verification
 from pykbroker.world.disk import Buffer
 
 
@@ -33,8 +35,11 @@ class Journal(Protocol):
     def flush_due(self) -> bool:
         """Whether what was appended must be flushed before it may be acknowledged."""
 
-    def append_own(self, batch: Buffer, now_ms: int) -> int:
-        """Append a batch that this broker made, all of it or nothing; the offset after it."""
+    def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
+        """Append a batch that this broker made, all of it or nothing; the offset after it.
+
+        `shown`: what lets it begin a transaction here, as `core.replication.verification` has it.
+        """
 
     async def flush(self) -> None:
         """Make all that was appended durable."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pykbroker.core.replication.producers import Marker
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 NO_PRODUCER = -1
@@ -25,14 +26,4 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int = NO_PRODUCER
 
 
-class TransactionMarker(msgspec.Struct, frozen=True, gc=False):
-    """The end of a producer's transaction in this log: a control batch of its own."""
-
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int = 0
-    transaction_version: int = 0
-
-
-LogRecord = CoordinatorRecord | TransactionMarker
+LogRecord = CoordinatorRecord | Marker

@@ -29,13 +29,3 @@ class ForgetTopics(msgspec.Struct, frozen=True):
     """These topics are gone: what was committed for them goes, too. Not answered."""
 
     topics: frozenset[str]
-
-
-class EndTransaction(msgspec.Struct, frozen=True):
-    """A transaction marker for this partition; answered with None."""
-
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    transaction_version: int = 0

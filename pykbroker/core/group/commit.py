@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, TransactionMarker
+from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, EndTransaction
+from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import expect
 from pykbroker.core.group.classic.state import ANSWERS, State
@@ -12,6 +12,7 @@ from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
+from pykbroker.core.replication.producers import Marker
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages import offset_commit as plain
@@ -78,10 +79,9 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
     step.reply(token, response)
 
 
-def end_transaction(shard: Shard, asked: EndTransaction, token: Token, step: Step) -> None:
-    """What the transaction committed holds from its marker on, or is forgotten."""
-    step.write(TransactionMarker(asked.producer_id, asked.producer_epoch, asked.commit, asked.coordinator_epoch,
-                                 asked.transaction_version))
+def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> None:
+    """What the transaction committed holds from its marker on, or is forgotten. Answered with None."""
+    step.write(asked)
     step.reply(token, None)
 
 

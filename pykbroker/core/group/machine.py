@@ -10,7 +10,7 @@ from typing import Any
 
 from pykbroker.core.coordinator_record import LogRecord
 from pykbroker.core.group import commit, describe, forget
-from pykbroker.core.group.asked import Asked, EndTransaction, FetchOffsets, ForgetTopics
+from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.classic import rebalance
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.heartbeat import heartbeat
@@ -24,6 +24,7 @@ from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.outcome import Entry, Outcome, Token
+from pykbroker.core.replication.producers import Marker
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
@@ -36,7 +37,7 @@ from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Said = Outcome[LogRecord, Any]
-Question = Asked | FetchOffsets | ForgetTopics | EndTransaction
+Question = Asked | FetchOffsets | ForgetTopics | Marker
 
 HANDLE: dict[type, Callable[[Shard, Any, Token, Step], None]] = {
     JoinGroupRequest: join,
@@ -45,7 +46,7 @@ HANDLE: dict[type, Callable[[Shard, Any, Token, Step], None]] = {
     LeaveGroupRequest: leave,
     OffsetCommitRequest: commit.commit,
     TxnOffsetCommitRequest: commit.commit_in_transaction,
-    EndTransaction: commit.end_transaction,
+    Marker: commit.end_transaction,
     FetchOffsets: fetch_offsets,
     OffsetDeleteRequest: forget.delete_offsets,
     DeleteGroupsRequest: forget.delete_groups,

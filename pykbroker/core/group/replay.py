@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, LogRecord, TransactionMarker
+from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, LogRecord
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer import replay as consumer
@@ -17,6 +17,7 @@ from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Committed
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.producers import Marker
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.consumer_group import ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
@@ -28,7 +29,7 @@ OLDEST_TIME_MS = -1
 def replay(shard: Shard, entry: Entry[LogRecord]) -> None:
     """Take a record of the log into the state."""
     record = entry.value
-    if isinstance(record, TransactionMarker):
+    if isinstance(record, Marker):
         shard.offsets.end(record.producer_id, record.commit)
         return
     change = REPLAY.get(type(record.key))

@@ -72,8 +72,7 @@ class Talk:
 
     def _replay(self, records: Iterable[LogRecord]) -> None:
         for record in records:
-            producer = (record.producer_id, record.producer_epoch)
-            self.machine.replay(Entry(len(self.log), record, *producer))
+            self.machine.replay(Entry(len(self.log), record, record.producer_id, record.producer_epoch))
             self.log.append(record)
 
     # What members ask

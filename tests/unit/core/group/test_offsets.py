@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.group.asked import EndTransaction, FetchOffsets, ForgetTopics
+from pykbroker.core.group.asked import FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.producers import Marker
 from tests.unit.core.group.talk import SESSION_MS, WALL_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeleteGroupsRequest
@@ -98,10 +99,10 @@ def test_what_a_transaction_commits_holds_from_its_marker_on() -> None:
     assert fetched(talk) == {("t", 0): (1, 7, "")}
     assert fetched(talk, stable=True) == fetched(talk, topics={"t": [0]}, stable=True) == {
         ("t", 0): ErrorCode.UNSTABLE_OFFSET_COMMIT}
-    talk.ask(EndTransaction(6, 0, commit=False, coordinator_epoch=0), 0)
+    talk.ask(Marker(6, 0, commit=False, coordinator_epoch=0), 0)
     talk = talk.restarted()
     assert fetched(talk, stable=True) == {("t", 0): ErrorCode.UNSTABLE_OFFSET_COMMIT}
-    talk.ask(EndTransaction(5, 0, commit=True, coordinator_epoch=0), 0)
+    talk.ask(Marker(5, 0, commit=True, coordinator_epoch=0), 0)
     assert fetched(talk, stable=True) == fetched(talk.restarted()) == {("t", 0): (10, -1, "")}
 
 
@@ -109,7 +110,7 @@ def test_a_later_commit_outlives_an_earlier_one_of_a_transaction() -> None:
     talk = Talk()
     transact(talk, 10)
     talk.commit(11)
-    talk.ask(EndTransaction(5, 0, commit=True, coordinator_epoch=0), 0)
+    talk.ask(Marker(5, 0, commit=True, coordinator_epoch=0), 0)
     assert fetched(talk) == {("t", 0): (11, 7, "")}
 
 
@@ -136,7 +137,7 @@ def test_offsets_are_deleted_unless_somebody_reads_the_topic() -> None:
     transact(talk, 2)
     assert deleted(talk) == 0
     assert fetched(talk, stable=True) == {}
-    talk.ask(EndTransaction(5, 0, commit=True, coordinator_epoch=0), 0)
+    talk.ask(Marker(5, 0, commit=True, coordinator_epoch=0), 0)
     assert fetched(talk) == {} == fetched(talk.restarted())
 
 
@@ -212,7 +213,7 @@ def test_what_members_read_never_expires_and_then_counts_from_when_they_left() -
     talk.leave((member.member_id, None))
     talk.wait(2 * RETENTION_MS)
     assert set(fetched(talk)) == {("t", 0)}, "a transaction is open"
-    talk.ask(EndTransaction(5, 0, commit=True, coordinator_epoch=0), 0)
+    talk.ask(Marker(5, 0, commit=True, coordinator_epoch=0), 0)
     talk.wait(CHECK_MS)
     assert fetched(talk) == {}
     assert talk.state() == "Dead"

@@ -1,0 +1,94 @@
+"""Between what machines decide and the batches of a log.
+
+Records of one producer, or of none, share a batch; a transaction marker is one of its own. A record of a type that is
+not known is passed over, as from a newer broker: it stays in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.producers import Marker
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
+from wire.records.control import ControlType, control_records
+from wire.records.record import Record, records
+from wire.stored.control import EndTxnMarker
+from wire.stored.framing import Catalogue, UnknownRecordType, decode_key, decode_versioned, encode_key, encode_versioned
+
+RECORD_OVERHEAD_BYTES = 40
+"""More than a record needs beside its key and value."""
+BATCH_BYTES_MAX = 64 << 20
+"""No batch of a coordinator is larger, decompressed."""
+
+Written = tuple[bytes | Marker, list[LogRecord]]
+"""A batch and what it holds; the batch of a marker is the log's to make."""
+
+
+class Batches:
+    """How one topic's records are framed. Kafka's group coordinator numbers its batches from 0, others do not."""
+
+    def __init__(self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE) -> None:
+        self._catalogue, self._base_sequence, self._codec = catalogue, base_sequence, codec
+
+    def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> list[Written]:
+        """The batches; with `split` none is larger than needed to stay below the bound."""
+        written: list[Written] = []
+        builder, held = BatchBuilder(), list[LogRecord]()
+        producer = None
+        for record in decided:
+            if isinstance(record, Marker):
+                if held:
+                    written.append((builder.build(), held))
+                written.append((record, [record]))
+                held = []
+                continue
+            key = encode_key(record.key)
+            value = None if record.value is None else encode_versioned(record.value, record.version)
+            size = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
+            full = split and builder.size + size > bytes_max
+            if held and (full or producer != (record.producer_id, record.producer_epoch)):
+                written.append((builder.build(), held))
+                held = []
+            if not held:
+                producer = record.producer_id, record.producer_epoch
+                builder = self._builder(record)
+            builder.append(key, value, (), wall_ms)
+            held.append(record)
+        if held:
+            written.append((builder.build(), held))
+        return written
+
+    def _builder(self, record: CoordinatorRecord) -> BatchBuilder:
+        return BatchBuilder(self._codec, producer_id=record.producer_id, producer_epoch=record.producer_epoch,
+                            base_sequence=self._base_sequence, transactional=record.producer_id >= 0)
+
+    def read(self, batch: Batch) -> Iterator[Entry[LogRecord]]:
+        """What a batch holds. DecodeError: it is damaged."""
+        if batch.is_control:
+            for control in control_records(batch):
+                if isinstance(control.value, EndTxnMarker):
+                    marker = Marker(batch.producer_id, batch.producer_epoch,
+                                               control.type == ControlType.COMMIT, control.value.coordinator_epoch)
+                    yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
+            return
+        for record in records(batch, BATCH_BYTES_MAX):
+            known = self._record(batch, record)
+            if known is not None:
+                yield Entry(record.offset, known, batch.producer_id, batch.producer_epoch)
+
+    def _record(self, batch: Batch, record: Record) -> CoordinatorRecord | None:
+        try:
+            key = decode_key(self._catalogue, record.key or b"")
+        except UnknownRecordType:
+            return None
+        if record.value is None:
+            return CoordinatorRecord(key, None, 0, batch.producer_id, batch.producer_epoch)
+        value = decode_versioned(self._catalogue[key.record_type][1], record.value)
+        version = int.from_bytes(record.value[:2], "big")
+        return CoordinatorRecord(key, value, version, batch.producer_id, batch.producer_epoch)
+
+

@@ -1,0 +1,238 @@
+"""One partition's machine: loaded from the log, asked, and thrown away when the log cannot be written."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Any
+
+import trio
+
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.call import Call, not_coordinator
+from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.machine import CoordinatorMachine, Said
+from pykbroker.core.errors import ApiError
+from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.verification import Verification
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.records.batch import batches
+
+logger = logging.getLogger(__name__)
+
+LOAD_BYTES = 256 << 10
+"""Read at once while loading."""
+LOAD_RECORDS_MAX = 200
+"""Replayed before others have their turn."""
+RELOAD_S = 1
+"""After a failure, before the log is read again."""
+LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+"""After these it is not known what the log holds, or another broker's machine may know better."""
+CALLS_MAX = 100_000
+"""Parked or waiting for a commit, of one partition."""
+
+
+class Hosted:
+    """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time."""
+
+    def __init__(self, name: str, journal: Journal, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
+                 wall_ms: Callable[[], int]) -> None:
+        self._name, self._journal, self._new_machine = name, journal, new_machine
+        self._framing, self._wall_ms = framing, wall_ms
+        self.leader_epoch = journal.leader_epoch
+        self._machine: CoordinatorMachine | None = None
+        self._calls: dict[Call, None] = {}
+        self._uncommitted: deque[tuple[int, Call, Any]] = deque()  # offset that must be committed, caller, response
+        self._replayed = 0  # all below this offset was
+        self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
+        self._alarm_ms = inf
+        self._ended = False
+        if journal.log_start_offset == journal.log_end_offset:
+            self._begin(new_machine(), journal.log_end_offset)
+
+    # ---- asking
+
+    def ask(self, request: Any, shown: Verification | None = None) -> Call:
+        """The caller, settled or not. ApiError: there is no machine to ask. `shown`: see `Journal.append_own`."""
+        machine = self._require_machine()
+        if len(self._calls) >= CALLS_MAX:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        call = Call()
+        try:
+            outcome = machine.handle(request, call, trio.current_time() * 1000, self._wall_ms())
+        except ApiError as error:
+            self._tell(call, error)
+        else:
+            self._calls[call] = None
+            self._do(outcome, call, shown)
+        self._wake_earlier()
+        return call
+
+    def notify(self, notice: Any) -> None:
+        """Tell the machine something that it does not answer; one that is not there will not miss it."""
+        if self._machine is not None:
+            self._do(self._machine.handle(notice, None, trio.current_time() * 1000, self._wall_ms()))
+            self._wake_earlier()
+
+    def _require_machine(self) -> CoordinatorMachine:
+        if self._ended or not self._journal.is_leader or self._journal.leader_epoch != self.leader_epoch:
+            raise not_coordinator()
+        if self._machine is None:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._machine
+
+    def _do(self, outcome: Said, asked: Call | None = None, shown: Verification | None = None) -> None:
+        """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
+
+        What the log refuses changes nothing, and those who would have been answered are told.
+        """
+        try:
+            self._write(outcome, shown)
+        except ApiError as refused:
+            for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
+                if isinstance(call, Call):
+                    self._tell(call, refused)
+            return
+        for token, response in outcome.replies:
+            if isinstance(token, Call):
+                self._tell(token, response)
+
+    def _write(self, outcome: Said, shown: Verification | None) -> None:
+        if not outcome.records:
+            return
+        wall_ms, bytes_max = self._wall_ms(), self._journal.batch_bytes_max
+        written = self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
+        if any(isinstance(batch, bytes) and len(batch) > bytes_max for batch, _ in written):
+            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE)
+        assert self._machine is not None
+        for place, (batch, held) in enumerate(written):
+            try:
+                end = self._journal.append_own(batch, wall_ms, shown)
+            except ApiError as error:
+                if error.code not in LOST and not place:
+                    raise
+                logger.error("%s is given up and loaded again: %s", self._name, error)
+                self._unload()
+                raise not_coordinator() from error
+            for offset, record in enumerate(held, end - len(held)):
+                self._machine.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
+            self._replayed = end
+
+    def _tell(self, call: Call, response: Any) -> None:
+        """Now, if all that was replayed is committed, and else when it is."""
+        journal = self._journal
+        if self._machine is not None and (
+                self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due):
+            self._calls[call] = None
+            self._uncommitted.append((self._replayed, call, response))
+            self._work.set()
+        else:
+            self._settle(call, response)
+
+    def _settle(self, call: Call, response: Any) -> None:
+        self._calls.pop(call, None)
+        call.settle(response)
+
+    def _wake_earlier(self) -> None:
+        if self._machine is not None and self._machine.deadline_ms < self._alarm_ms:
+            self._sooner.set()
+
+    # ---- the life of a machine
+
+    async def run(self) -> None:
+        """Load and serve, and again after each failure, until cancelled."""
+        try:
+            while True:
+                if self._machine is None:
+                    await self._load()
+                if self._machine is not None:
+                    await self._serve(self._machine)
+                await trio.sleep(RELOAD_S)
+        finally:
+            self._ended = True
+            self._unload()
+
+    async def _serve(self, machine: CoordinatorMachine) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._tick, machine)
+            nursery.start_soon(self._commit)
+            await self._failed.wait()
+            nursery.cancel_scope.cancel()
+
+    def _unload(self) -> None:
+        """Forget the machine: every caller must look for another one."""
+        self._machine = None
+        self._failed.set()
+        self._uncommitted.clear()
+        calls, self._calls = self._calls, {}
+        for call in calls:
+            call.settle(not_coordinator())
+
+    def _begin(self, machine: CoordinatorMachine, replayed: int) -> None:
+        """All of the log is replayed: requests may come."""
+        self._machine, self._replayed = machine, replayed
+        self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
+        self._alarm_ms = inf
+        self._do(machine.loaded(trio.current_time() * 1000, self._wall_ms()))
+        self._wake_earlier()
+
+    async def _load(self) -> None:
+        """Replay the log. Where it cannot be read there is no machine, and a line that says why."""
+        machine = self._new_machine()
+        try:
+            offset = self._journal.log_start_offset
+            while offset < self._journal.log_end_offset:
+                offset = await self._replay_some(machine, offset)
+        except (ApiError, DecodeError, LookupError) as error:
+            logger.error("%s cannot be loaded: %s", self._name, error)
+            return
+        self._begin(machine, offset)
+
+    async def _replay_some(self, machine: CoordinatorMachine, offset: int) -> int:
+        """Replay what one read finds, in small steps; the offset after it."""
+        data = await self._journal.read_stored(offset, LOAD_BYTES)
+        steps = 0
+        for batch in batches(data):
+            for entry in self._framing.read(batch):
+                if entry.offset >= offset:
+                    machine.replay(entry)
+                    steps += 1
+                    if steps % LOAD_RECORDS_MAX == 0:
+                        await trio.lowlevel.checkpoint()
+            offset = max(offset, batch.last_offset + 1)
+        await trio.lowlevel.checkpoint()
+        return offset
+
+    async def _tick(self, machine: CoordinatorMachine) -> None:
+        """Let the machine do what falls due, one thing after the other."""
+        while True:
+            self._sooner = trio.Event()
+            self._alarm_ms = alarm_ms = machine.deadline_ms
+            with trio.move_on_at(alarm_ms / 1000) as scope:
+                await self._sooner.wait()
+            if scope.cancelled_caught:
+                now_ms = max(trio.current_time() * 1000, alarm_ms)
+                self._do(machine.tick(now_ms, self._wall_ms()))
+                await trio.lowlevel.checkpoint()
+
+    async def _commit(self) -> None:
+        """Answer those whose records are committed: one flush and one wait for all who came before it."""
+        while True:
+            await self._work.wait()
+            self._work = trio.Event()
+            try:
+                while self._uncommitted:
+                    replayed = self._replayed
+                    if self._journal.flush_due:
+                        await self._journal.flush()
+                    await self._journal.wait_committed(min(replayed, self._uncommitted[0][0]))
+                    committed = min(replayed, self._journal.high_watermark)
+                    while self._uncommitted and self._uncommitted[0][0] <= committed:
+                        _, call, response = self._uncommitted.popleft()
+                        self._settle(call, response)
+            except ApiError as error:
+                logger.error("%s is given up and loaded again: %s", self._name, error)
+                self._unload()

@@ -1,0 +1,89 @@
+"""All machines of one kind on this broker: a machine for each partition of their topic that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import trio
+
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.call import Call, not_coordinator
+from pykbroker.coordinator.hosted import Hosted
+from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.machine import CoordinatorMachine
+from pykbroker.core.coordinator_key import partition_of
+from pykbroker.core.replication.verification import Verification
+
+
+class Runtime:
+    """`follow` says what is led, `run` keeps the machines alive, `ask` may be called at any time."""
+
+    def __init__(self, topic: str, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
+                 wall_ms: Callable[[], int]) -> None:
+        self._topic, self._new_machine, self._framing, self._wall_ms = topic, new_machine, framing, wall_ms
+        self._partitions = 0
+        self._hosted: dict[int, Hosted] = {}
+        self._scopes: dict[int, trio.CancelScope] = {}
+        self._changed = trio.Event()
+
+    def partition_of(self, name: str) -> int:
+        """Where a group or transactional id belongs. ApiError NOT_COORDINATOR: the topic is not there."""
+        if not self._partitions:
+            raise not_coordinator()
+        return partition_of(name, self._partitions)
+
+    def ask(self, name: str, request: Any, shown: Verification | None = None) -> Call:
+        """Ask the machine of this group or transactional id. ApiError: see `ask_at`."""
+        return self.ask_at(self.partition_of(name), request, shown)
+
+    def ask_at(self, index: int, request: Any, shown: Verification | None = None) -> Call:
+        """Ask a partition's machine. ApiError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS: not here, or not yet.
+
+        `shown`: what lets the machine's records begin a transaction.
+        """
+        hosted = self._hosted.get(index)
+        if hosted is None:
+            raise not_coordinator()
+        return hosted.ask(request, shown)
+
+    def ask_all(self, request: Any) -> Iterator[Call]:
+        """Ask every machine here. ApiError as `ask_at`."""
+        for index in sorted(self._hosted):
+            yield self.ask_at(index, request)
+
+    def notify(self, notice: Any) -> None:
+        """Tell every machine here something that is not answered."""
+        for hosted in self._hosted.values():
+            hosted.notify(notice)
+
+    def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
+        """The topic has so many partitions, and these are led here now, in the epochs that they have."""
+        self._partitions = partitions
+        for index in [index for index, hosted in self._hosted.items()
+                      if index not in led or led[index].leader_epoch != hosted.leader_epoch]:
+            del self._hosted[index]
+            scope = self._scopes.pop(index, None)
+            if scope is not None:
+                scope.cancel()
+        for index, journal in led.items():
+            if index not in self._hosted:
+                self._hosted[index] = Hosted(f"{self._topic}-{index}", journal, self._new_machine, self._framing,
+                                             self._wall_ms)
+                self._changed.set()
+
+    async def run(self) -> None:
+        """Keep every machine alive, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._changed = trio.Event()
+                for index, hosted in self._hosted.items():
+                    if index not in self._scopes:
+                        self._scopes[index] = scope = trio.CancelScope()
+                        nursery.start_soon(_within, scope, hosted)
+                await self._changed.wait()
+
+
+async def _within(scope: trio.CancelScope, hosted: Hosted) -> None:
+    with scope:
+        await hosted.run()

@@ -1,0 +1,17 @@
+"""Which partition of a coordinator's topic a group or a transactional id belongs to: Java's hash of its name."""
+
+from __future__ import annotations
+
+HASH_MASK = 0xFFFF_FFFF
+INT_MIN = 0x8000_0000
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """As `Utils.abs(name.hashCode()) % partitions`; a hash without a positive counterpart counts as 0."""
+    hashed = 0
+    units = name.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(units), 2):
+        hashed = (31 * hashed + (units[place] << 8 | units[place + 1])) & HASH_MASK
+    if hashed >= INT_MIN:
+        hashed = 0 if hashed == INT_MIN else HASH_MASK + 1 - hashed
+    return hashed % partitions

@@ -1,0 +1,250 @@
+"""The shell of the coordinators: what is answered when, and what becomes of callers when the log fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.call import Call
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.replication.producers import Marker
+from tests.unit.coordinator.memory_log import MemoryLog
+from wire.error_codes import ErrorCode
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from wire.records.batch import batches
+from wire.stored.group import GROUP_RECORDS
+
+WALL_MS = 1_700_000_000_000
+
+
+def runtime_of(settings: GroupSettings | None = None) -> Runtime:
+    obeyed = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
+    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), Batches(GROUP_RECORDS, 0),
+                   lambda: WALL_MS)
+
+
+@asynccontextmanager
+async def hosting(*logs: MemoryLog) -> AsyncIterator[Runtime]:
+    runtime = runtime_of()
+    async with trio.open_nursery() as nursery:
+        runtime.follow(len(logs), dict(enumerate(logs)))
+        nursery.start_soon(runtime.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield runtime
+        nursery.cancel_scope.cancel()
+
+
+def commit(runtime: Runtime, offset: int = 1, group: str = "g", metadata: str = "") -> Call:
+    return runtime.ask(group, Asked(OffsetCommitRequest(group, topics=[
+        OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset, -1, metadata)])]), 9))
+
+
+def fetch(runtime: Runtime, group: str = "g") -> Call:
+    return runtime.ask(group, FetchOffsets(OffsetFetchRequestGroup(group, topics=None), require_stable=False))
+
+
+def join(runtime: Runtime, member_id: str = "", version: int = 3) -> Call:
+    return runtime.ask("g", Asked(JoinGroupRequest("g", 10_000, 10_000, member_id, None, "consumer", [
+        JoinGroupRequestProtocol("range", b"")]), version, "c", "/h"))
+
+
+def offset(response: Any) -> int:
+    return int(response.topics[0].partitions[0].committed_offset)
+
+
+def code_of(call: Call) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        call.result()
+    return refused.value.code
+
+
+async def test_what_is_committed_at_once_is_answered_at_once_and_loaded_again() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        assert commit(runtime, 5).result().topics[0].partitions[0].error_code == 0
+        assert offset(fetch(runtime).result()) == 5
+        (header,) = batches(log.stored[0])
+        assert (header.producer_id, header.base_sequence, header.max_timestamp) == (-1, 0, WALL_MS)
+    async with hosting(log) as runtime:
+        assert offset(fetch(runtime).result()) == 5
+
+
+async def test_no_reply_before_all_that_it_rests_on_is_committed() -> None:
+    log = MemoryLog(held=True)
+    async with hosting(log) as runtime:
+        calls = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
+        refused = runtime.ask("g", Asked(OffsetCommitRequest("g", 7, "nobody"), 9))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not any(call.settled for call in [*calls, refused])
+        log.commit()
+        assert offset(await calls[2].wait()) == 6
+        assert all(call.settled for call in calls)
+        assert code_of(refused) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_one_flush_for_all_that_came_before_it() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        log.flush_due = True
+        calls = [commit(runtime, number) for number in range(10)]
+        assert not any(call.settled for call in calls)
+        for call in calls:
+            await call.wait()
+        assert log.flushes == 1
+
+
+async def test_a_log_that_fails_ends_the_machine_and_another_one_is_loaded(autojump_clock: object) -> None:
+    log = MemoryLog(held=True)
+    async with hosting(log) as runtime:
+        log.held = False
+        log.commit()
+        parked = join(runtime)
+        log.held = True
+        waiting = commit(runtime, 1, "h")
+        log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        failed = commit(runtime, 2, "h")
+        assert {code_of(call) for call in (parked, waiting, failed)} == {ErrorCode.NOT_COORDINATOR}
+        with pytest.raises(ApiError) as refused:
+            commit(runtime)
+        assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        log.error, log.held = None, False
+        log.commit()
+        await trio.sleep(5)
+        assert offset(fetch(runtime, "h").result()) == 1, "it stood in the log"
+
+
+async def test_a_flush_that_fails_ends_the_machine(autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        log.flush_due = True
+        call = commit(runtime)
+        log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        with pytest.raises(ApiError):
+            await call.wait()
+        assert code_of(call) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_losing_the_lead_ends_the_machine() -> None:
+    log = MemoryLog(held=True)
+    async with hosting(log) as runtime:
+        waiting = commit(runtime)
+        log.resign()
+        with pytest.raises(ApiError):
+            commit(runtime)
+        runtime.follow(1, {})
+        with pytest.raises(ApiError):
+            await waiting.wait()
+        assert code_of(waiting) == ErrorCode.NOT_COORDINATOR
+        log.is_leader, log.leader_epoch, log.held = True, 3, False
+        runtime.follow(1, {0: log})
+        log.commit()
+        await trio.testing.wait_all_tasks_blocked()
+        assert offset(fetch(runtime).result()) == 1
+
+
+async def test_what_is_too_large_is_refused_and_nothing_has_happened() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        log.batch_bytes_max = 3000
+        assert not commit(runtime, 1, metadata="x" * 2800).result().topics[0].partitions[0].error_code
+        assert code_of(commit(runtime, 2, metadata="x" * 3000)) == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert offset(fetch(runtime).result()) == 1
+        assert len(log.stored) == 1
+
+
+async def test_what_nobody_waits_for_is_written_in_as_many_batches_as_it_takes(autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        for number in range(40):
+            commit(runtime, 1, f"group-{number:03}")
+        log.batch_bytes_max = 1000
+        runtime.notify(ForgetTopics(frozenset(("t",))))
+        await trio.sleep(1)
+        assert all(not fetch(runtime, f"group-{number:03}").result().topics for number in range(40))
+        tombstones = log.stored[40:]
+        assert len(tombstones) > 1
+        assert all(len(batch) <= 1000 for batch in tombstones)
+
+
+async def test_timers_fire(autojump_clock: object) -> None:
+    async with hosting(MemoryLog()) as runtime:
+        joined = await join(runtime).wait()
+        assert joined.generation_id == 1
+        asked = Asked(DescribeGroupsRequest(["g"]), 6)
+        assert runtime.ask("g", asked).result().groups[0].group_state == "CompletingRebalance"
+        await trio.sleep(10.001)
+        assert runtime.ask("g", asked).result().groups[0].group_state == "Empty"
+
+
+async def test_callers_are_told_while_the_log_is_read_and_when_nobody_leads() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        commit(runtime)
+    log.gate = trio.Event()
+    async with hosting(log) as runtime:
+        with pytest.raises(ApiError) as refused:
+            fetch(runtime)
+        assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        log.gate.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert offset(fetch(runtime).result()) == 1
+    with pytest.raises(ApiError) as refused:
+        fetch(runtime_of())
+    assert refused.value.code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
+    async with hosting(*(MemoryLog() for _ in range(5))) as runtime:
+        for number in range(20):
+            commit(runtime, number, f"g{number}")
+        listed = [call.result().groups for call in runtime.ask_all(Asked(ListGroupsRequest(), 5))]
+        assert sorted(group.group_id for groups in listed for group in groups) == sorted(f"g{n}" for n in range(20))
+        assert all(len(groups) < 20 for groups in listed)
+
+
+async def test_markers_end_what_was_committed_in_transactions() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        runtime.ask("g", Asked(TxnOffsetCommitRequest("tx", "g", 5, 3, topics=[
+            TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])]), 3)).result()
+        (header,) = batches(log.stored[0])
+        assert (header.producer_id, header.producer_epoch, header.is_transactional) == (5, 3, True)
+    async with hosting(log) as runtime:
+        assert fetch(runtime).result().topics == []
+        runtime.ask_at(0, Marker(5, 3, commit=True, coordinator_epoch=0)).result()
+        (header,) = batches(log.stored[1])
+        assert header.is_control
+    async with hosting(log) as runtime:
+        assert offset(fetch(runtime).result()) == 9
+
+
+async def test_a_log_that_cannot_be_read_is_tried_again(autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        commit(runtime)
+    log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+    async with hosting(log) as runtime:
+        await trio.sleep(10)
+        log.error = None
+        await trio.sleep(10)
+        assert offset(fetch(runtime).result()) == 1
