@@ -14,8 +14,10 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
+from pykbroker.server.failure import fitted
 from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
+from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -36,15 +38,15 @@ class ElectLeaders(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: ElectLeadersRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    async def _answer(self, context: Context, request: ElectLeadersRequest) -> Response:
         if not permitted(self.authorizer, context.principal, self.key):
-            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return fitted(self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), context.version)
         if request.topic_partitions == []:
             return ElectLeadersResponse()
         try:
             return await self.controller.elect_leaders(request)
         except ApiError as error:
-            return self.refuse(request, error.code, error.message)
+            return fitted(self.refuse(request, error.code, error.message), context.version)
 
     def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
         """The same error for the whole and for each partition: version 0 has only the latter."""

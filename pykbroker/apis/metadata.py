@@ -50,6 +50,10 @@ class Metadata(msgspec.Struct, frozen=True):
     replicas: Replicas
 
     def __call__(self, context: Context, request: MetadataRequest) -> Answer:
+        if context.version < ASK_BY_ID_VERSION_FIRST:
+            for topic in request.topics or ():
+                if topic.name is None or topic.topic_id != NIL:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, f"no topic ids in version {context.version}")
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
@@ -59,7 +63,7 @@ class Metadata(msgspec.Struct, frozen=True):
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
         """The same error for each topic that was asked for."""
         return MetadataResponse(
-            topics=[failed(code, topic.name, topic.topic_id) for topic in request.topics or ()], error_code=code
+            topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
         )
 
     def _creatable(self, context: Context, topics: list[MetadataRequestTopic]) -> list[str]:
@@ -117,7 +121,7 @@ class Metadata(msgspec.Struct, frozen=True):
         by_name: Mapping[str, TopicImage],
         by_id: Mapping[bytes, TopicImage],
     ) -> MetadataResponseTopic:
-        if asked.name is None or (asked.topic_id != NIL and context.version >= ASK_BY_ID_VERSION_FIRST):
+        if asked.name is None or asked.topic_id != NIL:
             topic = by_id.get(asked.topic_id)
             if topic is None or not self._allows(context, Operation.DESCRIBE, topic.name):
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)

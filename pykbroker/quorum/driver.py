@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import METADATA_FEATURE, RECORDS_MAX
+from pykbroker.core.metadata.context import METADATA_FEATURE, RECORDS_MAX, excessive
 from pykbroker.core.metadata.image import Delta
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, write_record
@@ -66,7 +66,7 @@ class Driver:
         values = [write_record(record, level) for record in records]
         batches = [_batch(values[start:start + RECORDS_MAX], now_ms) for start in range(0, len(values), RECORDS_MAX)]
         if any(len(batch) > BATCH_BYTES_MAX for batch in batches):
-            raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+            raise excessive()
         return batches
 
     def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> None:

@@ -11,6 +11,7 @@ from pykbroker.server.table import Route
 from wire.api import APIS
 from wire.declare import Response
 from wire.error_codes import ErrorCode
+from wire.schema import fields_of
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +28,16 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
     refuse = getattr(route.handler, "refuse", None)
     if refuse is not None:
         response: Response = refuse(request, code)
-        return response
+        return fitted(response, route.version)
     response_class = APIS[route.key].response
     if "error_code" not in response_class.__struct_fields__:
         raise CloseConnection(f"{route.key.name} has no answer for {code.name}")
     return response_class(error_code=code)
+
+
+def fitted(response: Response, version: int) -> Response:
+    """Without what this version has no field for: the error of the whole, say, where each part has it, too."""
+    for field in fields_of(type(response)):
+        if version not in field.versions:
+            setattr(response, field.name, field.default)
+    return response

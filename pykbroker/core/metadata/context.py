@@ -27,6 +27,11 @@ ELR_FEATURE = "eligible.leader.replicas.version"
 METADATA_FEATURE = "metadata.version"
 
 
+def excessive() -> ApiError:
+    """The refusal, as a whole, of a request that would write more than `RECORDS_MAX` records."""
+    return ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
 class TopicConfigs(Protocol):
     """What the controller must know about the configs of topics."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import RECORDS_MAX, Context, Decision, excessive
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
@@ -19,7 +19,7 @@ from wire.messages.create_partitions import (
 
 
 def create_partitions(context: Context, request: CreatePartitionsRequest) -> Decision:
-    """Every topic is answered on its own."""
+    """Every topic is answered on its own, but ApiError POLICY_VIOLATION refuses all that would be too many at once."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
     results = [CreatePartitionsTopicResult(
@@ -28,12 +28,20 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
     for topic in request.topics:
         if times[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
+            if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
+                raise excessive()
             try:
                 records += _grow(context, topic)
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)
     return [] if request.validate_only else records, CreatePartitionsResponse(results=results)
+
+
+def _growth(context: Context, wanted: CreatePartitionsTopic) -> int:
+    """Partitions that would be placed for this topic."""
+    topic = context.draft.names.get(wanted.name)
+    return 0 if topic is None or wanted.assignments is not None else max(0, wanted.count - len(topic.partitions))
 
 
 def _grow(context: Context, wanted: CreatePartitionsTopic) -> list[Record]:

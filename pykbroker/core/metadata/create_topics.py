@@ -30,8 +30,17 @@ DEFAULT = -1
 """As a number of partitions or replicas: what the broker is configured for."""
 
 
+PARTITIONS_MAX = 10_000
+"""Of all topics that one request creates, also of those that cannot be."""
+
+
 def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
-    """Records for the topics that may be created; none when the request only asks for validation."""
+    """Records for the topics that may be created; none when the request only asks for validation.
+
+    ApiError POLICY_VIOLATION refuses all that would be too many partitions at once.
+    """
+    if sum(_partitions(context, topic) for topic in request.topics) > PARTITIONS_MAX:
+        raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     times = Counter(topic.name for topic in request.topics)
     creation = _Creation(context)
     results = []
@@ -44,6 +53,13 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
     results += [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
                 for name, count in times.items() if count > 1]
     return [] if request.validate_only else creation.records, CreateTopicsResponse(topics=results)
+
+
+def _partitions(context: Context, topic: CreatableTopic) -> int:
+    """How many a topic asks for."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return context.settings.num_partitions if topic.num_partitions == DEFAULT else max(0, topic.num_partitions)
 
 
 def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicResult:

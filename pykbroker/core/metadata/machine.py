@@ -10,12 +10,18 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
-from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.alter_client_quotas import alter_client_quotas
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
-from pykbroker.core.metadata.context import RECORDS_MAX, Context, ControllerSettings, Decision, TopicConfigs
+from pykbroker.core.metadata.context import (
+    RECORDS_MAX,
+    Context,
+    ControllerSettings,
+    Decision,
+    TopicConfigs,
+    excessive,
+)
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
@@ -29,7 +35,6 @@ from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import apply
 from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
-from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -95,7 +100,7 @@ class ControllerMachine:
         decide = DECIDE.get(type(request))
         records, response = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
         if decide is not None and len(records) > RECORDS_MAX:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+            raise excessive()
         return Outcome(tuple(records), ((token, response),))
 
     def tick(self, now_ms: float) -> Said:

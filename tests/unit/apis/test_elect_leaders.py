@@ -81,3 +81,10 @@ async def test_what_the_controller_refuses_is_told_in_its_words() -> None:
     held: Held = ElectLeaders(controller, Denies())(context(2), asking([("a", [0])]))
     response: Any = await held.coroutine
     assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_refusal_of_the_whole_stands_where_the_version_has_room(client: Client, version: int) -> None:
+    response = await client.call(asking([("a", [0])], timeout_ms=0), version)
+    timed_out = ErrorCode.REQUEST_TIMED_OUT
+    assert (response.error_code, codes(response)) == (timed_out if version else 0, [("a", 0, timed_out)])

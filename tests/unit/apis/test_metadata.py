@@ -167,3 +167,13 @@ async def test_the_served_apis_are_told(client: Client, version: int) -> None:
 async def test_a_software_name_that_is_none_is_refused_with_an_empty_list(client: Client, name: str) -> None:
     response = await client.call(ApiVersionsRequest(client_software_name=name, client_software_version="1"), 3)
     assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("topic", [
+    MetadataRequestTopic(name=None, topic_id=b"i" * 16), MetadataRequestTopic(name=None),
+    MetadataRequestTopic(name="a", topic_id=b"i" * 16)])
+async def test_topics_have_no_ids_before_version_12(client: Client, version: int, topic: MetadataRequestTopic) -> None:
+    response = await client.call(MetadataRequest(topics=[MetadataRequestTopic(name="a"), topic]), version)
+    assert [(each.name, each.error_code) for each in response.topics] == [
+        ("a", ErrorCode.INVALID_REQUEST), (topic.name or "", ErrorCode.INVALID_REQUEST)]

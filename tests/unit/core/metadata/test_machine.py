@@ -219,3 +219,20 @@ def test_replicas_are_dealt_evenly(partitions: int) -> None:
     for replica in range(2):
         assert sorted(replicas[replica] for replicas in placed) == sorted(BROKERS * partitions)
     assert all(len(set(replicas)) == 2 for replicas in placed)
+
+
+def test_partitions_of_one_request_are_counted_before_any_is_placed() -> None:
+    room = Room().open(1)
+    for topics in ([topic("a", 2**31 - 1)], [topic("a", 9_999), topic("bad/name", 2)], [topic("a", 10_001)]):
+        for validate_only in (False, True):
+            with pytest.raises(ApiError, match="Excessively large number of partitions per request") as refused:
+                room.ask(CreateTopicsRequest(topics=topics, validate_only=validate_only))
+            assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    room.ask(CreateTopicsRequest(topics=[topic("a", 1), topic("b", 1)]))
+    for counts in ((2**31 - 1, 1), (10_002, 1), (5_002, 5_002)):
+        wanted = [CreatePartitionsTopic(name, count, None) for name, count in zip("ab", counts, strict=True)]
+        with pytest.raises(ApiError, match="excessively large batch") as refused:
+            room.ask(CreatePartitionsRequest(topics=wanted))
+        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name, 5_001, None) for name in "ab"]))
+    assert len(room.decided) == RECORDS_MAX

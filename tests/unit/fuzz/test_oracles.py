@@ -1,0 +1,123 @@
+"""The judge finds what is planted: a broker with a bug does not pass."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.list_config_resources import ListConfigResources
+from pykbroker.cli.dumping import Damaged
+from pykbroker.server.table import Route
+from tools.fuzz.house import CANARY, Finding, House, check_logs, house
+from wire.frame import encode_request
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+
+REQUEST = encode_request(ListConfigResourcesRequest(), 1, 77, "fuzz")
+Handler = Callable[..., Any]
+
+
+async def leaked() -> None:
+    await trio.sleep_forever()
+
+
+def raises(*given: Any) -> Any:
+    raise KeyError("planted")
+
+
+def answers_what_does_not_fit(*given: Any) -> Any:
+    return ListConfigResourcesResponse(config_resources=[None])  # type: ignore[list-item]
+
+
+def never_answers(*given: Any) -> Any:
+    return leaked()
+
+
+def leaks(*given: Any) -> Any:
+    trio.lowlevel.spawn_system_task(leaked)
+    return ListConfigResourcesResponse()
+
+
+def takes_memory(*given: Any) -> Any:
+    bytearray(2 << 20)
+    return ListConfigResourcesResponse()
+
+
+def is_right(*given: Any) -> Any:
+    return ListConfigResourcesResponse()
+
+
+@pytest.mark.parametrize(("handler", "finding"), [
+    (raises, "planted"), (answers_what_does_not_fit, "EncodeError"), (never_answers, "1 requests, 0 answers"),
+    (leaks, "1 tasks are left"), (takes_memory, "bytes of memory"), (is_right, None),
+])
+def test_what_is_planted_in_a_handler_is_found(
+    handler: Handler, finding: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with house(tmp_path, 1) as running:
+            monkeypatch.setattr(ListConfigResources, "__call__", is_right)
+            await running.feed(REQUEST)
+            monkeypatch.setattr(ListConfigResources, "__call__", handler)
+            tracemalloc.start()
+            try:
+                await judged(running, finding)
+            finally:
+                tracemalloc.stop()
+
+    trio.run(main)
+
+
+async def judged(running: House, finding: str | None) -> None:
+    if finding is None:
+        await running.feed_measured(REQUEST)
+        return
+    with pytest.raises(Finding, match=finding):
+        await running.feed_measured(REQUEST)
+
+
+def test_an_answer_to_another_request_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with house(tmp_path, 1) as running:
+            frame = Route.frame
+            monkeypatch.setattr(Route, "frame", lambda self, number, *rest: frame(self, number + 1, *rest))
+            with pytest.raises(Finding, match="the answer to 77 says 78"):
+                await running.feed(REQUEST)
+            monkeypatch.undo()
+
+    trio.run(main)
+
+
+def test_harm_to_another_connection_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with house(tmp_path, 1) as running:
+            await running.sing()
+            await running.call(DeleteTopicsRequest(topic_names=[CANARY], timeout_ms=1000), 5)
+            with pytest.raises(Finding, match="another connection wrote at 1, and was answered"):
+                await running.sing()
+            with pytest.raises(Finding, match="another connection read at 0, and was answered"):
+                await running.heard(0)
+            monkeypatch.setattr(running, "heard", nothing)
+            running.sung = 0
+
+    async def nothing(offset: int) -> list[bytes]:
+        return []
+
+    trio.run(main)
+
+
+def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with house(tmp_path, 1) as running:
+            await running.sing()
+
+    trio.run(main)
+    log = next(tmp_path.glob(f"{CANARY}-0/*.log"))
+    log.write_bytes(log.read_bytes()[:-1])
+    with pytest.raises(Damaged):
+        check_logs(tmp_path)

@@ -1,0 +1,361 @@
+"""A broker in this process without sockets, and the judge of what it does with bytes from strangers.
+
+After each input: it is answered in the order of its requests, with answers that decode under their schema, or its
+connection ends; no traceback; memory follows what came; once the peer is gone no task is left. Now and then another
+connection produces and consumes; at the end the log is whole and has all of that.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import struct
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from pykbroker import broker
+from pykbroker.cli.dumping import dumped
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_table import ONE_BROKER
+from pykbroker.core.settings import Settings
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.world.disk import FileSlice
+from pykbroker.world.net import Accept, Connection, NetStatistics, Peer
+from pykbroker.world.system import wall_ms
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.world import World
+from tools.fuzz.mutate import SIZE_BYTES, api_of
+from tools.fuzz.values import TOPICS
+from wire.api import APIS, ApiKey
+from wire.declare import Request
+from wire.errors import DecodeError
+from wire.frame import decode_request, decode_response, encode_request
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.metadata import MetadataRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.batch import batches
+from wire.records.builder import BatchBuilder
+from wire.records.record import records
+
+CANARY = "canary"
+PEER = Peer("10.0.0.7", 50_000, "10.0.0.1", 9092)
+STEPS_MAX = 5000
+"""Of the loop, within which all is answered but a Fetch, and everything is over when the peer is gone."""
+MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
+RECORD_BYTES_MAX = 1 << 20
+
+
+class Finding(AssertionError):
+    """What must hold did not."""
+
+
+class Still:
+    """Matches `world.net.Net`: nobody connects but by `accept`."""
+
+    def __init__(self) -> None:
+        self.host, self.port = PEER.local_host, PEER.local_port
+        self.accept: Accept | None = None
+
+    def listen(self, *place: Any) -> Still:
+        """There is nothing to bind."""
+        return self
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    async def run(self, accept: Accept) -> None:
+        """Until cancelled."""
+        self.accept = accept
+        await trio.sleep_forever()
+
+    def statistics(self) -> NetStatistics:
+        """There are no steps to count."""
+        return NetStatistics(0, 0, 0)
+
+
+class Errors(logging.Handler):
+    """Keeps what the broker says of its own defects."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A traceback is a defect, and so is what an operator would have to look at."""
+        self.found.append(logging.Formatter("%(message)s").format(record))
+
+
+class Talk:
+    """One connection, and its pump. `data` is what came back."""
+
+    def __init__(self, accept: Accept) -> None:
+        self.data = b""
+        self._rest, self._gone = b"", False
+        connection = accept(PEER, self)
+        assert connection is not None
+        self.connection: Connection = connection
+
+    def flush(self) -> None:
+        """As `world.net.Pump`."""
+
+    def close(self) -> None:
+        """As `world.net.Pump`; also the peer's own end."""
+        if not self._gone:
+            self._gone = True
+            self._take()
+            self.connection.closed()
+
+    def say(self, data: bytes) -> None:
+        """More bytes have come."""
+        self._rest += data
+        self.turn()
+
+    def turn(self) -> None:
+        """What a pump does in one pass of the loop."""
+        connection = self.connection
+        while not self._gone:
+            self._take()
+            if connection.ended:
+                self.close()
+            elif connection.behind:
+                connection.resume()
+            elif self._rest and connection.wants_input:
+                self._give()
+            else:
+                return
+
+    def _give(self) -> None:
+        connection = self.connection
+        room = connection.room
+        if room is None:
+            data, self._rest = self._rest[:65_536], self._rest[65_536:]
+            connection.received(data)
+        else:
+            size = min(len(room), len(self._rest))
+            room[:size] = self._rest[:size]
+            self._rest = self._rest[size:]
+            connection.filled(size)
+
+    def _take(self) -> None:
+        out = self.connection.out
+        self.data += b"".join(map(bytes_of, out))
+        out.clear()
+
+    def turned_and_ended(self) -> bool:
+        """Whether the connection is over after one more turn."""
+        self.turn()
+        return self._gone
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection is over."""
+        return self._gone
+
+
+class House:
+    """A running broker and those who talk to it."""
+
+    def __init__(self, accept: Accept, errors: Errors) -> None:
+        self._accept, self._errors = accept, errors
+        self._canary = Talk(accept)
+        self._number = self.sung = 0
+        self._tasks = living()
+
+    async def feed(self, data: bytes) -> None:
+        """Requests of one peer, who then goes. Finding."""
+        talk = Talk(self._accept)
+        talk.say(data)
+        await until(lambda: talk.turned_and_ended() or answered(data, talk.data) or parks(data))
+        check_answers(data, talk.data, ended=talk.ended)
+        talk.close()
+        if not await until(lambda: living() <= self._tasks):
+            raise Finding(f"{living() - self._tasks} tasks are left")
+        if self._errors.found:
+            raise Finding("; ".join(self._errors.found))
+
+    async def feed_measured(self, data: bytes) -> None:
+        """As `feed`, and memory stays within its bound. tracemalloc is running."""
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        await self.feed(data)
+        used = tracemalloc.get_traced_memory()[1] - before
+        if used > MEMORY_FACTOR * len(data) + MEMORY_BYTES:
+            raise Finding(f"{used} bytes of memory for {len(data)} bytes")
+
+    async def call(self, request: Request, version: int) -> Any:
+        """What another peer asks, on a connection that lasts."""
+        self._number += 1
+        canary = self._canary
+        canary.data = b""
+        canary.say(encode_request(request, version, self._number, CANARY))
+        if not await until(lambda: canary.turned_and_ended() or len(frames(canary.data)) == 1) or canary.ended:
+            raise Finding("another connection got no answer")
+        return decode_response(APIS[ApiKey(request.key)].response, version, frames(canary.data)[0])[1]
+
+    async def sing(self) -> None:
+        """Another connection still writes and reads what it wrote. Finding."""
+        builder = BatchBuilder()
+        builder.append(None, str(self.sung).encode(), (), wall_ms())
+        partition = PartitionProduceData(index=0, records=builder.build())
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[
+            TopicProduceData(name=CANARY, partition_data=[partition])])  # fmt: skip
+        written = (await self.call(request, 11)).responses[0].partition_responses[0]
+        if (written.error_code, written.base_offset) != (0, self.sung):
+            raise Finding(f"another connection wrote at {self.sung}, and was answered {written}")
+        self.sung += 1
+        read = await self.heard(self.sung - 1)
+        if read != [str(self.sung - 1).encode()]:
+            raise Finding(f"another connection wrote at {self.sung - 1}, and read {read}")
+
+    async def heard(self, offset: int) -> list[bytes | None]:
+        """All values that the other connection wrote, from an offset on."""
+        found: list[bytes | None] = []
+        while True:
+            request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[FetchTopic(
+                topic=CANARY, partitions=[FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)])])
+            answer = (await self.call(request, 12)).responses[0].partitions[0]
+            if answer.error_code:
+                raise Finding(f"another connection read at {offset}, and was answered {answer}")
+            values = [record.value for batch in batches(answer.records or b"")
+                      for record in records(batch, RECORD_BYTES_MAX)]
+            if not values:
+                return found
+            found, offset = found + values, offset + len(values)
+
+    async def served(self) -> list[tuple[ApiKey, range]]:
+        """Every API with the versions that it is advertised in and this code can write."""
+        answer = await self.call(ApiVersionsRequest(client_software_name="f", client_software_version="1"), 4)
+        return [(key, range(max(api.min_version, APIS[key].accepted.first), api.max_version + 1))
+                for api in answer.api_keys for key in (ApiKey(api.api_key),)]
+
+    async def topic_ids(self) -> tuple[bytes, ...]:
+        """Of the topics that the fuzzer may do to what it likes."""
+        answer = await self.call(MetadataRequest(topics=None), 12)
+        return tuple(topic.topic_id for topic in answer.topics if topic.name in TOPICS)
+
+
+@asynccontextmanager
+async def house(directory: Path, seed: int) -> AsyncIterator[House]:
+    """A broker with `TOPICS` and the other connection's own; at the end all logs are judged. Finding."""
+    net, ready, stop, errors = Still(), trio.Event(), trio.Event(), Errors()
+    off_loop = InlineOffLoop()
+    disk = SystemDisk(str(directory), off_loop, durable=False)
+    world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, random.Random(seed))
+    config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": str(directory)})
+    topics = tuple((name, 2) for name in (*TOPICS, CANARY))
+    settings = Settings(config, (str(directory),), memory=True, topics=topics)
+    logger = logging.getLogger("pykbroker")
+    level = logger.level
+    logger.addHandler(errors)
+    logger.setLevel(logging.ERROR)
+    try:
+        async with trio.open_nursery() as nursery:
+            async def run() -> None:
+                await broker.serve(settings, lambda serving: ready.set(), world=world, stop=stop)
+
+            nursery.start_soon(run)
+            await ready.wait()
+            await until(lambda: net.accept is not None)
+            assert net.accept is not None
+            running = House(net.accept, errors)
+            yield running
+            if await running.heard(0) != [str(number).encode() for number in range(running.sung)]:
+                raise Finding("what another connection wrote is not all there")
+            stop.set()
+    finally:
+        logger.removeHandler(errors)
+        logger.setLevel(level)
+    check_logs(directory)
+
+
+def check_logs(directory: Path) -> None:
+    """Every segment is whole. Damaged."""
+    for path in directory.rglob("*.log"):
+        for _ in dumped(str(path), memoryview(path.read_bytes()), deep=False):
+            pass
+
+
+def living() -> int:
+    """Tasks of this loop."""
+    return trio.lowlevel.current_statistics().tasks_living
+
+
+async def until(condition: Callable[[], Any]) -> bool:
+    """Whether it comes true within `STEPS_MAX`."""
+    for _ in range(STEPS_MAX):
+        if condition():
+            return True
+        await trio.lowlevel.checkpoint()
+    return False
+
+
+# ---- what a peer may expect
+
+def frames(data: bytes) -> list[bytes]:
+    """Whole frames, without their sizes."""
+    found = []
+    while len(data) >= SIZE_BYTES:
+        end = SIZE_BYTES + max(0, struct.unpack_from(">i", data)[0])
+        if end > len(data):
+            break
+        found.append(data[SIZE_BYTES:end])
+        data = data[end:]
+    return found
+
+
+def answered(asked: bytes, got: bytes) -> bool:
+    """Whether every whole request has its answer."""
+    return len(frames(got)) >= len(frames(asked))
+
+
+def parks(asked: bytes) -> bool:
+    """Whether a request may wait, or has no answer: Fetch, and Produce that asks for none."""
+    for frame in frames(asked):
+        try:
+            _, request = decode_request(frame)
+        except DecodeError:
+            return False
+        if request.key == ApiKey.FETCH or (isinstance(request, ProduceRequest) and not request.acks):
+            return True
+    return False
+
+
+def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
+    """Answers decode, in the order of their requests; none is missing where the connection lives. Finding."""
+    requests, replies = frames(asked), frames(got)
+    if sum(map(len, replies)) + SIZE_BYTES * len(replies) != len(got):
+        raise Finding("half an answer")
+    if not ended and len(replies) < len(requests) and not parks(asked):
+        raise Finding(f"{len(requests)} requests, {len(replies)} answers")
+    for request, reply in zip(requests, replies, strict=False):
+        check_answer(b"\0\0\0\0" + request, reply)
+
+
+def check_answer(request: bytes, reply: bytes) -> None:
+    """It is the answer to this one."""
+    asked = api_of(request)
+    if asked is None:
+        raise Finding("an answer to no request")
+    key, version, correlation_id = asked
+    if key == ApiKey.API_VERSIONS and version not in APIS[ApiKey(key)].accepted:
+        version = 0
+    try:
+        answered_id, _ = decode_response(APIS[ApiKey(key)].response, version, reply)
+    except DecodeError as error:
+        raise Finding(f"the answer to {ApiKey(key).name} version {version} does not decode: {error}") from None
+    if answered_id != correlation_id:
+        raise Finding(f"the answer to {correlation_id} says {answered_id}")
+
+
+def bytes_of(part: Any) -> bytes:
+    """What a pump would send."""
+    if isinstance(part, FileSlice):
+        return bytes(part.file.read_nowait(part.offset, part.size))
+    return bytes(part)

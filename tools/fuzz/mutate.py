@@ -1,0 +1,140 @@
+"""Spoils requests: as trees, where they stay well-formed, and as bytes, where they need not."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tools.fuzz.values import Maker
+from wire.api import APIS, ApiKey
+from wire.declare import FrozenStruct
+from wire.errors import DecodeError, EncodeError
+from wire.frame import decode_request, encode_request
+from wire.header import RequestHeader
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.schema import Field, fields_of
+
+SIZE_BYTES, HEADER_BYTES = 4, 10
+CLIENT_ID = "fuzz"
+REPEATED = (2, 3, 100)
+PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
+"""Between them a broker is right to create them all, which takes its time."""
+WORDS = [value.to_bytes(size, "big", signed=True)
+         for size in (1, 2, 4, 8) for value in (0, 1, -1, -2, 2 ** (size * 8 - 1) - 1, -(2 ** (size * 8 - 1)))]
+
+
+def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
+    """A request as it goes over the wire, spoiled in no way."""
+    while True:
+        try:
+            return encode_request(maker.request(key, version), version, maker.dice.getrandbits(31), CLIENT_ID)
+        except EncodeError:  # a field that this version has not, and that may not be left out
+            continue
+
+
+def mutated(maker: Maker, frame: bytes) -> bytes:
+    """Another request, or what was one."""
+    dice = maker.dice
+    for _ in range(dice.choice((1, 1, 2, 4))):
+        frame = as_tree(maker, frame) if dice.random() < 0.5 else as_bytes(dice, frame)
+    return frame
+
+
+# ---- trees
+
+def as_tree(maker: Maker, frame: bytes) -> bytes:
+    """One field, somewhere in it, gets another value; a frame that does not parse is spoiled as bytes."""
+    try:
+        header, request = decode_request(frame[SIZE_BYTES:])
+    except DecodeError:
+        return as_bytes(maker.dice, frame)
+    places = list(places_of(request, header.version))
+    if places:
+        owner, field = maker.dice.choice(places)
+        setattr(owner, field.name, another(maker, owner, field, header.version))
+    return encoded(header, request) or frame
+
+
+def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Struct, Field]]:
+    """Every field that the version has, of the message and all its parts."""
+    for field in fields_of(type(owner)):
+        if version in field.versions:
+            yield owner, field
+            value = getattr(owner, field.name)
+            for part in value if isinstance(value, list) else (value,):
+                if isinstance(part, msgspec.Struct) and not isinstance(part, FrozenStruct):
+                    yield from places_of(part, version)
+
+
+def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> Any:
+    """A list is shortened, reordered or repeated, or as any value made anew."""
+    value = getattr(owner, field.name)
+    if isinstance(value, list) and value and maker.dice.random() < 0.6:
+        match maker.dice.randrange(4):
+            case 0:
+                return value[:-1]
+            case 1:
+                return value[::-1]
+            case 2:
+                return value * maker.dice.choice(REPEATED)
+        return [*value, maker.dice.choice(value)]
+    return maker.value(field, version, type(owner).__name__)
+
+
+def encoded(header: RequestHeader, request: Any) -> bytes | None:
+    """None where the version cannot carry it."""
+    try:
+        return encode_request(request, header.version, header.correlation_id, header.client_id)
+    except EncodeError:
+        return None
+
+
+# ---- bytes
+
+def as_bytes(dice: random.Random, frame: bytes) -> bytes:
+    """A few bytes change; the size before them is that of what is there, mostly."""
+    body = bytearray(frame[SIZE_BYTES:])
+    at = dice.randrange(len(body)) if body else 0
+    match dice.randrange(6):
+        case 0 if body:
+            body[at] ^= 1 << dice.randrange(8)
+        case 1:
+            word = dice.choice(WORDS)
+            body[at : at + len(word)] = word
+        case 2:
+            del body[at:]
+        case 3:
+            del body[at : at + dice.randint(1, 8)]
+        case 4:
+            body[at:at] = dice.randbytes(dice.randint(1, 8))
+        case _:
+            body += body[at : at + dice.randint(1, 60)]
+    size = len(body) if dice.random() < 0.95 else dice.choice((0, -1, len(body) - 1, len(body) + 1, 2**31 - 1))
+    return struct.pack(">i", size) + bytes(body)
+
+
+def costly(frame: bytes) -> bool:
+    """Whether this asks, rightly, for so much that no fuzzer wants to wait for it."""
+    try:
+        _, request = decode_request(frame[SIZE_BYTES:])
+    except DecodeError:
+        return False
+    wanted: list[int] = []
+    if isinstance(request, CreateTopicsRequest):
+        wanted = [topic.num_partitions for topic in request.topics]
+    if isinstance(request, CreatePartitionsRequest):
+        wanted = [topic.count for topic in request.topics]
+    return any(PARTITIONS_CHEAP < count <= PARTITIONS_MAX for count in wanted)
+
+
+def api_of(frame: bytes) -> tuple[int, int, int] | None:
+    """(key, version, correlation id) as a whole frame claims them."""
+    if len(frame) < SIZE_BYTES + HEADER_BYTES:
+        return None
+    key, version, correlation_id = struct.unpack_from(">hhi", frame, SIZE_BYTES)
+    return (key, version, correlation_id) if key in APIS else None

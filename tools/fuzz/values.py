@@ -1,0 +1,131 @@
+"""Requests as a client might send them: made from the declarations, with values that mean something to this broker."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from wire.api import APIS, ApiKey
+from wire.declare import NIL, Request
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
+from wire.records.crc import crc32c
+from wire.schema import Field, Type, fields_of
+
+TOPICS = ("a", "b")
+"""Topics that the broker has at first; what is done to them is the fuzzer's affair."""
+NAMES = (*TOPICS * 4, "absent", "new-1", "new-2", "", ".", "a/b", "x" * 249, "x" * 250, "\u00e9",
+         "__consumer_offsets", "a.b")
+CONFIGS = ("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type", "nonsense",
+           "num.partitions", "flush.messages", "segment.ms", "log.cleaner.threads", "background.threads")
+"""None that the whole broker would obey by serving its other clients less well."""
+TEXTS = ("", "1", "0", "-1", "delete", "compact", "99999999999999999999", "zstd", "User:me", "\0", "\u00e9" * 99, "1e3")
+INTEGERS = {
+    "b": (0, 1, 2, 3, 4, 5, 8, 16, 32, -1, -128, 127), "h": (0, 1, 2, 3, -1, -32768, 32767), "H": (0, 1, 9092, 65535),
+    "i": (0, 1, 2, 3, 5, -1, -2, -2**31, 2**31 - 1), "I": (0, 1, 2**32 - 1),
+    "q": (0, 1, 2, 3, 7, -1, -2, -3, -4, -5, -6, 1_700_000_000_000, -2**63, 2**63 - 1),
+}  # fmt: skip
+HINTS: dict[str, tuple[Any, ...]] = {
+    "acks": (-1, 0, 1, 2), "broker_id": (1, 2, -1), "broker_ids": (1, 1, 1, 2), "replicas": (1, 1, 1, 2),
+    "partition": (0, 0, 1), "partition_index": (0, 0, 1), "partition_indexes": (0, 0, 1), "index": (0, 0, 1),
+    "partitions": (0, 0, 1), "count": (1, 2, 3, 4, 5, 9), "num_partitions": (1, 2, 3, -1), "timeout_ms": (0, 100, -1),
+    "replication_factor": (1, 1, -1, 2), "resource_type": (2, 2, 4, 4, 8, 16, 32), "replica_id": (-1, -1, -1, 1),
+    "fetch_offset": (0, 0, 1, 2, -1), "max_bytes": (1, 100, 1 << 20), "partition_max_bytes": (0, 100, 1 << 20),
+    "max_wait_ms": (0, 0, 5000), "min_bytes": (0, 1, 1 << 20), "session_id": (0, 0, 1), "session_epoch": (0, -1, 1, 2),
+    "current_leader_epoch": (-1, -1, 0, 1), "leader_epoch": (-1, 0, 1), "last_fetched_epoch": (-1, -1, 0),
+    "isolation_level": (0, 1), "timestamp": (-1, -2, -3, -4, -5, 0, 1_700_000_000_000), "offset": (0, 1, -1),
+    "name": NAMES, "topic": NAMES, "topic_name": NAMES, "topic_names": NAMES, "resource_name": (*TOPICS, "1", "", "2"),
+    "configuration_keys": CONFIGS, "cluster_id": ("", "me"), "replica_epoch": (-1, 0), "transactional_id": ("t",),
+    "feature": ("metadata.version", "kraft.version", "group.version", "nonsense"), "max_version_level": (0, 1, 7, 30),
+}  # fmt: skip
+HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25
+"""How often a value is one that means something, null where it may be, a tagged field's default."""
+RECORDS_MAX = 5
+VALUES = (None, b"", *[b"v" * 50] * 20, bytes(50_000))
+"""The last one makes a frame that gets a buffer of its own."""
+CONFIG_STRUCTS = ("CreatableTopicConfig", "AlterableConfig", "AlterConfigsConfig")
+
+
+class Maker:
+    """Makes requests with one set of dice. `topic_ids` are those of topics that exist."""
+
+    def __init__(self, dice: random.Random, topic_ids: tuple[bytes, ...]) -> None:
+        self.dice, self._topic_ids = dice, (*topic_ids, *topic_ids, NIL, b"\xff" * 16)
+
+    def request(self, key: ApiKey, version: int) -> Request:
+        """One of this API, right in its form, in its values mostly."""
+        made = self.struct(APIS[key].request, version)
+        assert isinstance(made, Request)
+        return made
+
+    def struct(self, cls: type[msgspec.Struct], version: int) -> msgspec.Struct:
+        """With values in the fields that the version has."""
+        fields = [field for field in fields_of(cls) if version in field.versions]
+        return cls(**{field.name: self.value(field, version, cls.__name__) for field in fields})
+
+    def value(self, field: Field, version: int, owner: str = "") -> Any:
+        """Of one field."""
+        if version in field.nullable and self.dice.random() < NULL:
+            return None
+        may_be_default = field.tag is not None and (field.default is not None or version in field.nullable)
+        if may_be_default and not isinstance(field.default, list) and self.dice.random() < DEFAULT:
+            return field.default
+        name = "configuration_keys" if field.name == "name" and owner in CONFIG_STRUCTS else field.name
+        return self._of_type(field.type, name, version)
+
+    def _of_type(self, of: Type, name: str, version: int) -> Any:
+        dice = self.dice
+        if of.struct:
+            return self.struct(of.struct, version)
+        if of.item:
+            return [self._of_type(of.item, name, version) for _ in range(dice.choice((0, 1, 1, 1, 1, 2, 3)))]
+        if of.is_records:
+            return self.records()
+        if name in HINTS and dice.random() < HINTED:
+            value = dice.choice(HINTS[name])
+            if fits(of, value):
+                return value
+        if of.fixed:
+            return self._fixed(of.fixed.code)
+        return dice.choice(TEXTS) if of.is_string else dice.randbytes(dice.choice((0, 1, 16, 40)))
+
+    def _fixed(self, code: str) -> Any:
+        match code:
+            case "?":
+                return self.dice.random() < 0.5
+            case "d":
+                return self.dice.choice((0.0, 1.5, -1.0, 1e300))
+            case "16s":
+                return self.dice.choice(self._topic_ids)
+        return self.dice.choice(INTEGERS[code])
+
+    def records(self) -> bytes:
+        """A batch as producers make them, or one whose header lies; its checksum is right all the same, mostly."""
+        dice = self.dice
+        builder = BatchBuilder(
+            codec=dice.choice((Codec.NONE, *Codec)), producer_id=dice.choice((-1, -1, 0, 1)),
+            producer_epoch=dice.choice((-1, 0, 0, 1)), base_sequence=dice.choice((-1, 0, 0, 1)),
+        )  # fmt: skip
+        for _ in range(dice.randint(1, RECORDS_MAX)):
+            builder.append(dice.choice((None, b"k")), dice.choice(VALUES), (), dice.choice((0, 1 << 40)))
+        batch = bytearray(builder.build())
+        if dice.random() < 0.3:
+            batch[dice.randrange(61)] ^= 1 << dice.randrange(8)
+        if dice.random() < 0.2:
+            batch[dice.randrange(len(batch))] = dice.randrange(256)
+        if dice.random() < 0.7:
+            batch[17:21] = crc32c(bytes(batch), 21).to_bytes(4, "big")
+        return bytes(batch) * dice.choice((1, 1, 1, 2))
+
+
+def fits(of: Type, value: Any) -> bool:
+    """Whether a hint, which goes by the name alone, is of the field's type."""
+    if isinstance(value, str):
+        return of.is_string
+    return of.fixed is not None and of.fixed.code in INTEGERS and value in range(*RANGES[of.fixed.code])
+
+
+RANGES = {"b": (-2**7, 2**7), "h": (-2**15, 2**15), "H": (0, 2**16), "i": (-2**31, 2**31), "I": (0, 2**32),
+          "q": (-2**63, 2**63)}
