@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -52,6 +53,7 @@ from pykbroker.apis.sasl_handshake import SaslHandshake
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
+from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Endpoint
@@ -64,18 +66,22 @@ from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.start import start_controller
+from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.upkeep import Upkeep
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Handler
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
+from pykbroker.server.metrics import ServerStatistics
 from pykbroker.server.table import Table, served
 from pykbroker.storage.log_directory import LOCK, LogDirectory
+from pykbroker.storage.statistics import DirectoryStatistics
 from pykbroker.world.disk import Disk
-from pykbroker.world.net import Bound, SocketOptions
+from pykbroker.world.net import Bound, NetStatistics, SocketOptions
 from pykbroker.world.system import system_world
 from pykbroker.world.world import World
 from wire.error_codes import ErrorCode
@@ -128,6 +134,18 @@ def socket_options(config: BrokerConfig) -> SocketOptions:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerStatistics:
+    """What all parts of a broker have counted, as the metrics see it."""
+
+    server: ServerStatistics
+    fetch_sessions: SessionStatistics
+    net: NetStatistics
+    directories: tuple[DirectoryStatistics, ...]
+    replicas: ReplicaStatistics
+    controller: ControllerStatistics
+
+
 class Broker:
     """All parts of one broker, built but idle until `run`."""
 
@@ -139,6 +157,8 @@ class Broker:
         self._world, self._bound = world, bound
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
+        slots = settings.config.max_incremental_fetch_session_cache_slots
+        self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
 
     @classmethod
@@ -218,10 +238,22 @@ class Broker:
             clients.start_soon(self._world.net.run, listener)
             bound = self._bound
             if not stop.is_set():
-                ready(Serving(bound.host, bound.port, self._identity.cluster_id, self._identity.node_id))
+                identity = self._identity
+                ready(Serving(bound.host, bound.port, identity.cluster_id, identity.node_id,
+                              partial(self._statistics, listener)))
             await stop.wait()
             bound.close()
             clients.cancel_scope.cancel()
+
+    def _statistics(self, listener: Listener) -> BrokerStatistics:
+        return BrokerStatistics(
+            server=listener.statistics(),
+            fetch_sessions=self._fetch_sessions.statistics(),
+            net=self._world.net.statistics(),
+            directories=tuple(directory.statistics() for directory in self._directories),
+            replicas=self._replicas.statistics(),
+            controller=self._controller.statistics(),
+        )
 
     async def _close(self) -> None:
         """Close the logs, that of the metadata first: a directory is unlocked when nothing more is written to it."""
@@ -276,11 +308,10 @@ class Broker:
         node_id, cluster_id = identity.node_id, identity.cluster_id
         image = partial(getattr, controller.images, "current")
         advertised = Advertised(self._advertised())
-        sessions = FetchSessionCache(config.max_incremental_fetch_session_cache_slots, self._world.rng)
         producer_ids = ProducerIds(controller, node_id, lambda: self._lifecycle.broker_epoch)
         return [
             Produce(replicas, authorizer, self._world.wall_ms),
-            Fetch(replicas, authorizer, sessions, self._world.ticks_ns, config.fetch_max_bytes),
+            Fetch(replicas, authorizer, self._fetch_sessions, self._world.ticks_ns, config.fetch_max_bytes),
             ListOffsets(replicas, authorizer),
             Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable,
                      replicas),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from pykbroker.core.config import BrokerConfig
 
@@ -33,6 +34,8 @@ class Serving:
     port: int
     cluster_id: str
     node_id: int
+    statistics: Callable[[], Any]
+    """A frozen snapshot of what was counted, made now: `pykbroker.broker.BrokerStatistics`."""
 
 
 Ready = Callable[[Serving], None]

@@ -12,6 +12,7 @@ from pykbroker.core.metadata.record import Record
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.snapshotter import Snapshotter
+from pykbroker.quorum.statistics import ControllerStatistics
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -68,6 +69,14 @@ class Controller:
     def epoch(self) -> int:
         """The epoch in which this controller leads the quorum."""
         return self._driver.epoch
+
+    def statistics(self) -> ControllerStatistics:
+        """As it is now."""
+        image = self.images.current
+        return ControllerStatistics(
+            self.epoch, image.offset, len(image.cluster.brokers), len(image.topics),
+            sum(len(topic.partitions) for topic in image.topics.by_name.values()), len(self._uncommitted),
+        )  # fmt: skip
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """The topics serve when this returns."""

@@ -22,6 +22,7 @@ from pykbroker.core.metadata.image import (
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
+from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
@@ -96,6 +97,14 @@ class Replicas:
         missing = {key: one.high_watermark(*key) for key, (one, _) in self._missing.items() if one is directory}
         online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
         return missing | online
+
+    def statistics(self) -> ReplicaStatistics:
+        """As it is now."""
+        partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
+        return ReplicaStatistics(
+            len(partitions), sum(one.is_leader and one.is_online for one in partitions),
+            sum(not one.is_online for one in partitions),
+        )  # fmt: skip
 
     # ---- metadata
 

@@ -39,7 +39,7 @@ class Durability:
 
     def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int,
                  *, is_placed: bool) -> None:
-        self._disk, self._directory = opening.disk, opening.directory
+        self._disk, self._directory, self._traffic = opening.disk, opening.directory, opening.traffic
         self._segments, self._epochs = segments, epochs
         self._epochs_path = f"{self._directory}/{EPOCHS}"
         self.recovery_point = recovery_point
@@ -82,6 +82,7 @@ class Durability:
             with self._unless_deleted():
                 await self._make_durable(sealed, active)
                 await self.settle(sealed)
+            self._traffic.flushes += 1
             if retreats == self._retreats:
                 self.recovery_point = max(self.recovery_point, target)
         except BaseException as failure:

@@ -27,6 +27,7 @@ from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace, warned
 from pykbroker.storage.tail import KEEP_BYTES_MAX
+from pykbroker.storage.traffic import Traffic
 from pykbroker.storage.validate import (
     COMPRESSED_RECORDS_MAX,
     RECORD_BYTES_MIN,
@@ -86,13 +87,16 @@ class Log(LogReads):
     @classmethod
     async def open(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop, now_ms: int = 0,
                    recovery_point: int = 0, log_start_offset: int = 0, clean: bool = False,
-                   jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None) -> Log:
+                   jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None,
+                   traffic: Traffic | None = None) -> Log:
         """Recover the log in `directory`, which exists; an empty one begins at `log_start_offset`.
 
         `recovery_point`: all below is known to be synced. `clean`: the last broker here closed it. `jitter` draws a
-        number below its argument. `loaded`: shared by the logs of a disk. CorruptLog: damage below the recovery point.
+        number below its argument. `loaded`, `traffic`: shared by the logs of a disk. CorruptLog: damage below
+        the recovery point.
         """
-        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, recovery_point, log_start_offset)
+        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic(), recovery_point,
+                          log_start_offset)
         state = await recover(opening, clean=clean)
         state.producers.expire(now_ms, config.producer_id_expiration_ms)
         return cls(opening, off_loop, state)
@@ -163,6 +167,7 @@ class Log(LogReads):
         else:
             PLACE.pack_into(data, 0, base, length, leader_epoch)
         segment.file.append(data)
+        self._traffic.bytes_in += size
         self._tail.add(base, segment.size, chunk)
         segment.note(size, last, max_timestamp)
         self.log_end_offset = last + 1
@@ -230,6 +235,7 @@ class Log(LogReads):
         if segment.refuses(batch.size, batch.last_offset, batch.max_timestamp):
             segment = self._roll()
         segment.file.append(batch.buffer)
+        self._traffic.bytes_in += batch.size
         if batch.base_offset != self.log_end_offset:
             self._tail.clear()  # which knows no gaps
         self._tail.add(batch.base_offset, segment.size,

@@ -38,6 +38,8 @@ from pykbroker.storage.partition_directory import (
 from pykbroker.storage.refusals import is_of_the_disk
 from pykbroker.storage.root_checkpoints import Offsets, RootCheckpoints
 from pykbroker.storage.small_files import read_whole, replace, replace_durably
+from pykbroker.storage.statistics import DirectoryStatistics
+from pykbroker.storage.traffic import Traffic
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
 
@@ -62,7 +64,7 @@ class LogDirectory:
         self.failed: OSError | None = None
         self._disk, self._off_loop, self._wall_ms = disk, off_loop, wall_ms
         self._jitter = lambda below: int(jitter() * below)
-        self._loaded = Loaded()
+        self._loaded, self._traffic = Loaded(), Traffic()
         self._checkpoints, self._marker = checkpoints, marker
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
@@ -84,6 +86,14 @@ class LogDirectory:
         directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker)
         await directory._look()
         return directory
+
+    def statistics(self) -> DirectoryStatistics:
+        """As it is now, and since the start."""
+        logs, traffic = self.logs.values(), self._traffic
+        return DirectoryStatistics(
+            self.path, self.failed is not None, len(logs), sum(log.segment_count for log in logs),
+            sum(log.size_bytes for log in logs), traffic.bytes_in, traffic.bytes_out, traffic.flushes,
+        )  # fmt: skip
 
     # Partitions
 
@@ -177,7 +187,7 @@ class LogDirectory:
         self.logs[key] = log = await Log.open(
             self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
             recovery_point=left[RECOVERY_POINTS].get(key, 0), log_start_offset=left[LOG_STARTS].get(key, 0),
-            clean=self.clean, jitter=self._jitter, loaded=self._loaded)
+            clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
         return log
 
     async def delete_logs(self, keys: Collection[TopicPartition]) -> None:

@@ -23,7 +23,7 @@ class LogReads:
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         self.directory = opening.directory
-        self._disk = opening.disk
+        self._disk, self._traffic = opening.disk, opening.traffic
         self._segments = Segments(opening, state.sealed, state.unsynced, state.active)
         self._active = state.active
         self._tail = Tail()
@@ -36,6 +36,11 @@ class LogReads:
     def size_bytes(self) -> int:
         """Of all batches on disk."""
         return self._segments.size_bytes
+
+    @property
+    def segment_count(self) -> int:
+        """How many files the batches are in."""
+        return len(self._segments.every())
 
     @property
     def starts_inside(self) -> bool:
@@ -58,12 +63,16 @@ class LogReads:
             segment: Segment = self._active
             position, size, data = tail.find(offset, bytes_max, upper_offset, end, segment.size, at_least_one)
             if data is not None:
+                self._traffic.bytes_out += len(data)
                 return data
         else:
             segment, position, size = self._segments.extent(offset, bytes_max, upper_offset, at_least_one)
-        if size <= JOIN_BYTES_MAX:
-            return segment.file.read_nowait(position, size) if size else b""
-        return FileSlice(segment.file, position, size)
+        if not size:
+            return b""
+        found = (segment.file.read_nowait(position, size) if size <= JOIN_BYTES_MAX
+                 else FileSlice(segment.file, position, size))
+        self._traffic.bytes_out += size
+        return found
 
     async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, *,
                           at_least_one: bool) -> Buffer | FileSlice:

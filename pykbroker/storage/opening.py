@@ -10,6 +10,7 @@ import msgspec
 
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.segment import ActiveSegment, file_name
+from pykbroker.storage.traffic import Traffic
 from pykbroker.world.disk import Disk
 
 LOADED_MAX = 64
@@ -52,6 +53,7 @@ class Opening(msgspec.Struct):
     config: LogConfig
     loaded: Loaded
     jitter: Callable[[int], int]
+    traffic: Traffic
     recovery_point: int = 0
     log_start_offset: int = 0
 

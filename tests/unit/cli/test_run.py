@@ -47,7 +47,7 @@ def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 async def until_sigterm(settings: Settings, ready: Ready, stop: trio.Event) -> None:
-    ready(Serving(settings.listen_host, 41234, "c" * 22, 1))
+    ready(Serving(settings.listen_host, 41234, "c" * 22, 1, dict))
     os.kill(os.getpid(), signal.SIGTERM)
     await stop.wait()
 
@@ -109,7 +109,7 @@ def test_what_hinders_the_start_is_one_sentence_and_exit_code_1(start: Callable[
 
 def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
-        ready(Serving("127.0.0.1", 1, "c", 1))
+        ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise FileNotFoundError(2, "No such file", "/x")
 
     result = start(serve, "--memory")

@@ -36,7 +36,7 @@ def test_it_serves_until_the_block_ends(play: Callable[[Any], None]) -> None:
 
     async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
         seen.append(settings)
-        ready(Serving("127.0.0.1", 12345, "c", 1))
+        ready(Serving("127.0.0.1", 12345, "c", 1, dict))
         await stop.wait()
         stopped.append(True)
 

@@ -1,0 +1,19 @@
+"""What the controller tells of itself: frozen, and made only when somebody asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerStatistics:
+    """The metadata as this broker applies it, and who waits for a change of it."""
+
+    epoch: int
+    offset: int
+    """Of the last record that is in the current image."""
+    brokers: int
+    topics: int
+    partitions: int
+    waiting: int
+    """Callers whose change is not committed yet."""

@@ -1,0 +1,105 @@
+"""What a broker counts of itself, and tells when somebody asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker.broker import BrokerStatistics
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.statistics import DirectoryStatistics
+from tests.unit.apis.conftest import House, batch, fetch_request, serving
+from wire.api import ApiKey
+from wire.messages.delete_topics import DeleteTopicsRequest
+
+
+def statistics(house: House) -> BrokerStatistics:
+    found = house.serving.statistics()
+    assert isinstance(found, BrokerStatistics)
+    return found
+
+
+def counts(found: BrokerStatistics) -> dict[tuple[ApiKey, int], int]:
+    return {(route.key, route.version): route.count for route in found.server.requests}
+
+
+async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 2), ("b", 1))) as house:
+        before = statistics(house)
+        assert counts(before) == {}
+        (directory,) = before.directories
+        assert (directory.path, directory.failed, directory.logs, directory.segments) == (str(tmp_path), False, 3, 3)
+        assert (directory.size, directory.bytes_in, directory.bytes_out) == (0, 0, 0)
+        client, data = await house.connect(), batch(b"x" * 100)
+        for _ in range(3):
+            await client.produce("a", data)
+        await client.fetch("a", 1)
+        await client.fetch("a", 3)
+        found = statistics(house)
+        assert counts(found) == {(ApiKey.PRODUCE, 11): 3, (ApiKey.FETCH, 12): 2}
+        (directory,) = found.directories
+        size = len(data)
+        assert (directory.size, directory.bytes_in, directory.bytes_out) == (3 * size, 3 * size, 2 * size)
+        replicas, controller = found.replicas, found.controller
+        assert (replicas.partitions, replicas.leaders, replicas.offline) == (3, 3, 0)
+        assert (controller.brokers, controller.topics, controller.partitions, controller.waiting) == (1, 2, 3, 0)
+        assert found.server.connections_open == 1
+        assert found.net.steps > 0
+        assert found.fetch_sessions.sessions == 0
+        await client.create("c", 1)
+        assert statistics(house).controller.offset > controller.offset
+        assert counts(before) == {}
+
+
+async def test_bytes_of_a_deleted_topic_stay_counted(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),)) as house:
+        client, data = await house.connect(), batch(b"x")
+        await client.produce("a", data)
+        await client.call(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
+        (directory,) = statistics(house).directories
+        assert (directory.logs, directory.size, directory.bytes_in) == (0, 0, len(data))
+
+
+async def test_flushes_are_counted(tmp_path: Path) -> None:
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        await client.create("a", 1, flush_messages="1")
+        before = statistics(house).directories[0].flushes
+        for _ in range(2):
+            await client.produce("a", batch(b"x"))
+        assert statistics(house).directories[0].flushes >= before + 2
+
+
+async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[LogDirectory] = []
+    tell = LogDirectory.statistics
+
+    def told(directory: LogDirectory) -> DirectoryStatistics:
+        asked.append(directory)
+        return tell(directory)
+
+    monkeypatch.setattr(LogDirectory, "statistics", told)
+    async with serving(tmp_path, topics=(("a", 2),)) as house:
+        statistics(house)
+        asked[0].fail(OSError(5, "I/O error"))
+        found = statistics(house)
+        assert (found.replicas.leaders, found.replicas.offline, found.directories[0].failed) == (0, 2, True)
+
+
+async def test_a_parked_request_waits_and_is_counted_when_it_is_over(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),)) as house:
+        client = await house.connect()
+        await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)
+        for _ in range(1000):
+            if statistics(house).server.requests_waiting:
+                break
+            await trio.sleep(0.001)
+        assert statistics(house).server.requests_waiting == 1
+        assert counts(statistics(house)).get((ApiKey.FETCH, 12), 0) == 0
+        await (await house.connect()).produce("a", batch(b"x"))
+        await client.receive()
+        (fetch,) = [route for route in statistics(house).server.requests if route.key == ApiKey.FETCH]
+        assert (fetch.count, sum(fetch.histogram)) == (1, 1)
+        assert fetch.remote_ns > 0
