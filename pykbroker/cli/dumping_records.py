@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.config_table import BROKER
-from pykbroker.storage.meta_properties import uuid_text
+from pykbroker.core.metadata.ids import id_text
 from wire.records.batch import Batch
 from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
@@ -113,5 +113,5 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(tag): plain(each) for tag, each in value.items()}
     if isinstance(value, bytes | memoryview):
-        return uuid_text(bytes(value)) if len(value) == UUID_BYTES else bytes(value).hex()
+        return id_text(bytes(value)) if len(value) == UUID_BYTES else bytes(value).hex()
     return value

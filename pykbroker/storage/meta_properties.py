@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from datetime import UTC, datetime
 
 import msgspec
+
+from pykbroker.core.metadata.ids import id_bytes, id_text
 
 NAME = "meta.properties"
 VERSION = "1"
@@ -26,7 +26,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
     def encode(self, now_ms: int) -> bytes:
         """The file, with its date."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
-        return (f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={uuid_text(self.directory_id)}\n"
+        return (f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
                 f"version={VERSION}\ncluster.id={self.cluster_id}\n").encode("latin-1")
 
     @classmethod
@@ -36,7 +36,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
             found = properties(data)
             if found["version"] != VERSION:
                 raise CorruptMeta(f"version {found['version']}, not {VERSION}")
-            return cls(found["cluster.id"], int(found["node.id"]), uuid_bytes(found["directory.id"]))
+            return cls(found["cluster.id"], int(found["node.id"]), id_bytes(found["directory.id"]))
         except KeyError as missing:
             raise CorruptMeta(f"{missing.args[0]} is missing") from missing
         except ValueError as error:
@@ -52,19 +52,3 @@ def properties(data: bytes) -> dict[str, str]:
     lines = (line.strip() for line in data.decode("latin-1").splitlines())
     entries = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
     return {key.rstrip(): value.lstrip() for key, _, value in entries}
-
-
-def uuid_text(uuid: bytes) -> str:
-    """16 bytes as Kafka writes them: url-safe base64 without padding, 22 characters."""
-    return base64.urlsafe_b64encode(uuid).decode().rstrip("=")
-
-
-def uuid_bytes(text: str) -> bytes:
-    """ValueError: not 22 characters of url-safe base64."""
-    try:
-        found = base64.b64decode(text + "==", b"-_", validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"{text!r} is no id: {error}") from error
-    if len(found) != 16:
-        raise ValueError(f"{text!r} is no id of 16 bytes")
-    return found

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from pykbroker.storage.meta_properties import uuid_bytes, uuid_text
+from pykbroker.core.metadata.ids import id_bytes, id_text
 
 METADATA = "partition.metadata"
 NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
@@ -47,13 +47,13 @@ def away_name(topic: str, partition: int, unique: str, why: str) -> str:
 
 def encode_metadata(topic_id: bytes) -> bytes:
     """The content of partition.metadata."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+    return f"version: 0\ntopic_id: {id_text(topic_id)}".encode()
 
 
 def decode_metadata(data: bytes) -> bytes | None:
     """The topic id, None if the file does not say."""
     found = re.fullmatch(rb"version: 0\s+topic_id: ([-\w]{22})\s*", data)
     try:
-        return uuid_bytes(found[1].decode()) if found else None
+        return id_bytes(found[1].decode()) if found else None
     except ValueError:
         return None

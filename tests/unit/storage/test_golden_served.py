@@ -9,10 +9,10 @@ from struct import pack
 
 import pytest
 
+from pykbroker.core.metadata.ids import id_bytes
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.meta_properties import uuid_bytes
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.golden import config_of, expected, unpack
@@ -68,7 +68,7 @@ async def test_every_partition(tmp_path: Path, kind: str) -> None:
     seen = 0
     for topic, facts in expected(kind).items():
         for partition, levels in facts["p"].items():
-            log = await house.open_log(topic, int(partition), uuid_bytes(facts["id"]), config_of(topic))
+            log = await house.open_log(topic, int(partition), id_bytes(facts["id"]), config_of(topic))
             end = log.log_end_offset
             everything = levels["read_uncommitted"]
             found = await served(log, end, committed=False)
@@ -96,7 +96,7 @@ async def test_kafkas_files_stay_as_they_are(tmp_path: Path) -> None:
     topics = expected("clean")
     for topic, facts in topics.items():
         for partition in facts["p"]:
-            log = await house.open_log(topic, int(partition), uuid_bytes(facts["id"]), config_of(topic))
+            log = await house.open_log(topic, int(partition), id_bytes(facts["id"]), config_of(topic))
             await served(log, log.log_end_offset, committed=True)
     await house.close(broker_epoch=238, high_watermarks={})
     after = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
@@ -111,6 +111,6 @@ async def test_without_the_transaction_index_aborted_records_stay_hidden(tmp_pat
     for index in path.glob("txn-0/*.txnindex"):
         index.unlink()
     house, facts = await directory(path), expected("clean")["txn"]
-    log = await house.open_log("txn", 0, uuid_bytes(facts["id"]), LogConfig())
+    log = await house.open_log("txn", 0, id_bytes(facts["id"]), LogConfig())
     found = await served(log, log.log_end_offset, committed=True)
     assert checksum(found) == facts["p"]["0"]["read_committed"]["crc"]
