@@ -1,7 +1,8 @@
 """Simulate a broker and its clients under faults, from a seed; or every crash of a log. Replays what it finds.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
-    python -m tools.simulate crash-points --count 20000
+    python -m tools.simulate run --producers 2 --consumers 1 --faults none    # how fast time goes
+    python -m tools.simulate crash-points --million
 A run is good when it ends with exit code 0. One that is not prints the command that plays it again, step by step.
 """
 
@@ -27,6 +28,7 @@ from pykbroker.sim.simulation import simulate
 
 COMMAND = "python -m tools.simulate"
 FINDINGS_SHOWN = 10
+MILLION = 1_000_000
 now_s = time.perf_counter
 """Taken before a simulation takes the clocks away."""
 
@@ -44,16 +46,19 @@ def main() -> None:
               help=f"all (but rot), none, or some of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.")
 @click.option("--fsync/--no-fsync", default=True, show_default=True,
               help="Sync before an acknowledgement; without, power is never lost.")
+@click.option("--producers", default=Plan.producers, show_default=True)
+@click.option("--consumers", default=Plan.consumers, show_default=True)
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
-def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, log: bool, trace: IO[str] | None,
-        as_json: bool) -> None:
-    """Run a broker, four producers and two consumers."""
+def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, producers: int, consumers: int, log: bool,
+        trace: IO[str] | None, as_json: bool) -> None:
+    """Run a broker and its clients."""
     show_log(wanted=log)
-    plan, bad = Plan(seconds, kinds(faults), fsync), 0
+    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers), 0
     for each in range(seed, seed + runs):
-        replay = f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults}{'' if fsync else ' --no-fsync'}"
+        replay = (f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
+                  f" --consumers {consumers}{'' if fsync else ' --no-fsync'}")
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
     if bad and not as_json:
         print(f"{bad} of {runs} runs were not good")
@@ -92,7 +97,8 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
     """A run in words."""
     faults = ", ".join(f"{kind} {times}" for kind, times in sorted(report.faults.items()))
     lines = [
-        f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s,"
+        f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s"
+        f" ({report.simulated_s / wall_s:.0f} times as fast as the wall),"
         f" {report.acknowledged} values acknowledged, {report.read} read, digest {digest}",
         f"  {faults or 'no faults'}",
         *(f"  broker ended: {each}" for each in dict.fromkeys(report.exits)),
@@ -107,12 +113,13 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
 @main.command()
 @click.option("--seed", default=1, show_default=True, help="Of the first workload.")
 @click.option("--count", "wanted", default=20_000, show_default=True, help="Endings to recover from, at least.")
+@click.option("--million", is_flag=True, help="As --count 1000000.")
 @click.option("--steps", default=200, show_default=True, help="Of each workload.")
 @click.option("--endings", default=100, show_default=True, help="Of each point.")
 @click.option("--point", type=int, help="With --ending: this one alone.")
 @click.option("--ending", type=int)
 @click.option("--log", is_flag=True, help="Show what recovery says.")
-def crash_points(seed: int, wanted: int, steps: int, endings: int, point: int | None, ending: int | None,
+def crash_points(seed: int, wanted: int, million: bool, steps: int, endings: int, point: int | None, ending: int | None,
                  log: bool) -> None:
     """Crash a log at every point of recorded workloads, and recover it."""
     show_log(wanted=log)
@@ -120,7 +127,7 @@ def crash_points(seed: int, wanted: int, steps: int, endings: int, point: int | 
         trio.run(one_ending, seed, steps, point, ending)
         print("it holds")
     else:
-        sys.exit(trio.run(many_endings, seed, wanted, steps, endings))
+        sys.exit(trio.run(many_endings, seed, MILLION if million else wanted, steps, endings))
 
 
 async def one_ending(seed: int, steps: int, point: int, number: int) -> None:

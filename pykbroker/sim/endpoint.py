@@ -69,15 +69,16 @@ class Endpoint:
         return self.number
 
     def send(self, data: Buffer, _flags: int = 0) -> int:
-        """BlockingIOError when the window is full."""
+        """BlockingIOError when the window is full; TypeError for what is no buffer, before anything is sent of it."""
+        view = memoryview(data)
         self.process.step()
         self.check()
         room = WINDOW_BYTES - self._in_flight
         if room <= 0:
             raise BlockingIOError
-        size = self._path.cut_short(min(len(data), room))
+        size = self._path.cut_short(min(len(view), room))
         self._in_flight += size
-        self._post(bytes(memoryview(data)[:size]))
+        self._post(bytes(view[:size]))
         return size
 
     def recv(self, size: int) -> bytes:

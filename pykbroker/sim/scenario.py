@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle, islice
 from typing import TypeVar
 
 import trio
@@ -33,6 +34,8 @@ T = TypeVar("T")
 BROKER, PORT = "broker-1", 9092
 TOPICS = {"rolls": 3, "plain": 1}
 SEGMENT_BYTES = 30_000
+KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
+"""Idempotent or not, and acks."""
 PROGRESS_S_MAX = 30.0
 """After the last fault, all must be acknowledged and read within this time."""
 LOSSES = ("lost write", "moved write", "unread in", "two values", "high watermark back", "OFFSET_OUT_OF_RANGE",
@@ -48,6 +51,8 @@ class Plan:
     seconds: float = 30.0
     kinds: tuple[str, ...] = Nemesis.KINDS
     fsync: bool = True
+    producers: int = 4
+    consumers: int = 2
 
 
 @dataclass
@@ -82,9 +87,9 @@ class Scenario:
         self._client = Process("clients")
         self._producers = [
             self._producer(f"p{number}", idempotent=idempotent, acks=acks)
-            for number, (idempotent, acks) in enumerate([(True, -1), (True, -1), (False, 1), (False, 0)])
+            for number, (idempotent, acks) in enumerate(islice(cycle(KINDS_OF_PRODUCER), plan.producers))
         ]
-        self._consumers = [self._consumer(f"c{number}") for number in range(2)]
+        self._consumers = [self._consumer(f"c{number}") for number in range(plan.consumers)]
 
     def _dialer(self, name: str) -> Dialer:
         return Dialer(self._network, self._client, name, (BROKER, PORT), sorted(TOPICS), self._simulation.dice(name))

@@ -71,3 +71,10 @@ def test_the_command_says_what_it_did():
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     assert "seed 5: good" in outcome.stdout
     assert simulate("run", "--faults", "kil").returncode == 2
+
+
+def test_large_answers_arrive_whole():
+    outcome = simulate("run", "--producers", "2", "--consumers", "1", "--seconds", "60", "--faults", "none", "--json")
+    report = json.loads(outcome.stdout)
+    assert report["findings"] == []
+    assert report["read"] > 10_000
