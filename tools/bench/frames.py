@@ -95,6 +95,12 @@ def list_offsets_error(reply: bytes) -> int:
     return error
 
 
+def list_offsets_offset(reply: bytes) -> int:
+    """The offset in an answer to `list_offsets`, -1 where there is an error."""
+    offset: int = struct.unpack_from(">q", reply, len(reply) - 8)[0]
+    return offset
+
+
 def create_topics_errors(reply: bytes) -> list[int]:
     """The error code of each topic in an answer to `create_topics`."""
     (count,) = struct.unpack_from(">i", reply, 8)

@@ -74,8 +74,11 @@ class Peer:
     durable: bool = True
     spark: bool = True
     in_process: bool = False
+    waits_for_session: bool = False
+    flushing: tuple[str, ...] = ()
+    """Options with which nothing is acknowledged before an fsync covers it."""
 
-    def start(self, directory: Path, *, fresh: bool = True) -> Broker:
+    def start(self, directory: Path, *, fresh: bool = True, options: tuple[str, ...] = ()) -> Broker:
         """Start it on `directory` and wait for its first Metadata answer; the wait is in `Broker.start_seconds`."""
         self.fetch()
         directory.mkdir(parents=True, exist_ok=True)
@@ -85,7 +88,7 @@ class Peer:
             self.prepare(directory, int(port_file.read_text()))
         port = int(port_file.read_text())
         begun = time.monotonic()
-        child = Child(self.command(directory, port), directory / "output.log")
+        child = Child([*self.command(directory, port), *options], directory / "output.log")
         try:
             wait_until_serving(child, port)
         except BaseException:
@@ -201,8 +204,10 @@ def fetch_nothing() -> None:
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command, in_process=True),
-        Peer("kafka", fetch_kafka, prepare_kafka, kafka_command),
+        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command, in_process=True,
+             flushing=("--set", "pykbroker.flush.before.ack=true")),
+        Peer("kafka", fetch_kafka, prepare_kafka, kafka_command, waits_for_session=True,
+             flushing=("--override", "log.flush.interval.messages=1")),
         # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
         Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from tools.bench.rows import end_to_end, idle, requests, spark, start, topics, volume
+from tools.bench.rows import end_to_end, flush, idle, recovery, requests, spark, start, topics, volume
 
 ROWS = (
     *start.ROWS,
+    *recovery.ROWS,
     *idle.ROWS,
     *volume.ROWS,
     *requests.ROWS,
+    *flush.ROWS,
     *end_to_end.ROWS,
     *idle.CONNECTION_ROWS,
     *spark.ROWS,

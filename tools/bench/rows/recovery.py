@@ -1,0 +1,77 @@
+"""Starts on a large directory: `PARTITIONS` with 1 GiB in all, after kill -9 with nothing flushed, and after a stop."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Mapping
+
+from tools.bench import frames
+from tools.bench.peers import Broker
+from tools.bench.row import Figure, Row, Stage, Topic
+
+PARTITIONS = 1_000
+VALUE_BYTES = 32 << 10
+BATCHES = 32
+"""Of each partition: 1 MiB."""
+SESSION_S = 9
+"""`broker.session.timeout.ms`: so long a killed Kafka's next life waits for the end of its session."""
+LED_WITHIN_S = 30
+STOPPED_WITHIN_S = 300
+STOPPED = (0, 128 + signal.SIGTERM)
+"""Exit statuses of an orderly stop: Kafka's JVM ends with the signal's."""
+
+
+def start(stage: Stage) -> Mapping[str, float] | None:
+    """Fill, kill, start, stop, start; every partition has all its batches after either start."""
+    if not stage.peer.durable:
+        return None
+    broker = stage.peer.start(stage.directory())
+    topic = fill(broker)
+    broker.child.kill()
+    killed = broker.restart()
+    check(killed, topic)
+    if killed.child.stop(STOPPED_WITHIN_S) not in STOPPED:
+        raise RuntimeError(f"it did not stop in order:\n{killed.child.tail()}")
+    stopped = killed.restart()
+    check(stopped, topic)
+    stopped.stop()
+    waited_s = SESSION_S if stage.peer.waits_for_session else 0
+    return {
+        "stop": stopped.start_seconds,
+        "kill": killed.start_seconds,
+        "less": killed.start_seconds - waited_s,
+    }
+
+
+def fill(broker: Broker) -> str:
+    """1 GiB in a topic; its name."""
+    topic = Topic(broker, PARTITIONS)
+    topic.__enter__()
+    records = frames.batch(bytes(VALUE_BYTES))
+    with frames.Caller(broker.port) as caller:
+        for index in range(PARTITIONS * BATCHES):
+            caller.call(frames.produce(topic.name, index % PARTITIONS, records))
+    return topic.name
+
+
+def check(broker: Broker, topic: str) -> None:
+    """RuntimeError unless every partition ends where it should, once it is led."""
+    with frames.Caller(broker.port) as caller:
+        for index in range(PARTITIONS):
+            request, deadline = frames.list_offsets(topic, index), time.monotonic() + LED_WITHIN_S
+            reply = caller.call(request)
+            while frames.list_offsets_error(reply) and time.monotonic() < deadline:
+                time.sleep(0.01)
+                reply = caller.call(request)
+            if frames.list_offsets_offset(reply) != BATCHES:
+                raise RuntimeError(f"partition {index} does not have its {BATCHES} batches")
+
+
+FIGURES = {
+    "stop": Figure("s after a stop", digits=3),
+    "kill": Figure("s after kill -9", digits=3),
+    "less": Figure("s after kill -9, less the wait for the old session", digits=3),
+}
+
+ROWS = (Row("start, 1,000 partitions and 1 GiB", FIGURES, start),)
