@@ -17,6 +17,7 @@ import trio
 from pykbroker.apis.add_raft_voter import AddRaftVoter
 from pykbroker.apis.alter_client_quotas import AlterClientQuotas
 from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
+from pykbroker.apis.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
 from pykbroker.apis.api_versions import ApiVersions
 from pykbroker.apis.create_acls import CreateAcls
@@ -236,6 +237,7 @@ class Broker:
             listener = self._listener(clients)
             clients.start_soon(listener.run)
             clients.start_soon(self._world.net.run, listener)
+            clients.start_soon(self._replicas.moves.run, self._lifecycle.assign)
             bound = self._bound
             if not stop.is_set():
                 identity = self._identity
@@ -321,6 +323,7 @@ class Broker:
             OffsetForLeaderEpoch(replicas, authorizer),
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),
+            AlterReplicaLogDirs(replicas, authorizer),
             DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
             DescribeConfigs(node_id, self._config, image, authorizer),
             ListConfigResources(image, authorizer),

@@ -12,6 +12,7 @@ import msgspec
 
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
@@ -60,10 +61,20 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
         for partition in self.replicas.online(directory):
             if wanted is None or (partition.topic, partition.index) in wanted:
                 topics.setdefault(partition.topic, []).append(described(partition))
+        for move in self.replicas.moves.into(directory):
+            if wanted is None or move.key in wanted:
+                topics.setdefault(move.partition.topic, []).append(described_copy(move))
         return DescribeLogDirsResult(
             ErrorCode.NONE, directory.path, [DescribeLogDirsTopic(*topic) for topic in topics.items()],
             total_bytes, usable_bytes,
         )  # fmt: skip
+
+
+def described_copy(move: Move) -> DescribeLogDirsPartition:
+    """A copy that has not taken over yet: its size in bytes, and how many offsets it still lacks."""
+    log = move.partition.log
+    lag = 0 if log is None else max(0, log.log_end_offset - move.log.log_end_offset)
+    return DescribeLogDirsPartition(move.partition.index, move.log.size_bytes, lag, True)
 
 
 def described(partition: Partition) -> DescribeLogDirsPartition:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import Identity
 from wire.messages import broker_registration, controller_registration
@@ -62,8 +64,12 @@ class Lifecycle:
         await self._controller.images.wait_for(self._controller.images.committed.offset)
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
-        """Once registered, say in which log directory each of these partitions (topic id, index) lies."""
-        if not placed or self.broker_epoch == NOT_REGISTERED:
+        """Once registered, say in which log directory each of these partitions (topic id, index) lies.
+
+        A cluster of a level that has no directories yet is told nothing.
+        """
+        level = self._controller.images.committed.features.level(METADATA_FEATURE)
+        if not placed or self.broker_epoch == NOT_REGISTERED or level < DIRECTORIES_LEVEL:
             return
         directories: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in placed.items():

@@ -111,9 +111,15 @@ class Partition:
     async def flush(self) -> None:
         """Make all that was appended durable; a failure is final for its log."""
         log = self.require_leader()
-        with self._guarded():
-            await log.flush()
-        if self.is_leader:
+        try:
+            with self._guarded():
+                await log.flush()
+        except ApiError:
+            if log is self.log:
+                raise
+        if log is not self.log:  # a copy in another directory has taken over meanwhile
+            await self.flush()
+        elif self.is_leader:
             self._advance(log.committable_offset)
 
     async def commit(self) -> None:
@@ -165,17 +171,26 @@ class Partition:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """What a disk refuses is told as an ApiError. A log that turns out to be damaged goes offline, it alone."""
+        """What a disk refuses is told as an ApiError. A log that turns out to be damaged goes offline, it alone.
+
+        What is refused, or damaged, where the partition was before it moved is no matter any more.
+        """
+        log = self.log
         try:
             yield
-        except (CorruptLog, Shortened) as damage:
-            logger.error("%s-%d goes offline: %s", self.topic, self.index, damage)
-            self.log = None
-            self.directory.set_offline(self.topic, self.index)
-            self.resign(self.leader_epoch)
-            raise self._offline() from damage
-        except OSError as error:
-            raise self._refused(error) from error
+        except (CorruptLog, OSError) as error:
+            if log is not self.log:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+            raise self._fallen(error) from error
+
+    def _fallen(self, error: CorruptLog | OSError) -> ApiError:
+        if not isinstance(error, (CorruptLog, Shortened)):
+            return self._refused(error)
+        logger.error("%s-%d goes offline: %s", self.topic, self.index, error)
+        self.log = None
+        self.directory.set_offline(self.topic, self.index)
+        self.resign(self.leader_epoch)
+        return self._offline()
 
     async def wait_committed(self, offset: int) -> None:
         """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""

@@ -12,10 +12,14 @@ from pykbroker.storage.partition_directory import PartitionDirectory
 
 
 class Places:
-    """As the directories were found at start, and as partitions came and went since. `ids` are in their order."""
+    """As the directories were found at start, and as partitions came and went since. `ids` are in their order.
+
+    `coming`: the copies that were found of partitions on their way to another directory.
+    """
 
     def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
-        self._directories = directories
+        self.directories = directories
+        self.coming: dict[tuple[str, int], LogDirectory] = {}
         self._by_id = dict(zip(ids, directories, strict=True))
         self._ids = {directory: directory_id for directory_id, directory in self._by_id.items()}
         self._of: dict[tuple[str, int], LogDirectory] = {}
@@ -34,11 +38,37 @@ class Places:
 
     async def set_aside(self, is_stray: Callable[[PartitionDirectory], bool]) -> None:
         """Take the directories of partitions that are none of this broker's out of the way."""
-        for directory in self._directories:
+        for directory in self.directories:
             strays = [found for found in directory.partitions() if is_stray(found)]
             await directory.set_aside(strays)
             for stray in strays:
                 self.forget(stray.topic, stray.partition)
+
+    async def sort_copies(self, assigned: Callable[[str, int], bytes | None]) -> None:
+        """At start, for each copy that is there: it is the partition itself, if that is assigned to its directory and
+        nowhere else; or it is `coming`; or it is set aside. `assigned`: to which directory, None for strays.
+        """
+        for directory in self.directories:
+            for key in list(directory.futures.names):
+                try:
+                    await self._sort(directory, key, assigned(*key))
+                except OSError as refusal:
+                    directory.fail(refusal)
+
+    async def _sort(self, directory: LogDirectory, key: tuple[str, int], assigned: bytes | None) -> None:
+        if assigned is None:
+            directory.futures.set_aside(key)
+        elif key in self._of and key not in self.coming:
+            self.coming[key] = directory
+        elif key in self._of:
+            directory.futures.drop(key)
+        elif assigned == self.id_of(directory) or not is_directory(assigned):
+            await directory.promote(*key)
+            self._of[key] = directory
+
+    def moved(self, topic: str, index: int, directory: LogDirectory) -> None:
+        """A copy has taken over."""
+        self._of[topic, index] = directory
 
     def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
         """(the directory of a partition, whether it is new there).
@@ -53,7 +83,7 @@ class Places:
 
     def _emptiest(self) -> LogDirectory:
         sizes = Counter(map(id, self._of.values()))
-        usable = [one for one in self._directories if one.failed is None] or self._directories
+        usable = [one for one in self.directories if one.failed is None] or self.directories
         return min(usable, key=lambda one: sizes[id(one)]) if len(usable) > 1 else usable[0]
 
     def missing(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, str] | None:
@@ -64,8 +94,8 @@ class Places:
         if (topic, index) in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
-            return self._directories[0], "it is assigned to a log directory that is not among log.dirs"
-        for directory in self._directories:
+            return self.directories[0], "it is assigned to a log directory that is not among log.dirs"
+        for directory in self.directories:
             if directory.high_watermark(topic, index) > 0:
                 return directory, "its directory is missing, though there were records in it"
         return None

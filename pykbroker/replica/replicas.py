@@ -9,7 +9,6 @@ from functools import partial
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -19,7 +18,7 @@ from pykbroker.core.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
+from pykbroker.replica.moves import Moves
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.statistics import ReplicaStatistics
@@ -61,6 +60,7 @@ class Replicas:
         self._unmade: set[tuple[bytes, int]] = set()
         self._metadata = MetadataImage()
         self._changing = trio.Lock()
+        self.moves = Moves(places, self._changing)
 
     # ---- look-ups
 
@@ -115,10 +115,23 @@ class Replicas:
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
                 await self._places.set_aside(partial(self._is_stray, delta.image.topics))
+                await self._places.sort_copies(partial(self._assigned, delta.image.topics))
                 self._note_missing(delta.image)
             for topic_id in sorted(delta.topics_changed):
                 await self._take(delta.image.topics.by_id[topic_id])
             self._configure(delta)
+
+    async def move(self, topic: str, index: int, path: str) -> None:
+        """Begin to move a partition to another log directory (KIP-113). ApiError."""
+        async with self._changing:
+            self.moves.destination(topic, index, path)
+            known = self._by_name.get(topic)
+            partition = known.partitions.get(index) if known is not None else None
+            if known is None or partition is None:
+                elsewhere = self._metadata.topics.partition(topic, index) is not None
+                raise ApiError(
+                    ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            await self.moves.begin(partition, known.id, path)
 
     async def make_up(self) -> None:
         """Try again to make what a disk did not let be made, for want of room."""
@@ -141,6 +154,11 @@ class Replicas:
         placed = topics.partition(found.topic, found.partition)
         return placed is None or self._node_id not in placed.replicas
 
+    def _assigned(self, topics: TopicsImage, topic: str, index: int) -> bytes | None:
+        """To which log directory; None where the metadata knows no such partition here."""
+        placed = topics.partition(topic, index)
+        return None if placed is None or self._node_id not in placed.replicas else placed.directory(self._node_id)
+
     def _note_missing(self, metadata: MetadataImage) -> None:
         """At start: which partitions have no directory, and may not be made anew."""
         for topic in metadata.topics.by_name.values():
@@ -160,6 +178,7 @@ class Replicas:
                 del self._by_name[image.name]
             for index, partition in topic.partitions.items():
                 partition.resign(partition.leader_epoch)
+                self.moves.forget(partition)
                 deleted.setdefault(partition.directory, []).append((image.name, index))
                 self._places.forget(image.name, index)
                 self._missing.pop((image.name, index), None)
@@ -176,6 +195,7 @@ class Replicas:
                 if partition is None:
                     await trio.lowlevel.checkpoint()
                     partition = topic.partitions[index] = await self._partition(image, index)
+                    await self.moves.resume(partition, image.id)
                 self._follow(partition, placed)
         self._by_id[image.id] = self._by_name[image.name] = topic
 
@@ -211,13 +231,12 @@ class Replicas:
     def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Of what has changed: where partitions (topic id, index) lie of which the metadata does not know it."""
         found: dict[tuple[bytes, int], bytes] = {}
-        if delta.image.features.level(METADATA_FEATURE) >= DIRECTORIES_LEVEL:
-            for topic_id in sorted(delta.topics_changed):
-                placed = delta.image.topics.by_id[topic_id].partitions
-                for index, partition in self._by_id[topic_id].partitions.items():
-                    directory_id = self._places.id_of(partition.directory)
-                    if partition.log is not None and placed[index].directory(self._node_id) != directory_id:
-                        found[topic_id, index] = directory_id
+        for topic_id in sorted(delta.topics_changed):
+            placed = delta.image.topics.by_id[topic_id].partitions
+            for index, partition in self._by_id[topic_id].partitions.items():
+                directory_id = self._places.id_of(partition.directory)
+                if partition.log is not None and placed[index].directory(self._node_id) != directory_id:
+                    found[topic_id, index] = directory_id
         return found
 
     def _configure(self, delta: Delta) -> None:
@@ -230,6 +249,7 @@ class Replicas:
             for partition in topic.partitions.values() if topic is not None else ():
                 if partition.log is not None:
                     partition.log.configure(config)
+                    self.moves.configure(partition)
 
     def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
         return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.dynamic(self._node_id))

@@ -39,15 +39,27 @@ class Durability:
 
     def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int,
                  *, is_placed: bool) -> None:
-        self._disk, self._directory, self._traffic = opening.disk, opening.directory, opening.traffic
+        self._disk, self._opening, self._traffic = opening.disk, opening, opening.traffic
         self._segments, self._epochs = segments, epochs
-        self._epochs_path = f"{self._directory}/{EPOCHS}"
         self.recovery_point = recovery_point
         self.failed: OSError | CorruptLog | None = None
         self.is_deleted = False
         self._syncing: trio.Event | None = None
         self._is_placed, self._epochs_synced = is_placed, False
         self._retreats = 0
+
+    @property
+    def _directory(self) -> str:
+        return self._opening.directory
+
+    @property
+    def _epochs_path(self) -> str:
+        return f"{self._directory}/{EPOCHS}"
+
+    async def wait_idle(self) -> None:
+        """Until no flush is under way: from now to the next await, nobody works with the names of files."""
+        while self._syncing is not None:
+            await self._syncing.wait()
 
     def save_epochs(self) -> None:
         """Write the leader epochs, not yet durably: the next flush does that."""

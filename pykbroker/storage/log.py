@@ -79,7 +79,7 @@ class Log(LogReads):
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         super().__init__(opening, off_loop, state)
-        self._opening, self._off_loop = opening, off_loop
+        self._off_loop = off_loop
         self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point,
                                       is_placed=state.is_placed)
         self.configure(opening.config)
@@ -376,6 +376,28 @@ class Log(LogReads):
         """Files that were let go since the last call, to be removed after `file.delete.delay.ms`."""
         doomed, self._segments.doomed = self._segments.doomed, []
         return doomed
+
+    async def rename(self, directory: str) -> None:
+        """Give the directory another name and go on. OSError: nothing changed."""
+        await self._durability.wait_idle()
+        before = self.directory
+        self._disk.rename(before, directory)
+        self._opening.directory = directory
+        self._segments.doomed = [path.replace(before, directory, 1) for path in self._segments.doomed]
+
+    def succeed(self, log: Log) -> None:
+        """Take over what `log` knows, and what its copy cannot know from the batches that are left."""
+        self.delete_records(log.log_start_offset)
+        self.producers = log.producers
+        for epoch, start_offset in log.epochs.entries[-1:]:
+            self._assign_epoch(epoch, start_offset)
+
+    def retire(self, directory: str) -> None:
+        """Another copy is the partition's log from now on. What is still being read here is under this name."""
+        self._disk.rename(self.directory, directory)
+        self._opening.directory = directory
+        self._durability.is_deleted = True
+        self._segments.forget()
 
     def abandon(self) -> None:
         """Give the files back and leave everything as it is: the partition is deleted."""

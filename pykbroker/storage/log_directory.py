@@ -20,16 +20,17 @@ from pykbroker.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, 
 from pykbroker.storage.chores import Chores, remove_tree
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.future_logs import FutureLogs, free_name
 from pykbroker.storage.log import Log
 from pykbroker.storage.opening import Loaded
 from pykbroker.storage.partition_directory import (
     ASIDE,
     DELETE,
     DOOMED,
+    FUTURE_NAME,
     METADATA,
     STRAY,
     PartitionDirectory,
-    away_name,
     decode_metadata,
     directory_name,
     encode_metadata,
@@ -69,6 +70,8 @@ class LogDirectory:
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
         self._chores = Chores(disk, self.logs, wall_ms)
+        self.futures = FutureLogs(
+            disk, off_loop, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
 
     @classmethod
     async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
@@ -104,6 +107,8 @@ class LogDirectory:
                 continue
             if DOOMED.fullmatch(name):
                 self._chores.doom([name], LogConfig().file_delete_delay_ms)
+            elif copied := parse_name(name, FUTURE_NAME):
+                self.futures.found(copied, name)
             elif found := parse_name(name):
                 self._topic_ids[found] = await self._topic_id(name)
             elif name != "lost+found":
@@ -209,7 +214,7 @@ class LogDirectory:
         for key, log in logs.items():
             if away := await self._put_away(*key, DELETE):
                 self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
-        await self._sync_names()
+        await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
         """Keep directories that are no partition's, under a name that says so, for the operator to look at."""
@@ -218,15 +223,14 @@ class LogDirectory:
             logger.warning("%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
                            self.path, directory_name(one.topic, one.partition), away)
         if moved:
-            await self._sync_names()
+            await self.sync_names()
 
     async def _put_away(self, topic: str, partition: int, why: str) -> str | None:
         """Give a partition's directory another name; None where it is not there, or the disk refuses."""
         await trio.lowlevel.checkpoint()
-        name, unique = directory_name(topic, partition), int.from_bytes(self._forget(topic, partition) or b"", "big")
+        name, topic_id = directory_name(topic, partition), self._forget(topic, partition)
         try:
-            while self._disk.exists(away := away_name(topic, partition, f"{unique:032x}", why)):
-                unique = (unique + 1) % 2**128
+            away = free_name(self._disk, (topic, partition), topic_id or b"", why)
             self._disk.rename(name, away)
         except FileNotFoundError:
             return None
@@ -236,7 +240,56 @@ class LogDirectory:
             return None
         return away
 
-    async def _sync_names(self) -> None:
+    # Copies on their way to another directory
+
+    async def create_copy(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, start: int) -> Log:
+        """An empty copy, to begin at offset `start`, of a partition that lies elsewhere; or nothing: OSError."""
+        await self._checkpoints.erase([(topic, partition)])
+        return await self.futures.create((topic, partition), topic_id, config, start)
+
+    def release(self, topic: str, partition: int) -> None:
+        """A copy elsewhere is the partition's log from now on; this one is to be removed. OSError: nothing changed."""
+        key = topic, partition
+        log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
+        log.retire(away)
+        del self.logs[key]
+        self._forget(topic, partition)
+        self._chores.doom([away], log.config.file_delete_delay_ms)
+
+    async def forget_released(self, topic: str, partition: int) -> None:
+        """Make it durable that this partition is not here any more."""
+        await self.sync_names()
+        try:
+            await self._checkpoints.erase([(topic, partition)])
+        except OSError as refusal:
+            self.fail(refusal)
+
+    def accept(self, topic: str, partition: int, topic_id: bytes) -> Log:
+        """The copy is the partition's log from now on; `settle` gives it the name of one."""
+        self._topic_ids[topic, partition] = topic_id
+        self.logs[topic, partition] = log = self.futures.take((topic, partition))
+        return log
+
+    async def settle(self, topic: str, partition: int) -> None:
+        """Name a log that was accepted as the partition's logs are named. What is refused is done at the next start."""
+        try:
+            await self.logs[topic, partition].rename(directory_name(topic, partition))
+        except OSError as refusal:
+            logger.error("%s: the copy of %s-%d keeps its name: %s", self.path, topic, partition, refusal)
+            self.fail(refusal)
+        await self.sync_names()
+
+    async def promote(self, topic: str, partition: int) -> None:
+        """At start, when it is not open: the copy is all that there is of the partition. OSError: it stays a copy."""
+        key = topic, partition
+        topic_id = await self.futures.topic_id(key)
+        self._disk.rename(self.futures.names[key], directory_name(topic, partition))
+        del self.futures.names[key]
+        self._topic_ids[key] = topic_id
+        await self.sync_names()
+
+    async def sync_names(self) -> None:
+        """Make it durable which directories there are."""
         try:
             await self._disk.sync_directory("")
         except OSError as failure:
@@ -352,7 +405,7 @@ class LogDirectory:
                         self.fail(failure)
 
         async with trio.open_nursery() as nursery:
-            for key, log in self.logs.items():
+            for key, log in (*self.logs.items(), *self.futures.logs.items()):
                 nursery.start_soon(close, key, log)
 
 

@@ -22,8 +22,7 @@ class LogReads:
     """The half of a log that changes nothing. Plain methods raise NotCached; their `_slowly` twins wait instead."""
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
-        self.directory = opening.directory
-        self._disk, self._traffic = opening.disk, opening.traffic
+        self._opening, self._disk, self._traffic = opening, opening.disk, opening.traffic
         self._segments = Segments(opening, state.sealed, state.unsynced, state.active)
         self._active = state.active
         self._tail = Tail()
@@ -31,6 +30,11 @@ class LogReads:
         self.epochs, self.producers = state.epochs, state.producers
         self.log_start_offset = state.log_start_offset
         self.log_end_offset = state.active.next_offset
+
+    @property
+    def directory(self) -> str:
+        """Where its files are."""
+        return self._opening.directory
 
     @property
     def size_bytes(self) -> int:

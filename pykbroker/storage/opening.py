@@ -43,7 +43,7 @@ class Loaded:
 
 
 class Opening(msgspec.Struct):
-    """What is known of a log before its files are opened; `config` is always the current one.
+    """What is known of a log before its files are opened; `config` and `directory` are always the current ones.
 
     `jitter` draws a number below its argument. All below `recovery_point` is known to be synced.
     """

@@ -23,11 +23,11 @@ class SealedSegment(Segment):
     are still to be written.
     """
 
-    __slots__ = ("_directory", "_disk", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
+    __slots__ = ("_disk", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
 
     def __init__(self, opening: Opening, base_offset: int, next_offset: int, size: int) -> None:
         super().__init__(base_offset, opening.config)
-        self._opening, self._disk, self._directory = opening, opening.disk, opening.directory
+        self._opening, self._disk = opening, opening.disk
         self.next_offset, self.size = next_offset, size
         self.is_loaded = self.is_dated = self.is_dropped = self.unwritten = False
         self.aborted_unread = True
@@ -48,6 +48,10 @@ class SealedSegment(Segment):
         sealed._take(active)
         sealed.unwritten = True
         return sealed
+
+    @property
+    def _directory(self) -> str:
+        return self._opening.directory
 
     def _take(self, active: ActiveSegment) -> None:
         self.file, self.index, self.times = active.file, active.index, active.times

@@ -126,7 +126,12 @@ class Segments:
 
     def close(self) -> None:
         """Give the files back; slices that are still being sent fail from now on."""
+        self.forget()
         for segment in self.sealed:
             segment.close()
-            self._opening.loaded.forget(segment)
         self.active.file.close()
+
+    def forget(self) -> None:
+        """Let the files be closed when nobody reads them any more."""
+        for segment in self.sealed:
+            self._opening.loaded.forget(segment)

@@ -32,6 +32,7 @@ PERMISSIONS: dict[ApiKey, Needs] = {
         (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC), (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
         (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),

@@ -71,7 +71,8 @@ def directories(*failures: OSError | None, space: Any = lambda: 100, **fields: A
     log = SimpleNamespace(size_bytes=7, log_end_offset=5)
     partition = SimpleNamespace(topic="t", index=3, log=log, high_watermark=10)
     disk = SimpleNamespace(total_bytes=space, free_bytes=lambda: 40)
-    replicas = SimpleNamespace(online=lambda directory: [partition])
+    moves = SimpleNamespace(into=lambda directory: [])
+    replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves)
     parts: Any = (every, tuple(disk for _ in every), replicas)
     return DescribeLogDirs(*parts, fields.get("authorizer", Denies()))
 

@@ -1,0 +1,68 @@
+"""AlterReplicaLogDirs (34), v1-2: partitions move to other log directories of this broker (KIP-113).
+
+v2 flexible
+The answer is that a move has begun, or why not; DescribeLogDirs tells how far the copy lacks behind. To where it lies
+already ends a move. A partition that is named for several directories moves to the last of them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+
+class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
+    """Every partition is answered on its own."""
+
+    key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
+    versions: ClassVar[str] = "1-2"
+    replicas: Replicas
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: AlterReplicaLogDirsRequest) -> Held:
+        return Held(self._answer(context, request))
+
+    async def _answer(self, context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return answer({key: await self._move(*key, path) for key, path in destinations(request).items()})
+
+    def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
+        """The same error for each partition."""
+        return answer(dict.fromkeys(destinations(request), code))
+
+    async def _move(self, topic: str, index: int, path: str) -> ErrorCode:
+        try:
+            await self.replicas.move(topic, index, path)
+        except ApiError as error:
+            return error.code
+        return ErrorCode.NONE
+
+
+def destinations(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+    """(topic, partition) -> the path that it is to move to."""
+    return {(topic.name, index): directory.path
+            for directory in request.dirs for topic in directory.topics for index in topic.partitions}
+
+
+def answer(codes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+    """What came of each partition, by topic."""
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, code))
+    return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*one) for one in topics.items()])

@@ -1,0 +1,168 @@
+"""All partitions on their way to another log directory: begun, gone on with after a start, given up, done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.replica.move import Move
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
+from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.partition_directory import may_be_copied
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
+"""Tell the controller in which log directory (its id) each of these partitions (topic id, index) lies."""
+
+
+class Moves:
+    """`changing` is held by whoever changes which partitions there are, and where."""
+
+    def __init__(self, places: Places, changing: trio.Lock) -> None:
+        self._places, self._changing = places, changing
+        self._under_way: dict[Partition, Move] = {}
+        self._begun = trio.Event()
+
+    def into(self, directory: LogDirectory) -> Iterator[Move]:
+        """Those on their way into this directory."""
+        return (move for move in self._under_way.values() if move.directory is directory)
+
+    async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:
+        """Move to the directory of this path; one that it was on its way to before is forgotten. ApiError."""
+        directory = self.destination(partition.topic, partition.index, path)
+        if not partition.is_online or partition.log is None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        move = self._under_way.get(partition)
+        if move is not None and move.directory is not directory:
+            self.forget(partition)
+        if partition.directory is directory or partition in self._under_way:
+            return
+        if any(one.failed is not None for one in self._places.directories):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        try:
+            await self._begin(partition, topic_id, directory)
+        except OSError as refusal:
+            directory.fail(refusal)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from refusal
+
+    async def _begin(self, partition: Partition, topic_id: bytes, directory: LogDirectory) -> None:
+        log = partition.log
+        assert log is not None, "a partition that is offline does not move"
+        copy = await directory.create_copy(partition.topic, partition.index, topic_id, log.config, log.log_start_offset)
+        self._go(Move(partition, topic_id, directory, copy))
+
+    def destination(self, topic: str, index: int, path: str) -> LogDirectory:
+        """The log directory of this path. ApiError: nothing can move there."""
+        if not may_be_copied(topic, index):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        directory = next((one for one in self._places.directories if one.path == path), None)
+        if directory is None:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+        if directory.failed is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return directory
+
+    async def resume(self, partition: Partition, topic_id: bytes) -> None:
+        """Go on with what was under way when the broker stopped; or end it, if only the names were left to be done."""
+        directory, log = self._places.coming.pop((partition.topic, partition.index), None), partition.log
+        if directory is None or log is None:
+            return
+        try:
+            copy = await directory.futures.open((partition.topic, partition.index), topic_id, log.config)
+            if copy.log_start_offset > log.log_start_offset:
+                raise CorruptLog(f"it begins at {copy.log_start_offset} only, not at {log.log_start_offset}")
+            move = Move(partition, topic_id, directory, copy)
+            if copy.log_end_offset > log.log_end_offset:
+                await self._take_over(move)
+            else:
+                self._go(move)
+        except (CorruptLog, OSError) as damage:
+            await self._anew(partition, topic_id, directory, damage)
+
+    async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
+        """The copy is no good."""
+        logger.warning(
+            "%s-%d: its copy in %s begins anew: %s", partition.topic, partition.index, directory.path, damage)
+        try:
+            directory.futures.drop((partition.topic, partition.index))
+            await self._begin(partition, topic_id, directory)
+        except OSError as refusal:
+            directory.fail(refusal)
+
+    def forget(self, partition: Partition) -> None:
+        """This partition does not move, or is no more."""
+        move = self._under_way.pop(partition, None)
+        if move is not None:
+            self._put_away(move.directory, partition)
+
+    def configure(self, partition: Partition) -> None:
+        """The configs of its log have changed."""
+        move = self._under_way.get(partition)
+        if move is not None and partition.log is not None:
+            move.log.configure(partition.log.config)
+
+    async def run(self, assign: Assign) -> None:
+        """Copy, until cancelled: some of each in turn."""
+        while True:
+            await self._begun.wait()
+            self._begun = trio.Event()
+            while self._under_way:
+                for move in list(self._under_way.values()):
+                    await trio.lowlevel.checkpoint()
+                    await self._go_on(move, assign)
+
+    def _go(self, move: Move) -> None:
+        logger.info("%s-%d moves from %s to %s", *move.key, move.partition.directory.path, move.directory.path)
+        self._under_way[move.partition] = move
+        self._begun.set()
+
+    async def _go_on(self, move: Move, assign: Assign) -> None:
+        try:
+            if not await move.copy():
+                await move.log.flush()
+                async with self._changing:
+                    if self._under_way.get(move.partition) is move:
+                        await self._finish(move, assign)
+        except (ApiError, CorruptLog, OSError) as error:
+            if self._under_way.get(move.partition) is move:
+                logger.error("%s-%d does not move to %s: %s", *move.key, move.directory.path, error)
+                if isinstance(error, OSError):
+                    move.directory.fail(error)
+                self._give_up(move)
+
+    async def _finish(self, move: Move, assign: Assign) -> None:
+        await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
+        while not move.is_level():
+            await move.copy()
+            await move.log.flush()
+        del self._under_way[move.partition]
+        await self._take_over(move)
+
+    async def _take_over(self, move: Move) -> None:
+        before = move.take_over()
+        self._places.moved(*move.key, move.directory)
+        with trio.CancelScope(shield=True):
+            await before.forget_released(*move.key)
+            await move.directory.settle(*move.key)
+        logger.info("%s-%d lies in %s now", *move.key, move.directory.path)
+
+    def _give_up(self, move: Move) -> None:
+        """The copy of a log that has gone offline stays for the next start, or for the operator: it may be all."""
+        if move.partition.is_online:
+            self.forget(move.partition)
+        else:
+            del self._under_way[move.partition]
+            move.directory.futures.logs.pop(move.key).abandon()
+
+    def _put_away(self, directory: LogDirectory, partition: Partition) -> None:
+        try:
+            directory.futures.drop((partition.topic, partition.index))
+        except OSError as refusal:
+            directory.fail(refusal)

@@ -1,0 +1,173 @@
+"""The power goes, or the process is killed, at any point of a move: what was promised is there, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.live_config import LiveConfig
+from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
+from pykbroker.sim.volume import Call, Volume
+from pykbroker.storage.log_directory import LogDirectory
+from tests.unit.storage.logs import batch, every_byte
+from wire.records.batch import batches
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+IDS = (b"1" * 16, b"2" * 16)
+PATHS = ("one", "two")
+ENDINGS = 3
+
+
+async def inline(function: Any, *args: Any) -> Any:
+    """Work off the loop, on the loop."""
+    await trio.lowlevel.checkpoint()
+    return function(*args)
+
+
+class Host:
+    """A broker's partitions, on two disks."""
+
+    def __init__(self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None) -> None:
+        self.volumes, self.assigned, self._note = volumes, assigned, note
+
+    async def open(self) -> Partition:
+        directories = tuple([await LogDirectory.open(
+            SimDisk(volume, path), off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
+            for volume, path in zip(self.volumes, PATHS, strict=True)])
+        configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
+        self.replicas = Replicas(1, Places(directories, IDS), configs)
+        placed = PartitionImage((1,), (1,), 1, 0, 0, directories=(self.assigned,))
+        topic = TopicImage("t", TOPIC_ID, {0: placed})
+        overrides = {(2, "t"): {"internal.segment.bytes": "1000"}}
+        await self.replicas.apply(Delta.since_nothing(MetadataImage(
+            offset=1, topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}), configs=ConfigsImage(overrides))))
+        return self.replicas.partition("t", 0)
+
+    async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+        (self.assigned,) = placed.values()
+        self._note()
+        await trio.lowlevel.checkpoint()
+
+    async def finish_moves(self, partition: Partition) -> None:
+        """Until it lies somewhere else, if it is on its way."""
+        if any(list(self.replicas.moves.into(one)) for one in self.replicas.moves._places.directories):
+            await self.move_away(partition)
+
+    async def move_away(self, partition: Partition) -> None:
+        before = partition.directory
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.replicas.moves.run, self.assign)
+            with trio.fail_after(10):
+                while partition.directory is before or not is_named(partition):
+                    await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+
+def is_named(partition: Partition) -> bool:
+    return partition.log is not None and partition.log.directory == "t-0"
+
+
+class Life:
+    """All that is done to two volumes, and after how many changes what was true."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = Random(seed)
+        self.calls: list[tuple[int, Call]] = []
+        volumes = (Volume(), Volume())
+        for number, volume in enumerate(volumes):
+            volume.noted = lambda name, args, number=number: self.calls.append((number, (name, args)))
+        self.host = Host(volumes, IDS[0], self.note)
+        self.facts: list[tuple[int, int, int, bytes]] = []
+        self._synced = 0
+
+    async def live(self) -> Life:
+        self.partition = await self.host.open()
+        for number in range(8):
+            await self.append(number)
+        for path in ("two", "one"):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.go_on)
+                await self.host.replicas.move("t", 0, path)
+                await self.host.move_away(self.partition)
+                nursery.cancel_scope.cancel()
+            await self.append(0)
+        return self
+
+    async def go_on(self) -> None:
+        while True:
+            await self.append(self._dice.randrange(20))
+            for _ in range(self._dice.randrange(4)):
+                await trio.lowlevel.checkpoint()
+
+    async def append(self, number: int) -> None:
+        self.partition.append(batch(b"%d" % number * (1 + number * 20)), NOW_MS)
+        self.note()
+        if self._dice.random() < 0.3:
+            end = self.partition.high_watermark
+            await self.partition.flush()
+            self._synced = max(self._synced, end)
+            self.note()
+
+    def note(self) -> None:
+        """(changes so far, offsets that are there after a kill, after a power loss, where the partition is to be)"""
+        self.facts.append((len(self.calls), self.partition.high_watermark, self._synced, self.host.assigned))
+
+    def endings(self) -> Iterator[tuple[int, tuple[Volume, ...], int]]:
+        """(point, what is left, how many offsets are promised) for each change."""
+        volumes, facts = (Volume(), Volume()), iter([*self.facts, (1 << 60, 0, 0, b"")])
+        following, appended, synced = next(facts), 0, 0
+        for point, (number, (name, args)) in enumerate(self.calls, 1):
+            while following[0] < point:
+                _, appended, synced, _ = following
+                following = next(facts)
+            volumes[number].play((name, args))
+            if "/" in str(args[0]) and point % 5:
+                continue  # what lies between two changes of the directories themselves is much the same
+            yield point, tuple(after_power_loss(one, Random(0), ALL_KEPT) for one in volumes), appended
+            for ending in range(ENDINGS):
+                dice = Random(f"{point} {ending}")
+                luck = Luck.drawn(dice)
+                yield point, tuple(after_power_loss(one, dice, luck) for one in volumes), synced
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_no_crash_loses_what_was_promised_or_leaves_it_twice(seed: int) -> None:
+    life = await Life(seed).live()
+    written = await every_byte_of(life.partition)
+    count = 0
+    for point, volumes, promised in life.endings():
+        host = Host(volumes, last_before(life.facts, point))
+        partition = await host.open()
+        what = f"point {point}: {life.calls[point - 1]}"
+        assert partition.is_online, what
+        found = await every_byte_of(partition)
+        assert written.startswith(found), what
+        assert partition.high_watermark >= promised, what
+        await host.finish_moves(partition)
+        assert await every_byte_of(partition) == found, what
+        assert partition.append(batch(b"more"), NOW_MS), what
+        count += 1
+    assert count > 100
+
+
+def last_before(facts: list[tuple[int, int, int, bytes]], point: int) -> bytes:
+    return [IDS[0], *(one for at, *_, one in facts if at <= point)][-1]
+
+
+async def every_byte_of(partition: Partition) -> bytes:
+    assert partition.log is not None
+    data = await every_byte(partition.log)
+    assert all(one.crc_ok() for one in batches(data))
+    return data
