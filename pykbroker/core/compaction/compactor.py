@@ -1,0 +1,217 @@
+"""The machine that a round of compaction runs in another process: it notes what is dirty, then compacts all.
+
+1. `Begin`, then `Note` for each piece from the first dirty offset on, then `Group` and `Compact` for each piece from
+   the log's start on. A piece is any bytes that begin with a batch; what is whole in it is taken.
+2. How many keys it holds is bounded. When they are full the round ends with the batch that filled them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.compaction.batch import emptied, rebuilt
+from pykbroker.core.compaction.places import Place, places
+from pykbroker.core.compaction.transactions import PassedTransactions
+from pykbroker.core.replication.transactions import AbortedTransaction
+from wire.declare import Buffer
+from wire.errors import DecodeError
+from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
+from wire.records.compression import decompress
+
+BATCH_BYTES_MAX = 64 << 20
+"""What a batch may have when it is decompressed."""
+
+
+class Begin(msgspec.Struct, tag=True):
+    """A round over a log's offsets below `end_offset`; the keys of those from `first_dirty` on are to be noted.
+
+    `aborted`: all transactions with data in the log.
+    """
+
+    first_dirty: int
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    keys_max: int
+    aborted: list[AbortedTransaction]
+
+
+class Note(msgspec.Struct, tag=True):
+    """A piece of the dirty part."""
+
+    data: bytes
+
+
+class Group(msgspec.Struct, tag=True):
+    """Segments that become one follow. `producers`: by id, each live one's last data offset (-1: none) and epoch."""
+
+    producers: dict[int, tuple[int, int]]
+
+
+class Compact(msgspec.Struct, tag=True):
+    """A piece of the log."""
+
+    data: bytes
+
+
+class Noted(msgspec.Struct):
+    """How many bytes were taken; `noted_offset`: all keys up to it are noted. `damage`: a batch that does not hold."""
+
+    taken: int = 0
+    noted_offset: int = -1
+    is_full: bool = False
+    damage: str | None = None
+
+
+class Compacted(msgspec.Struct):
+    """How many bytes were taken, and what is left: `batches` have (size, last offset, max timestamp) each.
+
+    `aborted`: the transactions whose abort markers stay, with data that was there.
+    """
+
+    taken: int = 0
+    data: bytes = b""
+    batches: list[tuple[int, int, int]] = []
+    aborted: list[AbortedTransaction] = []
+    damage: str | None = None
+
+
+Request = Begin | Note | Group | Compact
+
+
+class Compactor:
+    """Bytes in, bytes out: each message is answered by one."""
+
+    def __init__(self) -> None:
+        self._decoder, self._encoder = msgspec.msgpack.Decoder(Request), msgspec.msgpack.Encoder()
+        self._round: Round | None = None
+
+    def handle(self, message: bytes) -> bytes:
+        """Answer a Request. ValueError: it makes no sense here."""
+        request = self._decoder.decode(message)
+        if isinstance(request, Begin):
+            self._round = Round(request)
+            return self._encoder.encode(None)
+        if self._round is None:
+            raise ValueError("nothing has begun")
+        if isinstance(request, Note):
+            return self._encoder.encode(self._round.note(request.data))
+        if isinstance(request, Compact):
+            return self._encoder.encode(self._round.compact(request.data))
+        self._round.producers = request.producers
+        return self._encoder.encode(None)
+
+
+class Round:
+    """What is known while one log is compacted once."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self.producers: dict[int, tuple[int, int]] = {}
+        self._newest: dict[bytes, int] = {}
+        self._noted_offset = begin.first_dirty - 1
+        self._noting = PassedTransactions(one for one in begin.aborted if one.last_offset >= begin.first_dirty)
+        self._passing = PassedTransactions(begin.aborted)
+
+    def note(self, data: bytes) -> Noted:
+        """Take the keys of the batches that are whole in `data`."""
+        found, damage = _whole(data)
+        taken = 0
+        try:
+            for batch in found:
+                if len(self._newest) >= self._begin.keys_max:
+                    return Noted(taken, self._noted_offset, is_full=True)
+                self._note(batch)
+                taken += batch.size
+                self._noted_offset = max(self._noted_offset, batch.last_offset)
+        except DecodeError as error:
+            damage = str(error)
+        return Noted(taken, self._noted_offset, damage=damage)
+
+    def _note(self, batch: Batch) -> None:
+        if batch.is_control:
+            self._noting.is_spent(batch)
+        elif not self._noting.is_void(batch) and batch.count:
+            base, first, newest = batch.base_offset, self._begin.first_dirty, self._newest
+            for one in places(_content(batch), batch.count):
+                if one.key is not None and base + one.offset_delta >= first:
+                    newest[one.key] = base + one.offset_delta
+
+    def compact(self, data: bytes) -> Compacted:
+        """What is left of the batches that are whole in `data`."""
+        found, damage = _whole(data)
+        result, left = Compacted(damage=damage), []
+        try:
+            for batch in found:
+                result.taken += batch.size
+                kept = self._compacted(batch)
+                if kept is not None:
+                    left.append(kept)
+                    header = Batch.read(kept)
+                    result.batches.append((header.size, header.last_offset, header.max_timestamp))
+        except DecodeError as error:
+            result.damage = str(error)
+        result.data, result.aborted = b"".join(left), self._passing.take_kept()
+        return result
+
+    def _compacted(self, batch: Batch) -> Buffer | None:
+        """What stays of a batch: the batch itself, fewer records, its bare header, or nothing."""
+        now_ms = self._begin.now_ms
+        expired = batch.has_delete_horizon and batch.base_timestamp <= now_ms
+        spent = False
+        if batch.is_control:
+            spent = self._passing.is_spent(batch)
+            void = spent and expired
+        else:
+            void = self._passing.is_void(batch)
+        if void or not batch.count:
+            return emptied(batch) if self._must_stay(batch) else None
+        data = _content(batch)
+        all_of_it = places(data, batch.count)
+        kept = all_of_it if batch.is_control else self._kept(batch.base_offset, all_of_it, expired)
+        if not kept:
+            return emptied(batch) if self._must_stay(batch) else None
+        sets_horizon = not batch.has_delete_horizon and (spent or not all(one.has_value for one in kept))
+        if len(kept) == len(all_of_it) and not sets_horizon:
+            return batch.buffer
+        return rebuilt(batch, data, kept, now_ms + self._begin.delete_retention_ms if sets_horizon else None)
+
+    def _kept(self, base: int, all_of_it: list[Place], expired: bool) -> list[Place]:
+        """The newest of each key, without tombstones that have `expired`, and whatever was not noted."""
+        newest, noted = self._newest.get, self._noted_offset
+        return [one for one in all_of_it
+                if (offset := base + one.offset_delta) > noted
+                or (one.key is not None and (one.has_value or not expired) and offset >= newest(one.key, -1))]
+
+    def _must_stay(self, batch: Batch) -> bool:
+        """Whether an emptied batch tells a live producer's last sequence, or epoch, or where the round ended."""
+        last = self.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
+        if last is not None:
+            data_offset, epoch = last
+            if batch.last_offset == data_offset if data_offset >= 0 else (batch.is_control
+                                                                          and batch.producer_epoch == epoch):
+                return True
+        return batch.last_offset + 1 == self._begin.end_offset
+
+
+def _content(batch: Batch) -> bytes:
+    return bytes(decompress(batch.codec, batch.payload, BATCH_BYTES_MAX))
+
+
+def _whole(data: bytes) -> tuple[list[Batch], str | None]:
+    """The whole batches at the begin of `data`, and what does not hold behind them."""
+    found: list[Batch] = []
+    pos = 0
+    while pos + HEADER_BYTES <= len(data):
+        size = LENGTH_OVERHEAD + int.from_bytes(data[pos + 8 : pos + 12], "big", signed=True)
+        if size > len(data) - pos:
+            break
+        try:
+            batch = Batch.read(data, pos)
+        except DecodeError as error:
+            return found, str(error)
+        if not batch.crc_ok():
+            return found, f"the batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
+        found.append(batch)
+        pos += batch.size
+    return found, None

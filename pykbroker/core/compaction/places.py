@@ -1,0 +1,56 @@
+"""Where the records of a decompressed batch lie, as far as compaction has to know; the rest is copied, unread."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NamedTuple
+
+from wire.errors import DecodeError
+from wire.records.zigzag import read_varint, read_varlong
+
+DIGEST_BYTES = 20
+"""A key of as many bytes or more is known by its digest, a shorter one by itself: neither is taken for the other."""
+
+
+class Place(NamedTuple):
+    """One record: its bytes are start..end, its attributes at `body`, what follows its timestamp delta at `rest`."""
+
+    start: int
+    body: int
+    rest: int
+    end: int
+    timestamp_delta: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def places(data: bytes, count: int) -> list[Place]:
+    """The records of a batch's payload. DecodeError: damaged."""
+    found: list[Place] = []
+    pos = 0
+    try:
+        for _ in range(count):
+            start = pos
+            size, body = read_varint(data, pos)
+            pos = body + size
+            timestamp_delta, rest = read_varlong(data, body + 1)
+            offset_delta, at = read_varint(data, rest)
+            key_bytes, at = read_varint(data, at)
+            key = None
+            if key_bytes >= 0:
+                key = data[at : at + key_bytes] if key_bytes < DIGEST_BYTES else digest(data[at : at + key_bytes])
+                at += key_bytes
+            if not at < pos <= len(data):
+                raise DecodeError(f"record of {size} bytes at byte {start} of {len(data)}")
+            found.append(Place(start, body, rest, pos, timestamp_delta, offset_delta, key, data[at] != 1))
+    except IndexError:
+        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+    if pos != len(data):
+        raise DecodeError(f"{len(data) - pos} bytes after {count} records")
+    return found
+
+
+def digest(key: bytes) -> bytes:
+    """What a long key is known by."""
+    return blake2b(key, digest_size=DIGEST_BYTES).digest()

@@ -1,0 +1,60 @@
+"""What may be compacted, when it is due, and which segments become one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from pykbroker.core.compaction.dirty import RELATIVE_OFFSET_MAX, Dirt, Sizes, below, dirt, first_dirty, groups
+
+
+class Part(NamedTuple):
+    base_offset: int
+    next_offset: int
+    size: int = 100
+
+
+PARTS = [Part(0, 10), Part(10, 20), Part(20, 30)]
+
+
+@pytest.mark.parametrize(("cleaned", "start", "end", "expected"),
+                         [(0, 0, 9, 0), (5, 0, 9, 5), (9, 0, 9, 9), (10, 0, 9, 0), (4, 5, 9, 5), (5, 5, 9, 5)])
+def test_a_checkpoint_that_the_log_does_not_bear_out_does_not_count(cleaned, start, end, expected) -> None:
+    assert first_dirty(cleaned, start, end) == expected
+
+
+@pytest.mark.parametrize(("upper", "count"), [(9, 0), (10, 1), (19, 1), (20, 2), (30, 3), (99, 3)])
+def test_only_whole_segments_are_compacted(upper, count) -> None:
+    assert below(PARTS, upper) == PARTS[:count]
+
+
+def test_the_ratio_counts_what_may_be_compacted() -> None:
+    assert dirt(PARTS, 10, is_overdue=False) == Dirt(10, 30, 100, 200)
+    assert dirt(PARTS, 10, is_overdue=False).ratio == pytest.approx(2 / 3)
+    assert dirt(PARTS, 30, is_overdue=False).ratio == 0
+    assert dirt([], 7, is_overdue=False) == Dirt(7, 7, 0, 0)
+    assert dirt([], 7, is_overdue=False).ratio == 0
+
+
+@pytest.mark.parametrize(("dirty", "is_overdue", "is_due"),
+                         [(49, False, False), (50, False, False), (51, False, True), (1, True, True), (0, True, False)])
+def test_it_is_due_above_the_ratio_or_when_it_has_waited(dirty, is_overdue, is_due) -> None:
+    assert Dirt(0, 9, 100 - dirty, dirty, is_overdue).is_due(0.5) is is_due
+
+
+@pytest.mark.parametrize(("size_max", "index_max", "lengths"), [
+    (300, 30, [3]), (299, 30, [2, 1]), (200, 30, [2, 1]), (199, 30, [1, 1, 1]), (1, 30, [1, 1, 1]),
+    (300, 29, [2, 1]), (300, 19, [1, 1, 1]),
+])
+def test_segments_are_merged_as_far_as_they_fit(size_max, index_max, lengths) -> None:
+    sizes = [Sizes(100, 10, 8)] * 3
+    assert [len(group) for group in groups(PARTS, sizes, size_max, index_max)] == lengths
+    swapped = [Sizes(one.log, one.time_index, one.offset_index) for one in sizes]
+    assert [len(group) for group in groups(PARTS, swapped, size_max, index_max)] == lengths
+
+
+@pytest.mark.parametrize(("last", "count"), [(RELATIVE_OFFSET_MAX, 1), (RELATIVE_OFFSET_MAX + 1, 2)])
+def test_offsets_stay_within_reach_of_their_segments_base(last, count) -> None:
+    parts = [Part(0, 10), Part(10, last + 1)]
+    assert len(groups(parts, [Sizes(1, 1, 1)] * 2, 100, 100)) == count
