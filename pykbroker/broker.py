@@ -16,6 +16,7 @@ import trio
 
 from pykbroker.apis.add_raft_voter import AddRaftVoter
 from pykbroker.apis.alter_client_quotas import AlterClientQuotas
+from pykbroker.apis.alter_configs import AlterConfigs
 from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignments
 from pykbroker.apis.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
@@ -40,6 +41,7 @@ from pykbroker.apis.describe_user_scram_credentials import DescribeUserScramCred
 from pykbroker.apis.elect_leaders import ElectLeaders
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
+from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.init_producer_id import InitProducerId
 from pykbroker.apis.list_config_resources import ListConfigResources
 from pykbroker.apis.list_offsets import ListOffsets
@@ -336,6 +338,7 @@ class Broker:
             RemoveRaftVoter(cluster_id, image, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
+            AlterConfigs(controller, authorizer), IncrementalAlterConfigs(controller, authorizer),
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),

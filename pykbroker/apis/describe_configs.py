@@ -23,8 +23,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.config_rights import NEEDS, check_config_right
+from pykbroker.core.security.operation import Operation
 from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -37,16 +38,6 @@ AT_ONCE_MAX = 8
 """Resources described in one step of the loop; a broker takes some 2 ms."""
 LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 """Log levels that have another name in Kafka."""
-
-CLUSTER = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-NEEDS = {
-    ConfigResource.TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-    ConfigResource.BROKER: CLUSTER,
-    ConfigResource.BROKER_LOGGER: CLUSTER,
-    ConfigResource.CLIENT_METRICS: CLUSTER,
-    ConfigResource.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-}
-"""On what the right to DESCRIBE_CONFIGS is needed, and the error without it."""
 
 
 class DescribeConfigs(msgspec.Struct, frozen=True):
@@ -88,19 +79,14 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         wanted = resource.configuration_keys
         try:
-            self._authorize(context, resource)
+            named = resource.resource_type, resource.resource_name
+            check_config_right(self.authorizer, context.principal, Operation.DESCRIBE_CONFIGS, named)
             result.configs = [
                 described(entry, request) for entry in self._entries(resource) if not wanted or entry.name in wanted
             ]
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         return result
-
-    def _authorize(self, context: Context, resource: DescribeConfigsResource) -> None:
-        kind, code = NEEDS[ConfigResource(resource.resource_type)]
-        name = CLUSTER_NAME if kind is ResourceType.CLUSTER else resource.resource_name
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE_CONFIGS, kind, name):
-            raise ApiError(code)
 
     def _entries(self, resource: DescribeConfigsResource) -> Iterable[Entry]:
         name, image = resource.resource_name, self.image()

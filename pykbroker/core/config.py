@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, overload
 
 from pykbroker.core.config_row import Table
-from pykbroker.core.config_table import BROKER, FILL_IN, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config_table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.config_type import Value
 from pykbroker.core.errors import ApiError
 from pykbroker.core.host_counts import read_host_counts
@@ -157,7 +157,7 @@ class BrokerConfig:
 
 def known(name: str) -> bool:
     """Whether a broker config of this name has a meaning; `listener.name.<listener>.` may stand before some."""
-    return name in BROKER or name.startswith("listener.name.")
+    return name in BROKER or name.startswith(LISTENER_PREFIX)
 
 
 def read(table: Table, texts: Texts) -> dict[str, Value]:
@@ -169,7 +169,8 @@ def check_connections(values: Mapping[str, Value]) -> None:
     """What the configs of connections and requests must be to each other. ApiError INVALID_CONFIG."""
     overrides = read_host_counts("max.connections.per.ip.overrides", str(values["max.connections.per.ip.overrides"]))
     if values["max.connections.per.ip"] == 0 and not overrides:
-        raise refuse("max.connections.per.ip can be 0 only together with max.connections.per.ip.overrides")
+        raise refuse("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property "
+                     "is set.")
     queued, largest = values["queued.max.request.bytes"], values["socket.request.max.bytes"]
     if 0 < queued < largest:  # type: ignore[operator]
         raise refuse(f"queued.max.request.bytes {queued} must not be below socket.request.max.bytes {largest}")
@@ -179,7 +180,7 @@ def check_broker(values: Mapping[str, Value]) -> None:
     """What no single row can say. ApiError INVALID_CONFIG."""
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if (time := values[name]) is not None and time != -1 and not time > 0:  # type: ignore[operator]
-            raise refuse(f"{name} must be -1 (without limit) or greater than 0, not {time}")
+            raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
     check_connections(values)
     if values["node.id"] != values["broker.id"]:
         raise refuse(f"node.id {values['node.id']} and broker.id {values['broker.id']} must be the same")

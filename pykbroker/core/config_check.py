@@ -1,77 +1,136 @@
-"""Whether configs that a client sends can be: of topics, of groups and client metrics, and dynamic ones of brokers.
+"""Whether resources can have the configs that a client sends: `ApiError` says why not.
 
-Each function answers with the refusal, or None. They check the whole set that a resource would have after the change.
+All that a resource would have after the change is checked. Codes and sentences are those of Apache Kafka 4.3.1, where
+Kafka does not speak of its own insides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
-from pykbroker.core.config import DEFAULTS, BrokerConfig, Texts, read, refuse, topic_default
-from pykbroker.core.config_row import Table, Update
-from pykbroker.core.config_table import BROKER, TOPIC
+from pykbroker.core.broker_change import check_broker_change
+from pykbroker.core.config import BrokerConfig, Texts, read, refuse, topic_default
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config_row import Table
+from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, GROUP_SYNONYMS, TOPIC
 from pykbroker.core.config_type import Value
 from pykbroker.core.errors import ApiError
+from pykbroker.core.names import check_topic_name
 from wire.error_codes import ErrorCode
 
-
-def validate_topic_configs(overrides: Mapping[str, str | None], broker: BrokerConfig | None = None) -> ApiError | None:
-    """Why a topic cannot have these configs on this broker; None: it can."""
-    try:
-        texts = checked(TOPIC, "topic", overrides)
-        under = broker.values if broker else DEFAULTS
-        check_topic({name: topic_default(under, name) for name in TOPIC} | read(TOPIC, texts))
-    except ApiError as error:
-        return error
-    return None
+PUSH_INTERVAL_MS_MIN, PUSH_INTERVAL_MS_MAX = 100, 3_600_000
+MATCHED = (
+    "client_id", "client_instance_id", "client_software_name", "client_software_version", "client_source_address",
+    "client_source_port",
+)  # fmt: skip
+"""What of a client a metrics subscription can match (KIP-714)."""
 
 
-def check_topic(values: Mapping[str, Value]) -> None:
-    """What no single row can say. ApiError INVALID_CONFIG."""
+def check_configs(resource: tuple[int, str], wanted: Texts, broker: BrokerConfig) -> None:
+    """Refuse a name that no resource has, a config that is unknown, a value that cannot be."""
+    kind, name = resource
+    CHECKS[kind](name, wanted, broker)
+
+
+def check_topic(name: str, wanted: Texts, broker: BrokerConfig) -> None:
+    """A topic may have these."""
+    if not name:
+        raise bad_request("Default topic resources are not allowed.")
+    check_topic_name(name)
+    check_topic_configs(wanted, broker)
+
+
+def check_topic_configs(wanted: Texts, broker: BrokerConfig) -> None:
+    """Any topic may have these, one that is only to be created as well."""
+    check_known(TOPIC, "topic", wanted)
+    values = {name: topic_default(broker.values, name) for name in TOPIC} | read(TOPIC, wanted)
     low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if low > high:  # type: ignore[operator]
-        raise refuse(f"min.compaction.lag.ms ({low}) must not be greater than max.compaction.lag.ms ({high})")
+        raise refuse(f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})")
     if values["remote.storage.enable"]:
-        raise refuse("remote.storage.enable needs tiered storage, which this broker does not have")
+        raise refuse("Tiered Storage functionality is disabled in the broker. "
+                     "Topic cannot be configured with remote log storage.")
 
 
-def checked(table: Table, noun: str, given: Mapping[str, str | None]) -> Texts:
-    """Configs that are all known and not null. ApiError INVALID_CONFIG."""
+def check_group(name: str, wanted: Texts, broker: BrokerConfig) -> None:
+    """A group may have these, within the bounds that the broker sets for groups."""
+    if not name:
+        raise bad_request("Default group resources are not allowed.")
+    check_known(GROUP, "group", wanted)
+    given = read(GROUP, wanted)
+    for config, value in given.items():
+        kind, _, what = config.partition(".")
+        low, high = f"group.{kind}.min.{what}", f"group.{kind}.max.{what.removeprefix('num.')}"
+        if beyond(broker, low, value, below=True):
+            raise refuse(f"{config} must be greater than or equal to {low}")
+        if beyond(broker, high, value, below=False):
+            raise refuse(f"{config} must be less than or equal to {high}")
+    values = {config: broker.values[synonym] for config, synonym in GROUP_SYNONYMS.items()} | given
+    for kind in ("consumer", "share", "streams"):
+        session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if values[session] <= values[beat]:  # type: ignore[operator]
+            raise refuse(f"{session} must be greater than {beat}")
+
+
+def beyond(broker: BrokerConfig, bound: str, value: Value, *, below: bool) -> bool:
+    """Whether a value is on the wrong side of a config of the broker, if there is one of that name."""
+    limit = broker.values.get(bound)
+    if not isinstance(limit, int) or not isinstance(value, int):
+        return False
+    return value < limit if below else value > limit
+
+
+def check_client_metrics(name: str, wanted: Texts, broker: BrokerConfig) -> None:
+    """A subscription may have these."""
+    if not name:
+        raise bad_request("Subscription name can't be empty")
+    for config in wanted:
+        if config not in CLIENT_METRICS:
+            raise bad_request(f"Unknown client metrics configuration: {config}")
+    values = read(CLIENT_METRICS, wanted)
+    interval_ms = values.get("interval.ms", PUSH_INTERVAL_MS_MAX)
+    if not PUSH_INTERVAL_MS_MIN <= interval_ms <= PUSH_INTERVAL_MS_MAX:  # type: ignore[operator]
+        raise bad_request(f"Invalid value {interval_ms} for interval.ms, interval must be between "
+                          f"{PUSH_INTERVAL_MS_MIN} and {PUSH_INTERVAL_MS_MAX} (1 hour)")
+    for pattern in values.get("match", ()):  # type: ignore[union-attr]
+        check_pattern(str(pattern))
+
+
+def check_pattern(pattern: str) -> None:
+    """A pattern is what=regular expression."""
+    what, *expressions = pattern.rstrip("=").split("=")
+    try:
+        re.compile(expressions[0].strip())
+    except (re.error, IndexError):
+        expressions = []
+    if len(expressions) != 1 or what.strip() not in MATCHED:
+        raise refuse(f"Illegal client matching pattern: {pattern}")
+
+
+def check_known(table: Table, noun: str, given: Texts) -> None:
+    """Every name is in the table."""
     for name in given:
         if name not in table:
             raise refuse(f"Unknown {noun} config name: {name}")
-    nulls = [name for name, text in given.items() if text is None]
-    if nulls:
-        raise refuse(f"Null value not supported for {noun} configs: {','.join(nulls)}")
-    return {name: text for name, text in given.items() if text is not None}
 
 
-def validate_configs(table: Table, noun: str, given: Mapping[str, str | None]) -> ApiError | None:
-    """Why configs of another kind of resource (a group, client metrics) cannot be; None: they can."""
-    try:
-        read(table, checked(table, noun, given))
-    except ApiError as error:
-        return error
-    return None
+def bad_request(message: str) -> ApiError:
+    """The refusal of what is no matter of a value."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def validate_broker_configs(broker: BrokerConfig, changes: Texts, *, cluster_wide: bool) -> ApiError | None:
-    """Why a running broker cannot take these dynamic configs, all that the resource would have; None: it can.
+CHECKS: Mapping[int, Callable[[str, Texts, BrokerConfig], None]] = {
+    ConfigResource.TOPIC: check_topic,
+    ConfigResource.BROKER: check_broker_change,
+    ConfigResource.CLIENT_METRICS: check_client_metrics,
+    ConfigResource.GROUP: check_group,
+}
 
-    Unknown ones are allowed, as in Kafka, for plugins of other brokers.
-    """
-    updates = {name: BROKER[name].update for name in changes if name in BROKER}
-    if fixed := [name for name, update in updates.items() if update is Update.READ_ONLY]:
-        return unchangeable("Cannot update these configs dynamically", fixed)
-    if cluster_wide and (single := [name for name, update in updates.items() if update is Update.PER_BROKER]):
-        return unchangeable("Cannot update these configs at default cluster level, broker id must be specified", single)
-    try:
-        broker.with_dynamic(changes if cluster_wide else broker.cluster, broker.broker if cluster_wide else changes)
-    except ApiError as error:
-        return ApiError(ErrorCode.INVALID_REQUEST, error.message)
-    return None
-
-
-def unchangeable(reason: str, names: list[str]) -> ApiError:
-    """The refusal of dynamic changes; Kafka's code for it is INVALID_REQUEST."""
-    return ApiError(ErrorCode.INVALID_REQUEST, f"{reason}: {', '.join(names)}")
+TABLES: Mapping[int, Table] = {
+    ConfigResource.TOPIC: TOPIC,
+    ConfigResource.BROKER: BROKER,
+    ConfigResource.CLIENT_METRICS: CLIENT_METRICS,
+    ConfigResource.GROUP: GROUP,
+}
+"""The resources whose configs stand in the metadata, and what they can be."""

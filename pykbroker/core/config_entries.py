@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from pykbroker.core.config import DEFAULTS, BrokerConfig, Texts, topic_default
 from pykbroker.core.config_row import Row, Update
-from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, GROUP_SYNONYMS, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config_table import (
+    BROKER,
+    BROKER_QUOTAS,
+    CLIENT_METRICS,
+    GROUP,
+    GROUP_SYNONYMS,
+    LISTENER_PREFIX,
+    TOPIC,
+    TOPIC_SYNONYMS,
+)
 from pykbroker.core.config_type import Type, Value, text_of
 
 
@@ -52,10 +61,12 @@ FAMILIES = {name: family for family in TOPIC_SYNONYMS.values() for name in famil
 
 def describe_broker(config: BrokerConfig) -> Iterator[Entry]:
     """Every config of the broker, also those that nobody knows."""
-    for name in dict.fromkeys((*BROKER, *config.static, *config.cluster, *config.broker)):
+    given = {**config.static, **config.cluster, **config.broker}
+    for name in dict.fromkeys((*BROKER, *given)):
         row = broker_row(name)
-        if not row.internal:
-            yield entry(row, config.values.get(name), broker_synonyms(config, name), row.update is Update.READ_ONLY)
+        if name in given or not row.internal:
+            value = config.values[name] if name in BROKER else given[name]
+            yield entry(row, value, broker_synonyms(config, name), row.update is Update.READ_ONLY)
 
 
 def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
@@ -65,7 +76,7 @@ def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
         synonyms = own(row, overrides, Source.DYNAMIC_TOPIC_CONFIG)
         synonyms += broker_synonyms(config, under[0]) if under else ()
         value = row.read(overrides[name]) if name in overrides else topic_default(config.values, name)
-        if not row.internal:
+        if name in overrides or not row.internal:
             yield entry(row, value, synonyms)
 
 
@@ -95,8 +106,15 @@ def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool
 
 
 def broker_row(name: str) -> Row:
-    """The row of a broker config, or one that says it is unknown."""
-    return BROKER.get(name) or Row(name, Type.UNKNOWN, None)
+    """The row of a broker config, or one that says it is unknown.
+
+    One that a listener's name stands before is of the type of the one without it.
+    """
+    row = BROKER.get(name) or BROKER_QUOTAS.get(name)
+    if row is not None:
+        return row
+    base = BROKER.get(name.split(".", 3)[-1]) if name.startswith(LISTENER_PREFIX) else None
+    return Row(name, Type.UNKNOWN if base is None else base.type, None)
 
 
 def hidden(row: Row) -> bool:
@@ -106,7 +124,7 @@ def hidden(row: Row) -> bool:
 
 def own(row: Row, overrides: Texts, source: Source) -> tuple[Synonym, ...]:
     """The synonym that a resource's own override is."""
-    return (Synonym(row.name, overrides[row.name], source),) if row.name in overrides else ()
+    return (Synonym(row.name, text_of(row.read(overrides[row.name])), source),) if row.name in overrides else ()
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
@@ -121,6 +139,8 @@ def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
         (Source.DEFAULT_CONFIG, DEFAULT_TEXTS),
     )
     family = FAMILIES.get(name, (name,))
+    if name.startswith(LISTENER_PREFIX):
+        family = name, name.split(".", 3)[-1]
     found = [
         Synonym(member, None if hidden(broker_row(member)) else layer[member], source)
         for source, layer in layers for member in family if member in layer

@@ -497,9 +497,9 @@ CLIENT_METRICS = table(
 )
 
 BROKER_QUOTAS = table(
-    Row("follower.replication.throttled.rate",            LONG, LONG_MAX, at_least(0)),
-    Row("leader.replication.throttled.rate",              LONG, LONG_MAX, at_least(0)),
-    Row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0)),
+    Row("follower.replication.throttled.rate",            LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),
+    Row("leader.replication.throttled.rate",              LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),
+    Row("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), CLUSTER_WIDE),
 )
 
 CLIENT_QUOTAS = table(
@@ -565,3 +565,6 @@ ONE_BROKER = {
 }
 """What a broker without a config file begins with, as Kafka's defaults need three brokers. The first five stand in the
 file that Kafka ships, too; without the delay (3 s) the first consumer of a group starts at once."""
+
+LISTENER_PREFIX = "listener.name."
+"""Before some configs this, the name of a listener and a dot may stand: then they are that listener's."""

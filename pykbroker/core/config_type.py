@@ -46,7 +46,7 @@ class Type(IntEnum):
                     raise invalid(name, word, "Not a number of type DOUBLE")
                 return float(word)
             case Type.LIST:
-                return tuple(COMMA.split(word)) if word else ()
+                return tuple(dict.fromkeys(COMMA.split(word))) if word else ()
         return word
 
 

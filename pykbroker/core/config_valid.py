@@ -33,6 +33,8 @@ class Between(msgspec.Struct, frozen=True):
         """Refuse what lies outside."""
         if not isinstance(value, int | float) or value == self.extra:
             return
+        if self.extra is not None and not self.low <= value <= (self.high or value):
+            raise invalid(name, value, f"Value must be between {self.low} and {self.high} or equal to {self.extra}")
         if value < self.low:
             raise invalid(name, value, f"Value must be at least {self.low}")
         if self.high is not None and value > self.high:
@@ -61,7 +63,7 @@ class OneOf(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """A list without duplicates and empty words (KIP-1161); of these words, if any are given."""
+    """A list without empty words (KIP-1161); of these words, if any are given. Of duplicates one is read."""
 
     words: tuple[str, ...] = ()
     needed: bool = False
@@ -71,8 +73,6 @@ class Listed(msgspec.Struct, frozen=True):
         words = value if isinstance(value, tuple) else ()
         if self.needed and not words:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' must not be empty")
-        if len(set(words)) < len(words):
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be duplicated.")
         if "" in words:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be empty.")
         for word in words if self.words else ():
@@ -127,7 +127,8 @@ class ThrottledReplicas(msgspec.Struct, frozen=True):
         """Refuse a word that is no pair."""
         words = value if isinstance(value, tuple) else ()
         if words != ("*",) and not all(map(THROTTLED_REPLICA.fullmatch, words)):
-            raise invalid(name, value, f"Expected * or {self}")
+            raise invalid(name, f"[{', '.join(words)}]", f"{name} must be the literal '*' or a list of replicas in the "
+                          f"following format: {self}")
 
     def __str__(self) -> str:
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -142,7 +143,8 @@ class OffsetReset(msgspec.Struct, frozen=True):
         """Refuse other words and durations that do not parse."""
         kind, _, duration = str(value).partition(":")
         if not (DURATION.fullmatch(duration) if kind == "by_duration" else value in self.words):
-            raise invalid(name, value, f"Expected one of {self}")
+            raise invalid(name, value, f"Invalid value `{value}` for configuration {name}. The value must be either "
+                          "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.")
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}, by_duration:PnDTnHnMn.nS]"

@@ -17,6 +17,7 @@ from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -33,6 +34,7 @@ from wire.messages.create_partitions import CreatePartitionsRequest, CreateParti
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
 Rsp = TypeVar("Rsp", bound=Response)
 
@@ -99,6 +101,16 @@ class Controller:
     ) -> AlterPartitionReassignmentsResponse:
         """What could be done at once is done when this returns; the rest goes on."""
         return await self._applied(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        """Set anew what is set for resources; it holds here when this returns."""
+        return await self._applied(request, AlterConfigsResponse)
+
+    async def incremental_alter_configs(
+        self, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse:
+        """Change what is set for resources; it holds here when this returns."""
+        return await self._applied(request, IncrementalAlterConfigsResponse)
 
     async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
         """Change quotas; they can be described when this returns."""

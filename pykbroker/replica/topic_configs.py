@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.config import Texts, topic_config
-from pykbroker.core.config_check import validate_topic_configs
+from pykbroker.core.config_check import check_configs, check_topic_configs
 from pykbroker.core.config_entries import describe_topic
 from pykbroker.core.config_table import TOPIC
 from pykbroker.core.live_config import Dynamic, LiveConfig, readable
@@ -19,7 +19,7 @@ LOG_CONFIGS_MAX = 1000
 
 
 class TopicConfigs:
-    """Topic overrides over the broker's own values. Matches `core.metadata.context.Configs`."""
+    """Topic overrides over the broker's own values. Matches `core.metadata.context.TopicConfigs`."""
 
     def __init__(self, broker: LiveConfig) -> None:
         self._broker = broker
@@ -27,9 +27,11 @@ class TopicConfigs:
 
     def validate(self, configs: Texts, dynamic: Dynamic) -> None:
         """ApiError INVALID_CONFIG for a name or value that no topic may have."""
-        refusal = validate_topic_configs(configs, self._broker.under(dynamic))
-        if refusal is not None:
-            raise refusal
+        check_topic_configs(configs, self._broker.under(dynamic))
+
+    def check(self, resource: tuple[int, str], wanted: Texts, dynamic: Dynamic) -> None:
+        """ApiError for configs that a topic, broker, group or subscription cannot have: all it would have."""
+        check_configs(resource, wanted, self._broker.under(dynamic))
 
     def describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         """Every config of a topic with these overrides."""

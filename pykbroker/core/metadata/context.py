@@ -11,7 +11,7 @@ from pykbroker.core.live_config import Dynamic
 from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage
+from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage, ConfigResource
 from pykbroker.core.metadata.record import Record
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -33,10 +33,13 @@ def excessive() -> ApiError:
 
 
 class TopicConfigs(Protocol):
-    """What the controller must know about the configs of topics."""
+    """What the controller must know about the configs of topics and other resources."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         """`ApiError` INVALID_CONFIG for a name or value that no topic may have."""
+
+    def check(self, resource: ConfigResource, wanted: Mapping[str, str], dynamic: Dynamic) -> None:
+        """`ApiError` for configs that a topic, broker, group or subscription cannot have: all it would have."""
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         """Every config of a topic with these overrides."""

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from pykbroker.core.metadata.alter_client_quotas import alter_client_quotas
+from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alter_configs
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
@@ -37,6 +38,7 @@ from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from wire.messages.alter_configs import AlterConfigsRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -47,6 +49,7 @@ from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 Said = Outcome[Record, Response]
@@ -58,6 +61,8 @@ DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
     ElectLeadersRequest: elect_leaders,
     AlterPartitionReassignmentsRequest: reassign_partitions,
     AllocateProducerIdsRequest: allocate_producer_ids,
+    AlterConfigsRequest: alter_configs,
+    IncrementalAlterConfigsRequest: incremental_alter_configs,
     AlterClientQuotasRequest: alter_client_quotas,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }

@@ -33,6 +33,14 @@ PERMISSIONS: dict[ApiKey, Needs] = {
         (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.ALTER_CONFIGS: (
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC), (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+    ),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC), (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
+    ),
     ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.SASL_AUTHENTICATE: (),
     ApiKey.CREATE_PARTITIONS: ((Operation.ALTER, ResourceType.TOPIC),),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.config import BrokerConfig, topic_config
-from pykbroker.core.config_check import validate_broker_configs, validate_configs, validate_topic_configs
-from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, ONE_BROKER
+from pykbroker.core.config_check import check_topic_configs
+from pykbroker.core.config_table import BROKER, ONE_BROKER
 from pykbroker.core.config_type import text_of, text_of_double
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
@@ -66,7 +66,7 @@ def test_unknown_configs_are_kept_and_named() -> None:
         ("log.retention.ms", "9223372036854775808", "Not a number of type LONG"),
         ("log.cleaner.min.cleanable.ratio", "1.1", "Value must be no more than 1"),
         ("log.cleaner.min.cleanable.ratio", "nan", "Not a number of type DOUBLE"),
-        ("compression.gzip.level", "0", "Value must be at least 1"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
         ("compression.type", "brotli", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
         ("auto.create.topics.enable", "yes", "Expected value to be either true or false"),
         ("controller.quorum.voters", "1@localhost", "Each entry must be of the form id@host:port"),
@@ -126,58 +126,39 @@ def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> N
     ("configs", "message"),
     [
         ({"retention": "1"}, "Unknown topic config name: retention"),
-        ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
         ({"segment.bytes": "1048575"},
          "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576"),
-        ({"cleanup.policy": "delete,delete"}, "Configuration 'cleanup.policy' values must not be duplicated."),
+        ({"cleanup.policy": "delete,"}, "Configuration 'cleanup.policy' values must not be empty."),
         ({"cleanup.policy": "shred"},
          "Invalid value shred for configuration cleanup.policy: String must be one of: compact, delete"),
         ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
-         "min.compaction.lag.ms (10) must not be greater than max.compaction.lag.ms (9)"),
+         "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)"),
         ({"remote.storage.enable": "true"},
-         "remote.storage.enable needs tiered storage, which this broker does not have"),
+         ("Tiered Storage functionality is disabled in the broker. "
+          "Topic cannot be configured with remote log storage.")),
         ({"leader.replication.throttled.replicas": "0:1,x"},
-         ("Invalid value 0:1,x for configuration leader.replication.throttled.replicas: "
-          "Expected * or [partitionId]:[brokerId],[partitionId]:[brokerId],...")),
+         ("Invalid value [0:1, x] for configuration leader.replication.throttled.replicas: "
+          "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
+          "format: [partitionId]:[brokerId],[partitionId]:[brokerId],...")),
     ],
 )
-def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str | None], message: str) -> None:
-    error = validate_topic_configs(configs)
-    assert error is not None
-    assert (error.code, error.message) == (ErrorCode.INVALID_CONFIG, message)
+def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str], message: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        check_topic_configs(configs, BrokerConfig.from_mapping({}))
+    assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
 def test_topic_configs_that_can_be_are_not_refused() -> None:
-    for policy in ("compact,delete", "compact", ""):
-        assert validate_topic_configs({"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"}) is None
+    for policy in ("compact,delete", "delete,delete", "compact", ""):
+        check_topic_configs({"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"},
+                            BrokerConfig.from_mapping({}))
 
 
 def test_topic_configs_are_checked_against_the_brokers_defaults() -> None:
-    broker = BrokerConfig.from_mapping({"log.cleaner.max.compaction.lag.ms": "5"})
-    assert validate_topic_configs({"min.compaction.lag.ms": "6"}) is None
-    assert validate_topic_configs({"min.compaction.lag.ms": "6"}, broker) is not None
-
-
-def test_dynamic_changes_of_a_broker_are_limited_to_what_can_change() -> None:
-    broker = BrokerConfig.from_mapping({})
-
-    def code(changes: dict[str, str], *, cluster_wide: bool) -> ErrorCode | None:
-        error = validate_broker_configs(broker, changes, cluster_wide=cluster_wide)
-        return error.code if error else None
-
-    assert code({"log.retention.ms": "5"}, cluster_wide=True) is None
-    assert code({"log.retention.ms": "0"}, cluster_wide=True) is ErrorCode.INVALID_REQUEST
-    assert code({"log.dirs": "/x"}, cluster_wide=False) is ErrorCode.INVALID_REQUEST
-    assert code({"ssl.keystore.type": "PEM"}, cluster_wide=True) is ErrorCode.INVALID_REQUEST
-    assert code({"ssl.keystore.type": "PEM"}, cluster_wide=False) is None
-    assert code({"some.plugin": "x"}, cluster_wide=True) is None
-
-
-def test_configs_of_groups_and_client_metrics_are_checked() -> None:
-    assert validate_configs(GROUP, "group", {"share.auto.offset.reset": "by_duration:PT1H30M"}) is None
-    assert validate_configs(GROUP, "group", {"share.auto.offset.reset": "by_duration:P"}) is not None
-    assert validate_configs(GROUP, "group", {"consumer.session.timeout.ms": "0"}) is not None
-    assert validate_configs(CLIENT_METRICS, "client metrics", {"metrics": "*", "interval": "1"}) is not None
+    check_topic_configs({"min.compaction.lag.ms": "6"}, BrokerConfig.from_mapping({}))
+    with pytest.raises(ApiError):
+        check_topic_configs({"min.compaction.lag.ms": "6"},
+                            BrokerConfig.from_mapping({"log.cleaner.max.compaction.lag.ms": "5"}))
 
 
 @given(st.sampled_from(sorted(BROKER)), st.text(max_size=12))

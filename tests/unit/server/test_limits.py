@@ -47,7 +47,7 @@ def test_one_request_fits_into_what_may_be_queued(queued: int, *, fits: bool) ->
 
 def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
     assert limits(max_connections_per_ip="0", max_connections_per_ip_overrides="::1:5").connections_per_ip_max == 0
-    with pytest.raises(ApiError, match="max.connections.per.ip can be 0 only"):
+    with pytest.raises(ApiError, match="max.connections.per.ip can be set to zero only"):
         limits(max_connections_per_ip="0")
 
 

@@ -10,8 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_check import check_configs
 from pykbroker.core.errors import ApiError
-from pykbroker.core.live_config import Dynamic
+from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
@@ -31,6 +33,7 @@ GOLDEN = Path(__file__).parents[3] / "data" / "golden"
 NOW_MS = 1_795_266_158_145
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 KNOWN_CONFIGS = ("cleanup.policy", "min.insync.replicas", "retention.ms", "unclean.leader.election.enable")
+LIVE = LiveConfig(BrokerConfig.from_mapping({}))
 
 
 class Configs:
@@ -40,6 +43,9 @@ class Configs:
         for name in configs:
             if name not in KNOWN_CONFIGS:
                 raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+
+    def check(self, resource: tuple[int, str], wanted: Mapping[str, str], dynamic: Dynamic) -> None:
+        check_configs(resource, wanted, LIVE.under(dynamic))
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         values = {**dynamic.cluster, **dynamic.broker, **overrides}

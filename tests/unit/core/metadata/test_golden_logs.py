@@ -26,6 +26,11 @@ from wire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from wire.records.record import records
 from wire.stored.metadata_brokers import RegisterBrokerRecord, RegisterControllerRecord
 from wire.stored.metadata_marks import NoOpRecord
@@ -201,6 +206,20 @@ def test_allocating_producer_ids() -> None:
     response = room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=KAFKAS_EPOCH))
     assert list(room.decided) == batch_at(316)
     assert (response.producer_id_start, response.producer_id_len) == (1000, 1000)
+
+
+def test_altering_configs() -> None:
+    room = golden_room(*SNAPSHOTTED_LOG, until=302)
+    changes = [AlterableConfig("cleanup.policy", 2, "compact"), AlterableConfig("max.message.bytes", 0, "2000000"),
+               AlterableConfig("retention.ms", 1, None)]
+    room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "cov-593x", changes)]))
+    assert in_any_order(room.decided) == in_any_order(batch_at(302, SNAPSHOTTED_LOG))
+    for offset, kind, name in [(305, 32, "cov-share"), (306, 16, "cm1"), (308, 4, "")]:
+        theirs = batch_at(offset, SNAPSHOTTED_LOG)
+        configs = [AlterableConfig(record.name, 0, record.value)
+                   for record in theirs if isinstance(record, ConfigRecord)]
+        room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)]))
+        assert in_any_order(room.decided) == in_any_order(theirs)
 
 
 def test_altering_quotas_and_credentials() -> None:

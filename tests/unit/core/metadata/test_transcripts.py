@@ -18,6 +18,7 @@ from pykbroker.core.metadata.elect_leaders import Election
 from tests.unit.core.metadata.room import Room, topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
+from wire.messages import alter_configs
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -25,6 +26,7 @@ from wire.messages.alter_client_quotas import (
     EntityData,
     OpData,
 )
+from wire.messages.alter_configs import AlterConfigsRequest
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -43,7 +45,13 @@ from wire.messages.create_partitions import (
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
+OPERATIONS = {"set": 0, "unset": 1, "append": 2, "subtract": 3}
 UNTOLD = ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "directories", "stored_key", "server_key")
 PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
 
@@ -147,6 +155,33 @@ class Stage:
         response = self.room.ask(AllocateProducerIdsRequest(
             broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
         yield f"{response.producer_id_len} from {response.producer_id_start}"
+
+    def alter(self, *words: str) -> Iterator[str]:
+        """alter [validate_only] type:name;op:config[=value];... ... ; op is set, unset, append, subtract or a number"""
+        resources = []
+        for word in words:
+            if word != "validate_only":
+                (kind, name), *changes = (part.split(":", 1) for part in word.split(";"))
+                resources.append(AlterConfigsResource(int(kind), name, [
+                    AlterableConfig(config, int(OPERATIONS.get(operation, operation)), value if sign else None)
+                    for operation, (config, sign, value) in ((one, text.partition("=")) for one, text in changes)]))
+        response = self.room.ask(IncrementalAlterConfigsRequest(resources, "validate_only" in words))
+        for result in response.responses:
+            yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
+
+    def replace(self, *words: str) -> Iterator[str]:
+        """replace [validate_only] type:name;config[=value];... ..."""
+        resources = []
+        for word in words:
+            if word != "validate_only":
+                head, *pairs = word.split(";")
+                kind, name = head.split(":", 1)
+                resources.append(alter_configs.AlterConfigsResource(int(kind), name, [
+                    alter_configs.AlterableConfig(config, value if sign else None)
+                    for config, sign, value in (pair.partition("=") for pair in pairs)]))
+        response = self.room.ask(AlterConfigsRequest(resources, "validate_only" in words))
+        for result in response.responses:
+            yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
     def quota(self, *words: str) -> Iterator[str]:
         """quota [validate_only] user=a,client-id:rate=5,other=- ... (a type alone is its default, "-" removes)"""

@@ -1,0 +1,66 @@
+"""IncrementalAlterConfigs (44), v0-1: configs of resources set and unset, lists appended to and shortened (KIP-339).
+
+v1 flexible
+What holds changes at once: the answer waits until this broker obeys.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.config_rights import check_config_right
+from pykbroker.core.security.operation import Operation
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.incremental_alter_configs import (
+    AlterConfigsResource, AlterConfigsResourceResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)  # fmt: skip
+
+
+class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's. The answers stand in the order of the request."""
+
+    key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    versions: ClassVar[str] = "0-1"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: IncrementalAlterConfigsRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(
+        self, context: Context, request: IncrementalAlterConfigsRequest
+    ) -> IncrementalAlterConfigsResponse:
+        resources, allowed, answers = request.resources, [], {}
+        for resource in resources:
+            try:
+                check_config_right(self.authorizer, context.principal, Operation.ALTER_CONFIGS, named(resource))
+                allowed.append(resource)
+            except ApiError as error:
+                answers[named(resource)] = failed(resource, error.code)
+        request.resources = allowed
+        response = await self.controller.incremental_alter_configs(request)
+        answers.update({named(answer): answer for answer in response.responses})
+        response.responses = [answers[named(resource)] for resource in resources]
+        return response
+
+    def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
+        """The same error for each resource."""
+        return IncrementalAlterConfigsResponse(responses=[failed(resource, code) for resource in request.resources])
+
+
+def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
+    """Which resource it is about."""
+    return one.resource_type, one.resource_name
+
+
+def failed(resource: AlterConfigsResource, code: ErrorCode) -> AlterConfigsResourceResponse:
+    """It stays as it is."""
+    return AlterConfigsResourceResponse(code, None, *named(resource))

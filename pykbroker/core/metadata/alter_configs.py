@@ -1,0 +1,188 @@
+"""AlterConfigs and IncrementalAlterConfigs: what is set for topics, brokers, groups and client metrics (KIP-339).
+
+1. A resource is changed as a whole or not at all; the others of the request go through.
+2. What is checked is all that it would have after the change, not only what changes.
+3. A value that stays the same writes no record; that of a broker does, for Kafka's brokers take it as a sign to reload.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import TypeVar
+
+from pykbroker.core.config import refuse
+from pykbroker.core.config_check import TABLES, bad_request
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config_type import Type, text_of
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision
+from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.replay import EVERY_TOPIC
+from wire.error_codes import ErrorCode
+from wire.messages import alter_configs as whole
+from wire.messages import incremental_alter_configs as incremental
+from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from wire.stored.metadata_settings import ConfigRecord
+from wire.stored.metadata_topics import ClearElrRecord
+
+Changes = Mapping[str, str | None]
+"""New values by name; None unsets one."""
+
+MIN_ISR = "min.insync.replicas"
+VALUE_BYTES_MAX = 32_767
+"""Of a string of the protocol."""
+
+LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
+"""The resources that can be appended to."""
+
+R = TypeVar("R", whole.AlterConfigsResource, incremental.AlterConfigsResource)
+
+
+class Operation(IntEnum):
+    """What an incremental change does to a value; the last two know lists only."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def alter_configs(context: Context, request: AlterConfigsRequest) -> Decision:
+    """Every resource gets exactly these configs."""
+    records, results = _alter(context, request.resources, _replaced)
+    responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
+    return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
+
+
+def incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Decision:
+    """Every resource keeps what is not named."""
+    records, results = _alter(context, request.resources, _increments)
+    responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
+    return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
+
+
+Result = tuple[ErrorCode, str | None, int, str]
+"""Of one resource, as both responses have it."""
+
+
+def _alter(context: Context, resources: list[R],
+           change: Callable[[Mapping[str, str], R], Changes]) -> tuple[list[Record], list[Result]]:
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    records: list[Record] = []
+    results: list[Result] = []
+    for resource in resources:
+        key: tuple[int, str] = (resource.resource_type, resource.resource_name)
+        try:
+            if times[key] > 1:
+                raise bad_request("Each resource must appear at most once.")
+            records += _change(context, resource, change)
+            results.append((ErrorCode.NONE, None, *key))
+        except ApiError as error:
+            results.append((error.code, error.message, *key))
+    return records + _clearings(context, records), results
+
+
+def _change(context: Context, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
+    """The records of one resource; `ApiError` says why it stays as it is."""
+    key: tuple[int, str] = (resource.resource_type, resource.resource_name)
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        raise bad_request("Error due to duplicate config keys")
+    if key[0] not in TABLES:
+        raise bad_request(f"Unknown resource type {key[0]}")
+    old = context.draft.config(key)
+    changes = change(old, resource)
+    context.configs.check(key, {name: value for name, value in {**old, **changes}.items() if value is not None},
+                          context.dynamic)
+    _check_min_isr(context, key, changes)
+    _check_exists(context, key)
+    return [ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
+            for name, value in changes.items() if key[0] == ConfigResource.BROKER or value != old.get(name)]
+
+
+def _replaced(old: Mapping[str, str], resource: whole.AlterConfigsResource) -> Changes:
+    """These and no others."""
+    _check_nulls(config.name for config in resource.configs if config.value is None)
+    new = {config.name: config.value for config in resource.configs}
+    return {**new, **{name: None for name in old if name not in new}}
+
+
+def _increments(old: Mapping[str, str], resource: incremental.AlterConfigsResource) -> Changes:
+    """What the operations of the request make of what is set."""
+    _check_nulls(config.name for config in resource.configs
+                 if config.value is None and config.config_operation != Operation.DELETE)
+    return {config.name: _operated(old, resource.resource_type, config) for config in resource.configs}
+
+
+def _operated(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str | None:
+    match config.config_operation:
+        case Operation.SET:
+            return config.value
+        case Operation.DELETE:
+            return None
+        case Operation.APPEND | Operation.SUBTRACT:
+            return _listed(old, kind, config)
+    raise bad_request(f"Unknown operations type {config.config_operation}")
+
+
+def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str:
+    """The list with more or fewer words; what is not set begins as Kafka's default."""
+    name, operation = config.name, Operation(config.config_operation)
+    row = TABLES[kind].get(name)
+    if row is None or row.type is not Type.LIST or kind not in LISTS:
+        raise _not_a_list(kind, name, operation, known=row is not None)
+    words = [word for word in (old[name] if name in old else text_of(row.default) or "").split(",") if word]
+    for word in _split(config.value or ""):
+        if operation is Operation.APPEND and word not in words:
+            words.append(word)
+        elif operation is Operation.SUBTRACT and word in words:
+            words.remove(word)
+    value = ",".join(words)
+    if len(value.encode()) > VALUE_BYTES_MAX:
+        raise refuse(f"The value of {name} would be longer than {VALUE_BYTES_MAX} bytes")
+    return value
+
+
+def _split(text: str) -> list[str]:
+    """As Java does: nothing stands behind the last word, and an empty text is one empty word."""
+    return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
+
+
+def _not_a_list(kind: int, name: str, operation: Operation, *, known: bool) -> ApiError:
+    if kind != ConfigResource.BROKER:
+        return refuse(f"Can't {operation.name} to key {name} because its type is not LIST.")
+    if known:
+        return refuse(f"Config value {operation.name.lower()} is not allowed for config key: {name}")
+    return refuse(f"Unknown config name: {name}")
+
+
+def _check_nulls(names: Iterable[str]) -> None:
+    if found := list(names):
+        raise bad_request(f"Null value not supported for : {', '.join(found)}")
+
+
+def _check_min_isr(context: Context, key: tuple[int, str], changes: Changes) -> None:
+    """With eligible leader replicas all brokers must agree on the least ISR."""
+    if key[0] != ConfigResource.BROKER or MIN_ISR not in changes or not context.feature(ELR_FEATURE):
+        return
+    if key[1]:
+        raise refuse("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if changes[MIN_ISR] is None:
+        raise refuse("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+
+
+def _check_exists(context: Context, key: tuple[int, str]) -> None:
+    """Groups and subscriptions come to be by their configs; a broker is this one."""
+    if key[0] == ConfigResource.TOPIC and key[1] not in context.draft.names:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{key[1]}' does not exist.")
+
+
+def _clearings(context: Context, records: list[Record]) -> list[Record]:
+    """Who is eligible to lead must be found out anew where the least ISR has changed."""
+    if not context.feature(ELR_FEATURE):
+        return []
+    topics = [record.resource_name for record in records if isinstance(record, ConfigRecord) and record.name == MIN_ISR]
+    return [ClearElrRecord(topic_name=EVERY_TOPIC)] if "" in topics else [
+        ClearElrRecord(topic_name=topic) for topic in topics]

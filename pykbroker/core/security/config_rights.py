@@ -1,0 +1,30 @@
+"""On what a right is needed to see or change the configs of a resource, and the error without it."""
+
+from __future__ import annotations
+
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from wire.error_codes import ErrorCode
+
+CLUSTER = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+NEEDS: dict[int, tuple[ResourceType, ErrorCode]] = {
+    ConfigResource.TOPIC: (ResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ConfigResource.BROKER: CLUSTER,
+    ConfigResource.BROKER_LOGGER: CLUSTER,
+    ConfigResource.CLIENT_METRICS: CLUSTER,
+    ConfigResource.GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+}
+
+
+def check_config_right(
+    authorizer: Authorizer, principal: str, operation: Operation, resource: tuple[int, str]
+) -> None:  # fmt: skip
+    """`ApiError` for one who may not. That there is no such kind of resource anybody may be told."""
+    kind, name = resource
+    if kind in NEEDS:
+        needed, code = NEEDS[kind]
+        name = CLUSTER_NAME if needed is ResourceType.CLUSTER else name
+        if not authorizer.allows(principal, operation, needed, name):
+            raise ApiError(code)
