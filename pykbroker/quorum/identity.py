@@ -6,6 +6,7 @@ fit together is refused, with a word on what to do: served from the wrong direct
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import msgspec
@@ -22,6 +23,8 @@ from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
 from pykbroker.storage.partition_directory import parse_name
 from pykbroker.storage.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
+
+logger = logging.getLogger(__name__)
 
 HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp",
             f"{META_PROPERTIES}.tmp"}
@@ -45,6 +48,9 @@ async def prepare(disks: Sequence[Disk], node_id: int, randomness: Randomness, n
     directory_ids = []
     for place, (disk, properties) in enumerate(zip(disks, found, strict=True)):
         if properties is None:
+            if any(found):
+                logger.warning("%s is empty and becomes a new log directory of this node: if a disk belongs there, stop"
+                               " the broker and mount it", disk.path)
             properties = MetaProperties(cluster_id, node_id, new_id(randomness))
             await _format(disk, properties, now_ms, with_metadata=place == 0)
         directory_ids.append(properties.directory_id)

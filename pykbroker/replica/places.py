@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pykbroker.core.errors import StartError
-from pykbroker.core.metadata.ids import is_directory
+from pykbroker.core.metadata.ids import LOST, id_text, is_directory
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.partition_directory import PartitionDirectory
 
@@ -86,18 +86,26 @@ class Places:
         usable = [one for one in self.directories if one.failed is None] or self.directories
         return min(usable, key=lambda one: sizes[id(one)]) if len(usable) > 1 else usable[0]
 
-    def missing(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, str] | None:
+    def lost(self, before: Iterable[bytes]) -> bool:
+        """Whether one of the directories that this broker had before is not here."""
+        return any(one not in self._by_id for one in before)
+
+    def missing(self, topic: str, index: int, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
         """(whose partition this is, why it cannot be made anew); None where it is here, or never held anything.
 
-        For a partition that was there when this broker last ran.
+        For a partition that was there when this broker last ran. `lost`: a directory that there was then is not here.
         """
         if (topic, index) in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
-            return self.directories[0], "it is assigned to a log directory that is not among log.dirs"
+            return self.directories[0], (f"it is assigned to the log directory {id_text(assigned)}, which is not here:"
+                                          " mount its disk, or name it in log.dirs")
         for directory in self.directories:
             if directory.high_watermark(topic, index) > 0:
                 return directory, "its directory is missing, though there were records in it"
+        if assigned == LOST or (lost and not is_directory(assigned)):
+            return self.directories[0], ("it may lie in a log directory that is not here any more: mount its disk, or"
+                                          " name it in log.dirs")
         return None
 
     def forget(self, topic: str, index: int) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -46,9 +47,9 @@ class Topic:
 class Replicas:
     """The partitions of broker `node_id`; `apply` is the only thing that changes which there are.
 
-    A partition that was there when this broker last ran may have no directory now. If the metadata assigns it to a log
-    directory that is not here, or a checkpoint says that it had records, it stays offline, and the checkpoint goes on
-    to say so; otherwise it never held anything (but what a kill within the interval of
+    A partition that was there when this broker last ran may have no directory now. It stays offline, and the checkpoint
+    goes on to say so, if the metadata assigns it to a log directory that is not here, or cannot tell while one is not,
+    or a checkpoint says that it had records. Otherwise it never held anything (but what a kill within the interval of
     `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
     """
 
@@ -161,10 +162,12 @@ class Replicas:
 
     def _note_missing(self, metadata: MetadataImage) -> None:
         """At start: which partitions have no directory, and may not be made anew."""
+        last = metadata.cluster.brokers.get(self._node_id)
+        lost = last is not None and self._places.lost(last.directories)
         for topic in metadata.topics.by_name.values():
             for index, placed in topic.partitions.items():
                 if self._node_id in placed.replicas:
-                    missing = self._places.missing(topic.name, index, placed.directory(self._node_id))
+                    missing = self._places.missing(topic.name, index, placed.directory(self._node_id), lost=lost)
                     if missing is not None:
                         self._missing[topic.name, index] = missing
 
@@ -235,8 +238,11 @@ class Replicas:
             placed = delta.image.topics.by_id[topic_id].partitions
             for index, partition in self._by_id[topic_id].partitions.items():
                 directory_id = self._places.id_of(partition.directory)
-                if partition.log is not None and placed[index].directory(self._node_id) != directory_id:
+                assigned = placed[index].directory(self._node_id)
+                if partition.log is not None and assigned != directory_id:
                     found[topic_id, index] = directory_id
+                elif (partition.topic, index) in self._missing and assigned in (UNASSIGNED, MIGRATING):
+                    found[topic_id, index] = LOST  # for the next start, which will have lost nothing
         return found
 
     def _configure(self, delta: Delta) -> None:

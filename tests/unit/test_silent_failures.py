@@ -17,6 +17,7 @@ import pytest
 
 from pykbroker.core.errors import StartError
 from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.replica.replicas import Replicas
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.directories import consume, golden_configs, offset_of, serving
 from tests.unit.storage.golden import expected, unpack
@@ -186,9 +187,41 @@ async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
                     await check_offline(client, "t", index)
                 else:
                     assert await offset_of(client, "t", index, -1, committed=False) == records
-        assert f"t-{moved[0]} in {one} stays offline: it is assigned to a log directory" in caplog.text
+        assert f"t-{moved[0]} in {one} stays offline: it is assigned to the log directory" in caplog.text
     async with serving(one, other) as client:
         assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [records] * 6
+
+
+@pytest.mark.parametrize("assigned", [True, False], ids=["assigned", "not yet assigned"])
+async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
+        tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Under its mount point lies an empty directory, which becomes a log directory of its own."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    with monkeypatch.context() as patch:
+        if not assigned:
+            patch.setattr(Replicas, "misplaced", lambda *_: {})
+        async with serving(one, other) as client:
+            await client.create("t", 6)
+            for index in range(6):
+                assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
+    moved = [int(name[2:]) for name in names(other) if name.startswith("t-")]
+    unmounted = other.rename(tmp_path / "unmounted")
+    for _life in range(3):
+        async with serving(one, other) as client:
+            for index in range(6):
+                if index in moved:
+                    await check_offline(client, "t", index)
+                else:
+                    assert await offset_of(client, "t", index, -1, committed=False) == 1
+            assert not [name for name in names(other) if name.startswith("t-")]
+    assert f"{other} is empty and becomes a new log directory" in caplog.text
+    assert "mount its disk" in caplog.text
+    shutil.rmtree(other)
+    unmounted.rename(other)
+    for _life in range(2):
+        async with serving(one, other) as client:
+            assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [1] * 6
+            await client.create(f"new{_life}", 2)
 
 
 async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:

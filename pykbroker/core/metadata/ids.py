@@ -12,6 +12,8 @@ MIGRATING = bytes(15) + b"\x00"
 """The directory of a replica from before directories were recorded."""
 UNASSIGNED = bytes(15) + b"\x01"
 """The directory of a replica that its broker has yet to place; also the topic id of the metadata log."""
+LOST = bytes(15) + b"\x02"
+"""The directory of a replica that lies in one its broker does not have any more, nobody knows in which."""
 RESERVED_MAX = 100
 """Directory ids up to this number mean something else than a directory."""
 
