@@ -6,9 +6,10 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import metadata
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -22,22 +23,40 @@ from pykbroker.cli.signals import STOPPING
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 
+if TYPE_CHECKING:
+    from pykbroker.cli.console import Console
+
 EXIT_CODE_IMPATIENT = 130
 
 logger = logging.getLogger(__name__)
 
 
-def run(options: Options, log_level: str, log_format: str, noted: Sequence[int]) -> None:
+def run(options: Options, log_level: str, log_format: str, console: Address | None, noted: Sequence[int]) -> None:
     """Serve until a signal, unless one was `noted` before. click.ClickException, a sentence, when it cannot start."""
     write_log(log_level, log_format)
-    with temporary_directory() if options.memory else nullcontext() as temporary_dir:
+    with console_on(console) as bound, temporary_directory() if options.memory else nullcontext() as temporary_dir:
         try:
             settings = options.settings(temporary_dir)
         except StartError as error:
             raise click.ClickException(str(error)) from None
         for sentence in options.without_effect():
             logger.warning("%s", sentence)
-        serve(settings, noted)
+        serve(settings, bound, noted)
+
+
+@contextmanager
+def console_on(address: Address | None) -> Iterator[Console | None]:
+    """A console that is bound, if one is wanted."""
+    if address is None:
+        yield None
+        return
+    from pykbroker.cli.console import Console
+
+    console = Console(address)
+    try:
+        yield console
+    finally:
+        console.close()
 
 
 def temporary_directory() -> tempfile.TemporaryDirectory[str]:
@@ -45,7 +64,7 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
 
 
-def serve(settings: Settings, noted: Sequence[int]) -> None:
+def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> None:
     """Serve until a signal; what hinders the start is explained, what happens later is not."""
     started = False
 
@@ -58,7 +77,7 @@ def serve(settings: Settings, noted: Sequence[int]) -> None:
     try:
         make_data_dirs(settings.data_dirs)
         raise_open_files_limit()
-        trio.run(serve_until_signal, settings, ready, noted)
+        trio.run(serve_until_signal, settings, ready, console, noted)
     except Exception as error:
         reason = None if started else explain(error)
         if reason is None:
@@ -66,7 +85,9 @@ def serve(settings: Settings, noted: Sequence[int]) -> None:
         raise click.ClickException(reason) from None
 
 
-async def serve_until_signal(settings: Settings, ready: Ready, noted: Sequence[int]) -> None:
+async def serve_until_signal(
+    settings: Settings, ready: Ready, console: Console | None, noted: Sequence[int]
+) -> None:
     """The first SIGINT or SIGTERM stops the broker in order, also while it starts; the second one at once."""
     stop = trio.Event()
     with trio.open_signal_receiver(*STOPPING) as signals:
@@ -76,8 +97,13 @@ async def serve_until_signal(settings: Settings, ready: Ready, noted: Sequence[i
         from pykbroker import broker  # after the options were found to be right, which is quick
 
         async with trio.open_nursery() as nursery:
+            def serves(serving: Serving) -> None:
+                ready(serving)
+                if console is not None:
+                    nursery.start_soon(console.run, serving.statistics)
+
             nursery.start_soon(stop_at_signal, signals, stop)
-            await broker.serve(settings, ready, stop=stop)
+            await broker.serve(settings, serves, stop=stop)
             nursery.cancel_scope.cancel()
 
 

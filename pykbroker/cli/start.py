@@ -26,6 +26,8 @@ LOG_FORMATS = ("text", "json")
               help="A broker config by its Kafka name. Repeatable.")
 @click.option("--config", "file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
               help="A server.properties of Kafka; other options win over it.")
+@click.option("--console", type=address, metavar="HOST:PORT",
+              help="Answer Prometheus there, at /metrics. Needs the extra: pip install 'pykbroker[console]'.")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True,
               help="The least that the log on stderr tells.")
 @click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True,
@@ -38,6 +40,7 @@ def start(
     topics: tuple[tuple[str, int], ...],
     configs: tuple[tuple[str, str], ...],
     file: str | None,
+    console: Address | None,
     log_level: str,
     log_format: str,
 ) -> None:
@@ -51,4 +54,5 @@ def start(
         from pykbroker.cli.options import Options
         from pykbroker.cli.run import run
 
-        run(Options(listen, advertise, data_dir, memory, topics, dict(configs), file), log_level, log_format, noted)
+        options = Options(listen, advertise, data_dir, memory, topics, dict(configs), file)
+        run(options, log_level, log_format, console, noted)

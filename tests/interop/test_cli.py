@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -130,6 +133,22 @@ def test_configs_and_sizes_are_told(shared_broker):
     assert re.search(r"^num.partitions +1 +default, read-only$", described, re.MULTILINE)
     assert "UNKNOWN_TOPIC" in run("configs", "describe", "topic", "absent", *there).stderr
     assert re.search(r"^sized +0 +0 +0 +no$", run("log-dirs", *there).stdout, re.MULTILINE)
+
+
+def test_prometheus_reads_what_a_broker_counted(start_broker):
+    broker = start_broker("--memory", "--topic", "a:2", "--console", "127.0.0.1:0", "--log-format", "json")
+    assert run("topics", "list", "--bootstrap", broker.address).returncode == 0
+    for _ in range(200):
+        if found := re.search(r"metrics on (http://[\d.:]+/metrics)", broker.said()):
+            break
+        time.sleep(0.05)
+    with urlopen(found[1], timeout=SECONDS_MAX) as answer:
+        text = answer.read().decode()
+    assert re.search(r'^pykbroker_requests_total{api="METADATA",version="\d+"} 1.0$', text, re.MULTILINE)
+    assert "\npykbroker_partitions_led 2.0\n" in text
+    lines = [json.loads(line) for line in broker.stderr.read_text().splitlines()]
+    assert {"time", "level", "logger", "message"} == set(lines[0])
+    assert broker.stop() == 0
 
 
 def test_a_server_properties_is_honoured(start_broker, tmp_path):
