@@ -53,6 +53,8 @@ from pykbroker.apis.remove_raft_voter import RemoveRaftVoter
 from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.sasl_handshake import SaslHandshake
+from pykbroker.apis.unregister_broker import UnregisterBroker
+from pykbroker.apis.update_features import UpdateFeatures
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
@@ -339,6 +341,7 @@ class Broker:
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
             AlterConfigs(controller, authorizer), IncrementalAlterConfigs(controller, authorizer),
+            UpdateFeatures(controller, authorizer), UnregisterBroker(controller, authorizer),
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),

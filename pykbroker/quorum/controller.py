@@ -35,6 +35,8 @@ from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsRespons
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 Rsp = TypeVar("Rsp", bound=Response)
 
@@ -121,6 +123,14 @@ class Controller:
     ) -> AlterUserScramCredentialsResponse:
         """Change credentials; they can be described when this returns."""
         return await self._applied(request, AlterUserScramCredentialsResponse)
+
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        """Change the levels of features; clients are told the new ones when this returns."""
+        return await self._applied(request, UpdateFeaturesResponse, request.timeout_ms)
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        """Forget a broker."""
+        return await self._applied(request, UnregisterBrokerResponse)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         """A block of ids that nobody else has or will have."""

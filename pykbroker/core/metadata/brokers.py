@@ -42,7 +42,7 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Dec
     records: list[Record] = []
     if old is not None and old.incarnation_id != request.incarnation_id:
         if not old.fenced or request.previous_broker_epoch != old.epoch:
-            records += _leave(context, old.id, lost=request.previous_broker_epoch != old.epoch)
+            records += leave(context, old.id, lost=request.previous_broker_epoch != old.epoch)
         if not old.fenced:
             records.append(_switch(old, fenced=FENCE))
     records.append(_registration(context.next_offset, request))
@@ -91,7 +91,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
         records = _shut_down(context, broker)
         fenced = should_shut_down
     elif request.want_fence and not broker.fenced:
-        records, fenced = [*_leave(context, broker.id), _switch(broker, fenced=FENCE)], True
+        records, fenced = [*leave(context, broker.id), _switch(broker, fenced=FENCE)], True
     elif not request.want_fence and broker.fenced and caught_up:
         records, fenced = [_switch(broker, fenced=UNFENCE), *_return(context, broker.id)], False
     return records, BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
@@ -99,7 +99,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
 
 def _shut_down(context: Context, broker: BrokerImage) -> list[Record]:
     if broker.active:
-        return [_switch(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *_leave(context, broker.id)]
+        return [_switch(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *leave(context, broker.id)]
     return [] if broker.fenced else [_switch(broker, fenced=FENCE)]
 
 
@@ -108,7 +108,7 @@ def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced, in_controlled_shutdown=in_controlled_shutdown)
 
 
-def _leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
+def leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
     """The broker leaves every ISR; `lost`: it may lack committed records."""
     return _changes(context, broker_id, leaves=True, lost=broker_id if lost else None,
                     acceptable=lambda replica: replica != broker_id and context.active(replica))

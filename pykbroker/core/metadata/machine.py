@@ -34,6 +34,8 @@ from pykbroker.core.metadata.producer_ids import allocate_producer_ids
 from pykbroker.core.metadata.reassign_partitions import reassign_partitions
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import apply
+from pykbroker.core.metadata.unregister_broker import unregister_broker
+from pykbroker.core.metadata.update_features import update_features
 from pykbroker.core.outcome import Entry, Outcome, Token
 from wire.declare import Request, Response
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -50,6 +52,8 @@ from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.messages.update_features import UpdateFeaturesRequest
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 Said = Outcome[Record, Response]
@@ -64,6 +68,7 @@ DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
     AlterConfigsRequest: alter_configs,
     IncrementalAlterConfigsRequest: incremental_alter_configs,
     AlterClientQuotasRequest: alter_client_quotas,
+    UpdateFeaturesRequest: update_features,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }
 """What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""
@@ -71,6 +76,7 @@ DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
 DECIDE_UNBOUNDED: dict[type, Callable[[Context, Any], Decision]] = {
     BrokerRegistrationRequest: register_broker,
     BrokerHeartbeatRequest: heartbeat,
+    UnregisterBrokerRequest: unregister_broker,
     ControllerRegistrationRequest: register_controller,
     AssignReplicasToDirsRequest: assign_directories,
 }

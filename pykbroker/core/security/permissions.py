@@ -62,6 +62,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.ADD_RAFT_VOTER: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.REMOVE_RAFT_VOTER: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.UPDATE_FEATURES: ((Operation.ALTER, ResourceType.CLUSTER),),
+    ApiKey.UNREGISTER_BROKER: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.LIST_CONFIG_RESOURCES: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),

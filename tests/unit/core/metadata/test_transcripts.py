@@ -50,6 +50,8 @@ from wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from wire.messages.unregister_broker import UnregisterBrokerRequest
+from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 OPERATIONS = {"set": 0, "unset": 1, "append": 2, "subtract": 3}
 UNTOLD = ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "directories", "stored_key", "server_key")
@@ -155,6 +157,22 @@ class Stage:
         response = self.room.ask(AllocateProducerIdsRequest(
             broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
         yield f"{response.producer_id_len} from {response.producer_id_start}"
+
+    def feature(self, *words: str) -> Iterator[str]:
+        """feature [validate_only] name=level[:type] ..., type as a number; nothing is said of what went well"""
+        updates = []
+        for word in words:
+            if word != "validate_only":
+                name, _, level = word.partition("=")
+                level, _, kind = level.partition(":")
+                updates.append(FeatureUpdateKey(name, int(level), upgrade_type=int(kind or 1)))
+        self.room.ask(UpdateFeaturesRequest(feature_updates=updates, validate_only="validate_only" in words))
+        yield " ".join(f"{name}={level}" for name, level in sorted(self.room.machine.features.items()))
+
+    def unregister(self, broker: str) -> Iterator[str]:
+        """unregister broker"""
+        self.room.ask(UnregisterBrokerRequest(int(broker)))
+        yield f"brokers {list(self.room.freeze().image.cluster.brokers)}"
 
     def alter(self, *words: str) -> Iterator[str]:
         """alter [validate_only] type:name;op:config[=value];... ... ; op is set, unset, append, subtract or a number"""

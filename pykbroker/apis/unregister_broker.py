@@ -1,0 +1,36 @@
+"""UnregisterBroker (64), v0: a broker is forgotten (KIP-631). One that still runs leads nothing from then on."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+class UnregisterBroker(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's."""
+
+    key: ClassVar = ApiKey.UNREGISTER_BROKER
+    versions: ClassVar[str] = "0"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: UnregisterBrokerRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
+        try:
+            return await self.controller.unregister_broker(request)
+        except ApiError as error:
+            return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

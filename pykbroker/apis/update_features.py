@@ -1,0 +1,44 @@
+"""UpdateFeatures (57), v0-2: the cluster's levels of features, raised or lowered (KIP-584).
+
+v1 types of upgrades, validate only (KIP-778)   v2 no results for each feature (KIP-1022)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Context, Held
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+RESULTS_VERSION_LAST = 1
+
+
+class UpdateFeatures(msgspec.Struct, frozen=True):
+    """Authorises; all else is the controller's. An error is that of the whole request, with its reason."""
+
+    key: ClassVar = ApiKey.UPDATE_FEATURES
+    versions: ClassVar[str] = "0-2"
+    controller: Controller
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: UpdateFeaturesRequest) -> Held:
+        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+
+    async def _answer(self, context: Context, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
+        try:
+            response = await self.controller.update_features(request)
+        except ApiError as error:
+            return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+        if context.version > RESULTS_VERSION_LAST:
+            response.results = []
+        return response

@@ -1,0 +1,116 @@
+"""UpdateFeatures: levels of features raised and lowered, all that a request names or none (KIP-584, KIP-1022).
+
+A lower metadata.version is taken only where no level in between changed the records: else what they say would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.alter_configs import MIN_ISR
+from pykbroker.core.metadata.context import ELR_FEATURE, METADATA_FEATURE, Context, Decision
+from pykbroker.core.metadata.features import KRAFT_FEATURE, SUPPORTED
+from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT
+from pykbroker.core.metadata.record import ELR_LEVEL, Record
+from wire.error_codes import ErrorCode
+from wire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord
+
+RECORDS_CHANGED = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
+"""The levels of metadata.version that brought records of a new form."""
+
+NEEDED: Mapping[str, tuple[str, int]] = {ELR_FEATURE: (METADATA_FEATURE, ELR_LEVEL)}
+"""Feature -> the other feature and its least level without which it cannot be on."""
+
+
+class Upgrade(IntEnum):
+    """In which direction a level may go. Both ways down are the same here: nothing is ever lost."""
+
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+def update_features(context: Context, request: UpdateFeaturesRequest) -> Decision:
+    """Of updates of the same feature the last one counts."""
+    updates = {update.feature: update for update in request.feature_updates}
+    wanted = {**context.draft.features, **{name: update.max_version_level for name, update in updates.items()}}
+    for update in updates.values():
+        try:
+            _check(context, update)
+            _check_needs(update, wanted)
+        except ApiError as error:
+            raise ApiError(error.code, "The update failed for all features since the following feature had an error: "
+                           f"{error.message}") from error
+    response = UpdateFeaturesResponse(error_message=None, results=[
+        UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
+        for update in request.feature_updates])
+    return [] if request.validate_only else [*_records(context, updates.values())], response
+
+
+def _check(context: Context, update: FeatureUpdateKey) -> None:
+    name, level, current = update.feature, update.max_version_level, context.feature(update.feature)
+    if update.upgrade_type not in tuple(Upgrade):
+        raise _refused(update, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _refused(update, "A feature version cannot be less than 0.")
+    least, most = SUPPORTED.get(name, (0, 0))
+    if not least <= level <= most:
+        knows = f"only supports versions {least}-{most}" if name in SUPPORTED else "does not support this feature."
+        raise _refused(update, f"Local controller {context.settings.node_id} {knows}")
+    if level < current and update.upgrade_type == Upgrade.UPGRADE:
+        raise _refused(update, "Can't downgrade the version of this feature without setting the upgrade type to either "
+                       "safe or unsafe downgrade.")
+    if level > current and update.upgrade_type != Upgrade.UPGRADE:
+        raise _refused(update, "Can't downgrade to a newer version.")
+    if name == KRAFT_FEATURE and level != current:
+        raise _refused(update, "The quorum of this broker is static.")
+    if name not in SUPPORTED:
+        raise _refused(update, f"Feature {name} not found.")
+    if name == METADATA_FEATURE and not RECORDS_CHANGED.isdisjoint(range(level + 1, current + 1)):
+        reason = ("Unsafe metadata downgrade is not supported in this version."
+                  if update.upgrade_type == Upgrade.UNSAFE_DOWNGRADE else
+                  "Refusing to perform the requested downgrade because it might delete metadata information.")
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION,
+                       f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
+
+
+def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:
+    """A feature that is on finds those that it needs."""
+    if update.feature in NEEDED and update.max_version_level:
+        other, least = NEEDED[update.feature]
+        if wanted.get(other, 0) < least:
+            raise _refused(update, f"{update.feature} could not be set to {update.max_version_level} because it "
+                           f"depends on {other} level {least}")
+
+
+def _refused(update: FeatureUpdateKey, reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_UPDATE_VERSION,
+                    f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}")
+
+
+def _records(context: Context, updates: Iterable[FeatureUpdateKey]) -> Iterable[Record]:
+    for update in updates:
+        if update.feature == ELR_FEATURE and update.max_version_level:
+            yield from _agreed_min_isr(context)
+    for update in updates:
+        if update.feature != KRAFT_FEATURE:
+            yield FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+
+
+def _agreed_min_isr(context: Context) -> Iterable[Record]:
+    """Who is eligible to lead depends on the least ISR, so that from now on it is the same for all brokers."""
+    kind, everybody = CLUSTER_DEFAULT
+    if MIN_ISR not in context.draft.config(CLUSTER_DEFAULT):
+        yield ConfigRecord(resource_type=kind, resource_name=everybody, name=MIN_ISR,
+                           value=str(context.settings.min_insync_replicas))
+    for kind, broker in context.draft.configs:
+        if kind == BROKER_RESOURCE and broker and MIN_ISR in context.draft.config((kind, broker)):
+            yield ConfigRecord(resource_type=kind, resource_name=broker, name=MIN_ISR, value=None)
