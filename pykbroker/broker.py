@@ -26,6 +26,7 @@ from pykbroker.apis.create_delegation_token import CreateDelegationToken
 from pykbroker.apis.create_partitions import CreatePartitions
 from pykbroker.apis.create_topics import CreateTopics
 from pykbroker.apis.delete_acls import DeleteAcls
+from pykbroker.apis.delete_groups import DeleteGroups
 from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
 from pykbroker.apis.describe_acls import DescribeAcls
@@ -33,6 +34,7 @@ from pykbroker.apis.describe_client_quotas import DescribeClientQuotas
 from pykbroker.apis.describe_cluster import DescribeCluster
 from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.apis.describe_delegation_token import DescribeDelegationToken
+from pykbroker.apis.describe_groups import DescribeGroups
 from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_quorum import DescribeQuorum
@@ -41,27 +43,43 @@ from pykbroker.apis.describe_user_scram_credentials import DescribeUserScramCred
 from pykbroker.apis.elect_leaders import ElectLeaders
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
+from pykbroker.apis.find_coordinator import GROUP, FindCoordinator
+from pykbroker.apis.heartbeat import Heartbeat
 from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.init_producer_id import InitProducerId
+from pykbroker.apis.join_group import JoinGroup
+from pykbroker.apis.leave_group import LeaveGroup
 from pykbroker.apis.list_config_resources import ListConfigResources
+from pykbroker.apis.list_groups import ListGroups
 from pykbroker.apis.list_offsets import ListOffsets
 from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.metadata import Metadata
+from pykbroker.apis.offset_commit import OffsetCommit
+from pykbroker.apis.offset_delete import OffsetDelete
+from pykbroker.apis.offset_fetch import OffsetFetch
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
 from pykbroker.apis.remove_raft_voter import RemoveRaftVoter
 from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.sasl_handshake import SaslHandshake
+from pykbroker.apis.sync_group import SyncGroup
 from pykbroker.apis.unregister_broker import UnregisterBroker
 from pykbroker.apis.update_features import UpdateFeatures
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.coordinator_topic import groups_topic
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
+from pykbroker.core.group.asked import ForgetTopics
+from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
-from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.metadata.image import Delta, Endpoint
+from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.quorum.controller import Controller
@@ -72,6 +90,7 @@ from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.start import start_controller
 from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.statistics import ReplicaStatistics
@@ -91,6 +110,7 @@ from pykbroker.world.system import system_world
 from pykbroker.world.world import World
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.stored.group import GROUP_RECORDS
 
 LISTENER_NAME = "PLAINTEXT"
 CLOSING_S_MAX = 30
@@ -165,6 +185,7 @@ class Broker:
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
+        self._groups = groups_runtime(settings.config, world)
 
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
@@ -215,6 +236,7 @@ class Broker:
             for directory in self._directories:
                 house.start_soon(directory.run)
             house.start_soon(self._upkeep.run)
+            house.start_soon(self._groups.run)
             try:
                 await self._join()
                 await self._serve_clients(ready, stop)
@@ -274,6 +296,17 @@ class Broker:
         async for delta in self._controller.images.updates():
             await self._replicas.apply(delta)
             await self._lifecycle.assign(self._replicas.misplaced(delta))
+            self._coordinate(delta)
+
+    def _coordinate(self, delta: Delta) -> None:
+        """Which partitions of the coordinators' topics are led here, and which topics nobody can commit for now."""
+        topic = delta.image.topics.by_name.get(GROUP_METADATA_TOPIC)
+        if topic is not None:
+            led = self._replicas.led(topic.id)
+            self._groups.follow(len(topic.partitions), {index: OwnLog(partition) for index, partition in led.items()})
+        gone = frozenset(one.name for one in delta.topics_deleted if one.name not in delta.image.topics.by_name)
+        if gone:
+            self._groups.notify(ForgetTopics(gone))
 
     async def _join(self) -> None:
         """Register, take leadership, and make the topics that were asked for at start."""
@@ -310,7 +343,7 @@ class Broker:
 
     def _handlers(self) -> list[Handler]:
         config, identity, authorizer = self._settings.config, self._identity, AllowAll()
-        controller, replicas = self._controller, self._replicas
+        controller, replicas, groups = self._controller, self._replicas, self._groups
         node_id, cluster_id = identity.node_id, identity.cluster_id
         image = partial(getattr, controller.images, "current")
         advertised = Advertised(self._advertised())
@@ -345,6 +378,11 @@ class Broker:
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
+            FindCoordinator(node_id, image, controller, {GROUP: groups_topic(config)}, advertised, authorizer),
+            JoinGroup(groups, authorizer), SyncGroup(groups, authorizer), Heartbeat(groups, authorizer),
+            LeaveGroup(groups, authorizer), OffsetCommit(groups, image, authorizer),
+            OffsetFetch(groups, image, authorizer), OffsetDelete(groups, image, authorizer),
+            ListGroups(groups, authorizer), DescribeGroups(groups, authorizer), DeleteGroups(groups, authorizer),
             DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
         ]  # fmt: skip
 
@@ -353,6 +391,13 @@ class Broker:
         if settings.advertise_host is None:
             return None
         return settings.advertise_host, settings.advertise_port or self._bound.port
+
+
+def groups_runtime(config: BrokerConfig, world: World) -> Runtime:
+    """The machines of groups, none of them led yet."""
+    settings = GroupSettings.of(config)
+    return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(settings, world.rng), Batches(GROUP_RECORDS, 0),
+                   world.wall_ms)
 
 
 async def open_directory(world: World, disk: Disk) -> LogDirectory:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 import trio
 
 from pykbroker.core.errors import ApiError
+from wire.declare import Response
 from wire.error_codes import ErrorCode
+
+R = TypeVar("R")
 
 
 class Call:
@@ -40,12 +44,32 @@ class Call:
             raise self._error
         return self._response
 
-    async def wait(self) -> Any:
-        """As `result`, once it is settled."""
+    async def wait_settled(self) -> None:
+        """Until there is a result."""
         if not self.settled:
-            self._event = trio.Event()
+            self._event = self._event or trio.Event()
             await self._event.wait()
+
+    async def wait(self) -> Any:
+        """As `result`, once there is one."""
+        await self.wait_settled()
         return self.result()
+
+    def answer(self) -> Response | Coroutine[Any, Any, Response]:
+        """The result, or a coroutine that waits for it."""
+        return when_settled([self], self.result)
+
+
+def when_settled(calls: Iterable[Call], answer: Callable[[], R]) -> R | Coroutine[Any, Any, R]:
+    """What `answer` makes of the calls' results, or a coroutine that waits for them first."""
+    unsettled = [call for call in calls if not call.settled]
+    return _later(unsettled, answer) if unsettled else answer()
+
+
+async def _later(calls: list[Call], answer: Callable[[], R]) -> R:
+    for call in calls:
+        await call.wait_settled()
+    return answer()
 
 
 def not_coordinator() -> ApiError:

@@ -106,7 +106,7 @@ class Hosted:
         wall_ms, bytes_max = self._wall_ms(), self._journal.batch_bytes_max
         written = self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
         if any(isinstance(batch, bytes) and len(batch) > bytes_max for batch, _ in written):
-            raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE)
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
         assert self._machine is not None
         for place, (batch, held) in enumerate(written):
             try:

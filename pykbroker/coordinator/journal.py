@@ -12,8 +12,13 @@ from pykbroker.world.disk import Buffer
 class Journal(Protocol):
     """One partition, led here. `ApiError` says what is refused: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
 
-    leader_epoch: int
-    high_watermark: int
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch in which this broker leads, or another one does."""
+
+    @property
+    def high_watermark(self) -> int:
+        """All below is committed."""
 
     @property
     def is_leader(self) -> bool:

@@ -86,6 +86,12 @@ class Replicas:
         topic = self._by_id.get(topic_id)
         return set() if topic is None else {one.index for one in topic.partitions.values() if not one.is_online}
 
+    def led(self, topic_id: bytes) -> dict[int, Partition]:
+        """The partitions of a topic that this broker leads and can serve, by index."""
+        topic = self._by_id.get(topic_id)
+        return {} if topic is None else {
+            index: one for index, one in topic.partitions.items() if one.is_leader and one.is_online}
+
     def online(self, directory: LogDirectory) -> Iterator[Partition]:
         """The partitions whose log is open in this directory."""
         for topic in self._by_name.values():

@@ -17,7 +17,7 @@ from wire.messages.describe_groups import (
 )
 from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-CLASSIC, CONSUMER = "Classic", "Consumer"
+CLASSIC, CONSUMER = "classic", "consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 

@@ -1,0 +1,115 @@
+"""FindCoordinator (10), v0-6: the broker that coordinates a group or a transactional id.
+
+v1 key type, error message   v3 flexible   v4 several keys (KIP-699)   v5 TRANSACTION_ABORTABLE (KIP-890)
+v6 share groups (KIP-932): refused, as there are none
+The topic of a kind of coordinator is made when somebody first asks for one, and serves when the answer leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.core.coordinator_key import partition_of
+from pykbroker.core.coordinator_topic import CoordinatorTopic
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+KEYS_VERSION_FIRST = 4
+RESOURCES = {
+    GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    TRANSACTION: (ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+}
+
+
+@dataclass(frozen=True)
+class FindCoordinator:
+    """Plain, unless the topic must be made first. `topics` has the kinds of coordinators that there are."""
+
+    key: ClassVar = ApiKey.FIND_COORDINATOR
+    versions: ClassVar[str] = "0-6"
+    node_id: int
+    image: Callable[[], MetadataImage]
+    controller: Controller
+    topics: Mapping[int, CoordinatorTopic]
+    advertised: Advertised
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: FindCoordinatorRequest) -> Answer:
+        keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
+        topic = self.topics.get(request.key_type)
+        if topic is not None and topic.name not in self.image().topics.by_name and any(
+                self._refusal(context, request.key_type, key) is None for key in keys):
+            return self._create(context, request, keys, topic)
+        return self._answer(context, request, keys)
+
+    def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
+        """The same error for each key."""
+        return FindCoordinatorResponse(
+            error_code=code, error_message=None, node_id=-1, port=-1,
+            coordinators=[_refused(key, code) for key in request.coordinator_keys])
+
+    async def _create(self, context: Context, request: FindCoordinatorRequest, keys: list[str],
+                      topic: CoordinatorTopic) -> FindCoordinatorResponse:
+        """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
+        try:
+            made = (await self.controller.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
+        except ApiError as error:
+            return _response(context.version, [_unavailable(key, str(error)) for key in keys])
+        if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            return _response(context.version, [_unavailable(key, made.error_message) for key in keys])
+        return self._answer(context, request, keys)
+
+    def _answer(self, context: Context, request: FindCoordinatorRequest, keys: list[str]) -> FindCoordinatorResponse:
+        found = [self._find(context, request.key_type, key) for key in keys]
+        return _response(context.version, found)
+
+    def _refusal(self, context: Context, key_type: int, key: str) -> ErrorCode | None:
+        if key_type not in RESOURCES:
+            return ErrorCode.INVALID_REQUEST
+        resource, code = RESOURCES[key_type]
+        allowed = self.authorizer.allows(context.principal, Operation.DESCRIBE, resource, key)
+        return None if allowed else code
+
+    def _find(self, context: Context, key_type: int, key: str) -> Coordinator:
+        refusal = self._refusal(context, key_type, key)
+        if refusal is not None:
+            return _refused(key, refusal)
+        topic = self.topics.get(key_type)
+        made = None if topic is None else self.image().topics.by_name.get(topic.name)
+        leader = -1 if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
+        if leader != self.node_id:
+            return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        host, port = self.advertised.address(context.peer)
+        return Coordinator(key=key, node_id=leader, host=host, port=port)
+
+
+def _refused(key: str, code: ErrorCode) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
+
+
+def _unavailable(key: str, why: str | None) -> Coordinator:
+    coordinator = _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    coordinator.error_message = why
+    return coordinator
+
+
+def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse:
+    """One in the fields of old, several in a list."""
+    if version >= KEYS_VERSION_FIRST:
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
+    message = one.error_message or ErrorCode(one.error_code).name
+    return FindCoordinatorResponse(error_code=one.error_code, error_message=message, node_id=one.node_id,
+                                   host=one.host, port=one.port)

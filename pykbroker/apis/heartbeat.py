@@ -1,0 +1,41 @@
+"""Heartbeat (12), v0-4: a member of a group shows that it lives, and learns whether to join again.
+
+v1 throttle time   v3 static members (KIP-345)   v4 flexible
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """While the group is being loaded all is well: every member has a whole session afterwards."""
+
+    key: ClassVar = ApiKey.HEARTBEAT
+    versions: ClassVar[str] = "0-4"
+    groups: Runtime
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: HeartbeatRequest) -> Answer:
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not request.group_id:
+            return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        try:
+            return self.groups.ask(request.group_id, Asked(request, context.version)).answer()
+        except ApiError as error:
+            if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return HeartbeatResponse()
+            raise

@@ -1,0 +1,64 @@
+"""JoinGroup (11), v0-9: enter a group, or a rebalance of it; answered when the rebalance ends.
+
+v1 rebalance timeout   v4 a first join is told its member id and asks again (KIP-394)   v5 static members (KIP-345)
+v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 a leader may be told to assign nothing (KIP-814)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+NULL_PROTOCOL_VERSION_FIRST = 7
+
+
+@dataclass(frozen=True)
+class JoinGroup:
+    """What it means is the group machine's."""
+
+    key: ClassVar = ApiKey.JOIN_GROUP
+    versions: ClassVar[str] = "0-9"
+    groups: Runtime
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: JoinGroupRequest) -> Answer:
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
+        try:
+            call = self.groups.ask(request.group_id, asked)
+        except ApiError as error:
+            return _refused(context, request, error.code)
+        return when_settled([call], lambda: _answer(context, request, call))
+
+    def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+        """What went wrong beyond all that is foreseen."""
+        return JoinGroupResponse(error_code=code, member_id=request.member_id)
+
+
+def _answer(context: Context, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
+    """A protocol without a name is null where it may be."""
+    try:
+        response: JoinGroupResponse = call.result()
+    except ApiError as error:
+        return _refused(context, request, error.code)
+    if context.version >= NULL_PROTOCOL_VERSION_FIRST:
+        response.protocol_name = response.protocol_name or None
+    return response
+
+
+def _refused(context: Context, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+    """The caller keeps the member id that it came with."""
+    protocol = None if context.version >= NULL_PROTOCOL_VERSION_FIRST else ""
+    return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol)

@@ -1,0 +1,33 @@
+"""LeaveGroup (13), v0-5: members leave a group, or are put out of it.
+
+v1 throttle time   v3 several members, static ones by name (KIP-345)   v4 flexible   v5 reason (KIP-800)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+
+
+@dataclass(frozen=True)
+class LeaveGroup:
+    """What it means is the group machine's."""
+
+    key: ClassVar = ApiKey.LEAVE_GROUP
+    versions: ClassVar[str] = "0-5"
+    groups: Runtime
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: LeaveGroupRequest) -> Answer:
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return self.groups.ask(request.group_id, Asked(request, context.version)).answer()

@@ -1,0 +1,39 @@
+"""ListGroups (16), v0-5: the groups that this broker coordinates.
+
+v1 throttle time   v3 flexible   v4 states, and a filter by them (KIP-518)   v5 types, and a filter by them (KIP-848)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+
+@dataclass(frozen=True)
+class ListGroups:
+    """All groups for who may describe the cluster; others see those that they may describe."""
+
+    key: ClassVar = ApiKey.LIST_GROUPS
+    versions: ClassVar[str] = "0-5"
+    groups: Runtime
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: ListGroupsRequest) -> Answer:
+        calls = list(self.groups.ask_all(Asked(request, context.version)))
+        return when_settled(calls, lambda: self._answer(context, calls))
+
+    def _answer(self, context: Context, calls: list[Call]) -> ListGroupsResponse:
+        groups = [group for call in calls for group in call.result().groups]
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+            groups = [group for group in groups if self.authorizer.allows(
+                context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
+        return ListGroupsResponse(groups=groups)

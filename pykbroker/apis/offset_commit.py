@@ -1,0 +1,92 @@
+"""OffsetCommit (8), v2-10: note how far a group has come in each partition.
+
+v2 retention time, until v4   v3 throttle time   v6 leader epoch (KIP-320)   v7 static members (KIP-345)   v8 flexible
+v9 members of consumer groups, GROUP_ID_NOT_FOUND (KIP-848)   v10 topic ids (KIP-848)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+)  # fmt: skip
+
+BY_ID_VERSION_FIRST = 10
+
+
+@dataclass(frozen=True)
+class OffsetCommit:
+    """Partitions that are not there, or not allowed, are refused here; the rest is the group machine's."""
+
+    key: ClassVar = ApiKey.OFFSET_COMMIT
+    versions: ClassVar[str] = "2-10"
+    groups: Runtime
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: OffsetCommitRequest) -> Answer:
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        refused: list[OffsetCommitResponseTopic] = []
+        taken = [topic for topic in request.topics if self._takes(context, topic, refused)]
+        if request.topics and not taken:
+            return OffsetCommitResponse(topics=refused)
+        request.topics = taken
+        call = self.groups.ask(request.group_id, Asked(request, context.version))
+        return when_settled([call], lambda: _merged(call.result(), refused))
+
+    def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+        """The same error for each partition."""
+        return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
+
+    def _takes(self, context: Context, topic: OffsetCommitRequestTopic,
+               refused: list[OffsetCommitResponseTopic]) -> bool:
+        """Whether anything of the topic is left when what cannot be committed is refused; fills in name and id."""
+        topics = self.image().topics
+        by_id = context.version >= BY_ID_VERSION_FIRST
+        known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+        name = known.name if known is not None else topic.name
+        code, partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.partitions
+        if by_id and known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, name):
+            code, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+        if known is not None:
+            partitions = [one for one in topic.partitions if one.partition_index not in known.partitions]
+            topic.name, topic.topic_id = known.name, known.id
+        if partitions:
+            refused.append(_refused(topic, partitions, code))
+        if known is None:
+            return False
+        topic.partitions = [one for one in topic.partitions if one.partition_index in known.partitions]
+        return bool(topic.partitions)
+
+
+def _refused(topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition],
+             code: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, [
+        OffsetCommitResponsePartition(one.partition_index, code) for one in partitions])
+
+
+def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+    """With what was refused beforehand, each topic once."""
+    for topic in refused:
+        taken = next((one for one in response.topics if (one.name, one.topic_id) == (topic.name, topic.topic_id)), None)
+        if taken is None:
+            response.topics.append(topic)
+        else:
+            taken.partitions += topic.partitions
+    return response

@@ -1,0 +1,70 @@
+"""OffsetDelete (47), v0: forget how far a group has come in partitions that nobody in it reads (KIP-496)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest, OffsetDeleteRequestTopic, OffsetDeleteResponse, OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OffsetDelete:
+    """Partitions that are not there, or not allowed, are refused here; the rest is the group machine's."""
+
+    key: ClassVar = ApiKey.OFFSET_DELETE
+    versions: ClassVar[str] = "0"
+    groups: Runtime
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: OffsetDeleteRequest) -> Answer:
+        if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, request.group_id):
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not request.group_id:
+            return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
+        for topic in request.topics:
+            self._refuse_some(context, topic, refused.setdefault(topic.name, []))
+        request.topics = [topic for topic in request.topics if topic.partitions]
+        call = self.groups.ask(request.group_id, Asked(request, context.version))
+        return when_settled([call], lambda: _merged(call.result(), refused))
+
+    def _refuse_some(self, context: Context, topic: OffsetDeleteRequestTopic,
+                     refused: list[OffsetDeleteResponsePartition]) -> None:
+        """Take the partitions that cannot be deleted out of the request, and answer them."""
+        known = self.image().topics.by_name.get(topic.name)
+        present = () if known is None else known.partitions
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, topic.name):
+            code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
+        refused.extend(OffsetDeleteResponsePartition(one.partition_index, code)
+                       for one in topic.partitions if one.partition_index not in present)
+        topic.partitions = [one for one in topic.partitions if one.partition_index in present]
+
+
+def _merged(response: OffsetDeleteResponse,
+            refused: dict[str, list[OffsetDeleteResponsePartition]]) -> OffsetDeleteResponse:
+    """With what was refused beforehand, each topic once."""
+    told = {topic.name: topic for topic in response.topics}
+    for name, partitions in refused.items():
+        if partitions:
+            topic = told.get(name)
+            if topic is None:
+                response.topics.append(OffsetDeleteResponseTopic(name, partitions))
+            else:
+                topic.partitions += partitions
+    return response

@@ -1,0 +1,137 @@
+"""OffsetFetch (9), v1-10: how far groups have come, in some partitions or in all.
+
+v2 all partitions, an error for the whole   v5 leader epoch (KIP-320)   v6 flexible
+v7 offsets that no transaction may change (KIP-447)   v8 several groups (KIP-709)   v9 members of consumer groups
+(KIP-848)   v10 topic ids (KIP-848)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import FetchOffsets
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)  # fmt: skip
+
+TOP_LEVEL_ERROR_VERSION_FIRST = 2
+GROUPS_VERSION_FIRST = 8
+BY_ID_VERSION_FIRST = 10
+NO_OFFSET = -1
+
+Part = Call | OffsetFetchResponseGroup
+Refused = list[OffsetFetchResponseTopics]
+
+
+@dataclass(frozen=True)
+class OffsetFetch:
+    """Topics that are not there, or not allowed, are refused here; a group at a time goes to its machine."""
+
+    key: ClassVar = ApiKey.OFFSET_FETCH
+    versions: ClassVar[str] = "1-10"
+    groups: Runtime
+    image: Callable[[], MetadataImage]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: OffsetFetchRequest) -> Answer:
+        groups = request.groups
+        if context.version < GROUPS_VERSION_FIRST:
+            topics = None if request.topics is None else [
+                OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
+                for topic in request.topics]
+            groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+        parts = [self._ask(context, group, request.require_stable) for group in groups]
+        calls = [part for part, _ in parts if isinstance(part, Call)]
+        return when_settled(calls, lambda: self._answer(context, groups, parts))
+
+    def _ask(self, context: Context, group: OffsetFetchRequestGroup, require_stable: bool) -> tuple[Part, Refused]:
+        """The group's answer or who waits for it, and the topics that were refused."""
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            return _failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED), []
+        refused: Refused = []
+        asked = group.topics
+        if asked is not None:
+            asked = [topic for topic in asked if self._takes(context, topic, refused)]
+        question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
+        try:
+            return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), refused
+        except ApiError as error:
+            return _failed(group, error.code), []
+
+    def _takes(self, context: Context, topic: OffsetFetchRequestTopics, refused: Refused) -> bool:
+        by_id = context.version >= BY_ID_VERSION_FIRST
+        topics = self.image().topics
+        known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+        code = ErrorCode.NONE
+        if by_id and known is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            if known is not None:
+                topic.name, topic.topic_id = known.name, known.id
+            if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if code:
+            refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, [
+                OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code) for index in topic.partition_indexes]))
+        return not code
+
+    def _answer(self, context: Context, groups: list[OffsetFetchRequestGroup],
+                parts: list[tuple[Part, Refused]]) -> OffsetFetchResponse:
+        answers = []
+        for group, (part, refused) in zip(groups, parts, strict=True):
+            answer = _settled(group, part)
+            if group.topics is None:
+                answer.topics = [topic for topic in answer.topics if self._shown(context, topic)]
+            answer.topics = answer.topics + refused
+            answers.append(answer)
+        return OffsetFetchResponse(groups=answers) if context.version >= GROUPS_VERSION_FIRST else _old(
+            context.version, answers[0], groups[0])
+
+    def _shown(self, context: Context, topic: OffsetFetchResponseTopics) -> bool:
+        """Of all that a group has committed only what may be known; by id only what has one."""
+        known = self.image().topics.by_name.get(topic.name)
+        if known is not None:
+            topic.topic_id = known.id
+        elif context.version >= BY_ID_VERSION_FIRST:
+            return False
+        return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+
+
+def _settled(group: OffsetFetchRequestGroup, part: Part) -> OffsetFetchResponseGroup:
+    if not isinstance(part, Call):
+        return part
+    try:
+        answer: OffsetFetchResponseGroup = part.result()
+    except ApiError as error:
+        return _failed(group, error.code)
+    return answer
+
+
+def _failed(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+
+
+def _old(version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+    """One group, in the fields of old. Version 1 has no error for the whole, and repeats it for each partition."""
+    if answer.error_code and version < TOP_LEVEL_ERROR_VERSION_FIRST:
+        answer.topics = [OffsetFetchResponseTopics(topic.name, topic.topic_id, [
+            OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=answer.error_code)
+            for index in topic.partition_indexes]) for topic in group.topics or ()]
+    return OffsetFetchResponse(error_code=answer.error_code, topics=[
+        OffsetFetchResponseTopic(topic.name, [
+            OffsetFetchResponsePartition(one.partition_index, one.committed_offset, one.committed_leader_epoch,
+                                         one.metadata, one.error_code) for one in topic.partitions])
+        for topic in answer.topics])

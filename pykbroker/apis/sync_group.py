@@ -1,0 +1,37 @@
+"""SyncGroup (14), v0-5: fetch what a member is assigned; the leader brings what it assigned to all.
+
+v1 throttle time   v3 static members (KIP-345)   v4 flexible   v5 protocol type and name (KIP-559)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+PROTOCOL_VERSION_FIRST = 5
+
+
+@dataclass(frozen=True)
+class SyncGroup:
+    """What it means is the group machine's."""
+
+    key: ClassVar = ApiKey.SYNC_GROUP
+    versions: ClassVar[str] = "0-5"
+    groups: Runtime
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: SyncGroupRequest) -> Answer:
+        if context.version >= PROTOCOL_VERSION_FIRST and not (request.protocol_type and request.protocol_name):
+            return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return self.groups.ask(request.group_id, Asked(request, context.version)).answer()
