@@ -383,7 +383,8 @@ class Broker:
             LeaveGroup(groups, authorizer), OffsetCommit(groups, image, authorizer),
             OffsetFetch(groups, image, authorizer), OffsetDelete(groups, image, authorizer),
             ListGroups(groups, authorizer), DescribeGroups(groups, authorizer), DeleteGroups(groups, authorizer),
-            DescribeTopicPartitions(image, authorizer, config.max_request_partition_size_limit),
+            DescribeTopicPartitions(
+                image, authorizer, config.max_request_partition_size_limit, node_id, replicas),
         ]  # fmt: skip
 
     def _advertised(self) -> tuple[str, int] | None:

@@ -10,8 +10,9 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
@@ -33,20 +34,21 @@ class CreateTopics(msgspec.Struct, frozen=True):
     async def _answer(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
         refused = [topic.name for topic in request.topics if not self._allowed(context, topic.name)]
         request.topics = [topic for topic in request.topics if topic.name not in refused]
-        response = await self.controller.create_topics(request)
-        response.topics += [
-            CreatableTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in refused
-        ]
+        try:
+            response = await self.controller.create_topics(request)
+        except ApiError as error:
+            response = self.refuse(request, error.code, error.message)
+        response.topics += failed(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
         return response
 
-    def refuse(self, request: CreateTopicsRequest, code: ErrorCode) -> CreateTopicsResponse:
+    def refuse(self, request: CreateTopicsRequest, code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
         """The same error for each topic."""
-        return CreateTopicsResponse(
-            topics=[CreatableTopicResult(name=topic.name, error_code=code) for topic in request.topics]
-        )
+        return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
     def _allowed(self, context: Context, name: str) -> bool:
-        allows = self.authorizer.allows
-        return allows(context.principal, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or allows(
-            context.principal, Operation.CREATE, ResourceType.TOPIC, name
-        )
+        return permitted(self.authorizer, context.principal, self.key, name)
+
+
+def failed(names: list[str], code: ErrorCode, message: str | None) -> list[CreatableTopicResult]:
+    """Topics that are not created, and why."""
+    return [CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]

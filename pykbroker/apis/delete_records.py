@@ -75,6 +75,6 @@ class DeleteRecords(msgspec.Struct, frozen=True):
 def by_topic(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
     """Topic -> partition -> offset."""
     offsets: dict[str, dict[int, int]] = {}
-    for topic in request.topics:
+    for topic in filter(lambda topic: topic.partitions, request.topics):
         offsets.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
     return offsets

@@ -35,9 +35,7 @@ class DescribeCluster(msgspec.Struct, frozen=True):
 
     def __call__(self, context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != BROKERS:
-            mismatched = request.endpoint_type == CONTROLLERS
-            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if mismatched else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            return DescribeClusterResponse(error_code=code, endpoint_type=request.endpoint_type)
+            return unsupported(request.endpoint_type)
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         response = DescribeClusterResponse(
@@ -56,3 +54,15 @@ class DescribeCluster(msgspec.Struct, frozen=True):
             for broker in self.image().cluster.brokers.values()
             if broker.id == self.node_id and (request.include_fenced_brokers or not broker.fenced)
         ]
+
+
+def unsupported(endpoint_type: int) -> DescribeClusterResponse:
+    """Only brokers are listed here."""
+    if endpoint_type == CONTROLLERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="The request was sent to an endpoint of type "
+            "BROKER, but we wanted an endpoint of type CONTROLLER",
+        )  # fmt: skip
+    return DescribeClusterResponse(
+        error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {endpoint_type}"
+    )

@@ -12,10 +12,11 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import MetadataImage, TopicImage
+from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -36,34 +37,34 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
     partitions_max: int
+    node_id: int
+    replicas: Replicas
 
     def __call__(self, context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         image, cursor = self.image(), request.cursor
         asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
         if cursor is not None:
-            if cursor.partition_index < 0:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor's partition index is negative.")
+            if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
+                raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not in what is asked for.")
             asked = [name for name in asked if name >= cursor.topic_name]
-        left = max(1, min(request.response_partition_limit, self.partitions_max))
+        hidden = [name for name in asked if not self._allowed(context, name)]
         response = DescribeTopicPartitionsResponse()
+        left = max(1, min(request.response_partition_limit, self.partitions_max))
         for name in asked:
-            if not self._allowed(context, name):
-                if request.topics:
-                    response.topics.append(failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-                continue
-            topic = image.topics.by_name.get(name)
-            if topic is None:
-                response.topics.append(failed(name, missing(name)))
+            if name in hidden:
                 continue
             first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
             if left <= 0:
                 response.next_cursor = Cursor(topic_name=name, partition_index=first)
-                return response
-            response.topics.append(self._describe(context, topic, first, first + left))
-            left -= max(0, len(topic.partitions) - first)
-            if left < 0:
+                break
+            topic = image.topics.by_name.get(name)
+            response.topics.append(self._describe(context, name, topic, first, first + left))
+            left -= max(0, len(topic.partitions) - first) if topic is not None else 0
+            if topic is not None and left < 0:
                 response.next_cursor = Cursor(topic_name=name, partition_index=len(topic.partitions) + left)
-                return response
+                break
+        if request.topics:
+            response.topics += [failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in hidden]
         return response
 
     def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
@@ -74,29 +75,36 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
         return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
 
     def _describe(
-        self, context: Context, topic: TopicImage, first: int, end: int
+        self, context: Context, name: str, topic: TopicImage | None, first: int, end: int
     ) -> DescribeTopicPartitionsResponseTopic:
+        described = failed(name, missing(name)) if topic is None else self._described(topic, first, end)
+        described.topic_authorized_operations = authorized_operations(
+            self.authorizer, context.principal, ResourceType.TOPIC, name
+        )
+        return described
+
+    def _described(self, topic: TopicImage, first: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+        offline = self.replicas.offline(topic.id)
         return DescribeTopicPartitionsResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
             partitions=[
                 DescribeTopicPartitionsResponsePartition(
-                    error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                    error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                     partition_index=index,
-                    leader_id=partition.leader,
+                    leader_id=leader,
                     leader_epoch=partition.leader_epoch,
                     replica_nodes=list(partition.replicas),
                     isr_nodes=list(partition.isr),
                     eligible_leader_replicas=list(partition.elr),
                     last_known_elr=list(partition.last_known_elr),
+                    offline_replicas=[self.node_id] if index in offline else [],
                 )
                 for index, partition in sorted(topic.partitions.items())
                 if first <= index < end
+                for leader in (NO_LEADER if index in offline else partition.leader,)
             ],
-            topic_authorized_operations=authorized_operations(
-                self.authorizer, context.principal, ResourceType.TOPIC, topic.name
-            ),
         )
 
 

@@ -54,6 +54,10 @@ class Metadata(msgspec.Struct, frozen=True):
             for topic in request.topics or ():
                 if topic.name is None or topic.topic_id != NIL:
                     raise ApiError(ErrorCode.INVALID_REQUEST, f"no topic ids in version {context.version}")
+        elif request.topics and any(topic.topic_id != NIL for topic in request.topics):
+            ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
+            request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids count not
+            return self._describe(context, request)
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
@@ -97,7 +101,7 @@ class Metadata(msgspec.Struct, frozen=True):
             )
         if request.include_topic_authorized_operations:
             for topic in response.topics:
-                if topic.name and not topic.error_code:
+                if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     topic.topic_authorized_operations = authorized_operations(
                         self.authorizer, context.principal, ResourceType.TOPIC, topic.name
                     )

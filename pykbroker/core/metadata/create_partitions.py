@@ -9,6 +9,7 @@ from pykbroker.core.metadata.context import RECORDS_MAX, Context, Decision, exce
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -28,9 +29,9 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
     for topic in request.topics:
         if times[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
-            if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
-                raise excessive()
             try:
+                if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
+                    raise excessive()
                 records += _grow(context, topic)
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
@@ -46,6 +47,8 @@ def _growth(context: Context, wanted: CreatePartitionsTopic) -> int:
 
 def _grow(context: Context, wanted: CreatePartitionsTopic) -> list[Record]:
     topic = context.draft.names.get(wanted.name)
+    if wanted.name == CLUSTER_METADATA_TOPIC:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     count = len(topic.partitions)

@@ -105,7 +105,7 @@ class _Creation:
 def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA_TOPIC:
-        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if name in context.draft.names:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     key = collision_key(name) or ""

@@ -28,20 +28,21 @@ UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host thi
 
 
 def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
-    """A topic that is asked for twice is answered once, and stays."""
+    """A topic that is asked for twice is answered once, and stays. What names no topic is answered each time."""
     asked = list(request.topics) + [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((state.name, state.topic_id) for state in asked)
     ids = {state.topic_id for state in asked if state.name is None}
     named = {topic.id for state in asked if (topic := context.draft.names.get(state.name or ""))}
     records: list[Record] = []
-    results = []
+    results = [refused(None, NIL, NEITHER)] * times.pop((None, NIL), 0)
     for (name, topic_id), count in times.items():
         if name is None and topic_id in named:
             continue  # answered under its name
         refusal = _refusal(context, name, topic_id, count, ids)
         if refusal is not None:
-            results.append(DeletableTopicResult(
-                name=name, topic_id=topic_id, error_code=refusal[0], error_message=refusal[1]))
+            if refusal is NAMED_TWICE and name is not None:
+                topic_id = context.draft.names[name].id
+            results.append(refused(name, topic_id, refusal))
             continue
         topic = context.draft.topics[topic_id] if name is None else context.draft.names[name]
         records.append(RemoveTopicRecord(topic_id=topic.id))
@@ -49,10 +50,13 @@ def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
     return records, DeleteTopicsResponse(responses=results)
 
 
+def refused(name: str | None, topic_id: bytes, refusal: Refusal) -> DeletableTopicResult:
+    """A topic that stays."""
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=refusal[0], error_message=refusal[1])
+
+
 def _refusal(context: Context, name: str | None, topic_id: bytes, count: int, ids: set[bytes]) -> Refusal | None:
     if name is None:
-        if topic_id == NIL:
-            return NEITHER
         if count > 1:
             return ID_TWICE
         return None if topic_id in context.draft.topics else UNKNOWN_ID
