@@ -78,7 +78,7 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
-from pykbroker.core.metadata.image import Delta, Endpoint
+from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
@@ -180,6 +180,7 @@ class Broker:
     ) -> None:  # fmt: skip
         self._settings, self._config, self._identity = settings, config, identity
         self._world, self._bound = world, bound
+        self._serving: Listener | None = None
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         slots = settings.config.max_incremental_fetch_session_cache_slots
@@ -260,7 +261,7 @@ class Broker:
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         async with trio.open_nursery() as clients:
-            listener = self._listener(clients)
+            listener = self._serving = self._listener(clients)
             clients.start_soon(listener.run)
             clients.start_soon(self._world.net.run, listener)
             clients.start_soon(self._replicas.moves.run, self._lifecycle.assign)
@@ -295,6 +296,8 @@ class Broker:
         """The one task that hands committed metadata downwards, in a fixed order."""
         async for delta in self._controller.images.updates():
             await self._replicas.apply(delta)
+            if delta.configs_changed and self._serving is not None:
+                self._serving.limit(self._limits(delta.image))
             await self._lifecycle.assign(self._replicas.misplaced(delta))
             self._coordinate(delta)
 
@@ -339,7 +342,11 @@ class Broker:
         handlers = self._handlers()
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        return Listener(Table(handlers), clients, self._world.ticks_ns, Limits.of(self._settings.config))
+        return Listener(Table(handlers), clients, self._world.ticks_ns, self._limits(self._controller.images.current))
+
+    def _limits(self, image: MetadataImage) -> Limits:
+        """What clients are held to, as the configs of the moment say."""
+        return Limits.of(self._config.under(image.configs.dynamic(self._identity.node_id)))
 
     def _handlers(self) -> list[Handler]:
         config, identity, authorizer = self._settings.config, self._identity, AllowAll()
@@ -362,7 +369,7 @@ class Broker:
             DescribeProducers(image, replicas, authorizer),
             AlterReplicaLogDirs(replicas, authorizer),
             DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
-            DescribeConfigs(node_id, self._config, image, authorizer),
+            DescribeConfigs(node_id, self._config, image, authorizer, self._limits(image()).answer_bytes_max),
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
             ElectLeaders(controller, authorizer),

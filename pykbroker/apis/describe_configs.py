@@ -7,7 +7,7 @@ A broker without a name stands for what is set for all brokers. Its loggers answ
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import ClassVar
 
 import msgspec
@@ -18,6 +18,7 @@ from pykbroker.core.config_entries import (
     Entry, Source, describe_broker, describe_client_metrics, describe_group, describe_topic,
 )  # fmt: skip
 from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config_sheet import ConfigSheet
 from pykbroker.core.config_type import INTEGER, Type
 from pykbroker.core.errors import ApiError
 from pykbroker.core.live_config import Dynamic, LiveConfig
@@ -30,8 +31,7 @@ from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import (
-    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
-    DescribeConfigsResult, DescribeConfigsSynonym,
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse, DescribeConfigsResult,
 )  # fmt: skip
 
 AT_ONCE_MAX = 8
@@ -41,7 +41,11 @@ LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
 class DescribeConfigs(msgspec.Struct, frozen=True):
-    """`config` is that of broker `node_id`; what was set since it started stands in the image."""
+    """`config` is that of broker `node_id`; what was set since it started stands in the image.
+
+    A resource may be named as often as its client likes, as in Kafka, until the answer has `answer_bytes_max`: what
+    comes after that is refused.
+    """
 
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
     versions: ClassVar[str] = "1-4"
@@ -49,14 +53,16 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
     config: LiveConfig
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
+    answer_bytes_max: int
 
     def __call__(self, context: Context, request: DescribeConfigsRequest) -> Answer:
         if any(resource.resource_type not in NEEDS for resource in request.resources):
             raise ApiError(ErrorCode.INVALID_REQUEST)
+        sheet, image = ConfigSheet(request, self.answer_bytes_max), self.image()
         if len(request.resources) > AT_ONCE_MAX:
-            return self._describe_many(context, request)
+            return self._describe_many(context, request, sheet, image)
         return DescribeConfigsResponse(results=[
-            self._describe(context, request, resource) for resource in request.resources
+            self._describe(context, resource, sheet, image) for resource in request.resources
         ])  # fmt: skip
 
     def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
@@ -66,32 +72,31 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
             for resource in request.resources
         ])  # fmt: skip
 
-    async def _describe_many(self, context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    async def _describe_many(
+        self, context: Context, request: DescribeConfigsRequest, sheet: ConfigSheet, image: MetadataImage
+    ) -> DescribeConfigsResponse:
         response = DescribeConfigsResponse()
         for resource in request.resources:
-            response.results.append(self._describe(context, request, resource))
+            response.results.append(self._describe(context, resource, sheet, image))
             await trio.lowlevel.checkpoint()
         return response
 
     def _describe(
-        self, context: Context, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+        self, context: Context, resource: DescribeConfigsResource, sheet: ConfigSheet, image: MetadataImage
     ) -> DescribeConfigsResult:
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
-        wanted = resource.configuration_keys
         try:
             named = resource.resource_type, resource.resource_name
             check_config_right(self.authorizer, context.principal, Operation.DESCRIBE_CONFIGS, named)
-            result.configs = [
-                described(entry, request) for entry in self._entries(resource) if not wanted or entry.name in wanted
-            ]
+            entries = self._entries(resource, image)
+            result.configs = sheet.configs(alike(resource, image), resource.configuration_keys or (), entries)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         return result
 
-    def _entries(self, resource: DescribeConfigsResource) -> Iterable[Entry]:
-        name, image = resource.resource_name, self.image()
-        configs = image.configs
-        overrides = configs.of(resource.resource_type, name)
+    def _entries(self, resource: DescribeConfigsResource, image: MetadataImage) -> Iterable[Entry]:
+        name = resource.resource_name
+        overrides = image.configs.of(resource.resource_type, name)
         match resource.resource_type:
             case ConfigResource.TOPIC:
                 check_topic_name(name)
@@ -124,6 +129,14 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
                            f"received {name}")
 
 
+def alike(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:
+    """Equal for resources that have the same configs."""
+    kind, name = resource.resource_type, resource.resource_name
+    if kind in (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER):
+        return kind, name
+    return kind, frozenset(image.configs.of(kind, name).items())
+
+
 def check_named(name: str, what: str) -> None:
     """INVALID_REQUEST for an empty name."""
     if not name:
@@ -145,12 +158,3 @@ def loggers() -> Iterator[Entry]:
             level = logger.getEffectiveLevel()
             text = LEVELS.get(level) or logging.getLevelName(level)
             yield Entry(logger.name, text, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), "")
-
-
-def described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """One line, with what else was asked for."""
-    return DescribeConfigsResourceResult(
-        entry.name, entry.value, entry.read_only, entry.source, entry.sensitive,
-        [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
-        entry.type, entry.documentation if request.include_documentation else None,
-    )  # fmt: skip

@@ -10,6 +10,8 @@ from pykbroker.core.host_counts import read_host_counts
 
 BUDGET_SHARE = 4
 """One part in so many of `pykbroker.memory.budget.bytes` is for requests and answers in flight."""
+ANSWER_SHARE = 4
+"""One part in so many of what may be held is for one answer."""
 UNLIMITED = 2**31 - 1
 
 
@@ -25,6 +27,11 @@ class Limits:
     idle_ms_max: int = 600_000
     held_requests_max: int = 500
     held_bytes_max: int = 256 << 20
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """Of an answer that can be longer than its request by any factor."""
+        return self.held_bytes_max // ANSWER_SHARE
 
     @classmethod
     def of(cls, config: BrokerConfig) -> Limits:

@@ -40,6 +40,10 @@ class Listener:
         """Close what is idle or too slow, until cancelled."""
         await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._shared.ticks).run()
 
+    def limit(self, limits: Limits) -> None:
+        """From now on these bounds on connections hold; of the other limits those that the listener began with."""
+        self._quotas.limit(limits)
+
     def has_room(self) -> bool:
         """False: who wants to connect has to wait."""
         return self._quotas.has_room()

@@ -16,12 +16,17 @@ class ConnectionQuotas:
     """`ticks` gives ns of a clock that only rises."""
 
     def __init__(self, limits: Limits, ticks: Callable[[], int]) -> None:
-        self._limits, self._ticks = limits, ticks
+        self._ticks = ticks
         self._open = 0
         self._of_host: dict[str, int] = {}
+        self.limit(limits)
+        self._credit, self._credited_at = self._credit_max, ticks()
+
+    def limit(self, limits: Limits) -> None:
+        """These hold from now on. Who is connected stays so, and credit for a second of the new rate at most."""
+        self._limits = limits
         self._per_s = limits.connections_per_s_max
         self._credit_max = self._per_s * SECOND_NS
-        self._credit, self._credited_at = self._credit_max, ticks()
 
     def has_room(self) -> bool:
         """May another peer be accepted now?"""

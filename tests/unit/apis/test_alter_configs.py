@@ -13,7 +13,7 @@ from pykbroker.apis.alter_configs import AlterConfigs
 from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context
-from tests.unit.apis.conftest import Client, batch, serving
+from tests.unit.apis.conftest import Client, House, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs as whole
 from wire.messages import incremental_alter_configs as incremental
@@ -151,3 +151,12 @@ def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of:
         request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
     assert [(one.error_code, one.resource_name) for one in refused.responses] == [
         (ErrorCode.POLICY_VIOLATION, "a"), (ErrorCode.POLICY_VIOLATION, "")]
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+async def test_the_next_connection_meets_the_new_limit(house: House, name: str) -> None:
+    client = await house.connect()
+    assert await alter(client, (BROKER, name, {"max.connections.per.ip": "1"})) == [ErrorCode.NONE]
+    assert await (await house.connect()).closed()
+    assert await alter(client, (BROKER, name, {"max.connections.per.ip": None})) == [ErrorCode.NONE]
+    assert await alter(await house.connect(), (TOPIC, "a", {})) == [ErrorCode.NONE]

@@ -12,6 +12,7 @@ import pytest
 from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_entries import Source
+from pykbroker.core.config_sheet import size
 from pykbroker.core.config_type import Type
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT, ConfigsImage, MetadataImage
@@ -188,7 +189,7 @@ def written_in(layer: str) -> dict[str, str]:
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def recorded(*denied: Operation) -> DescribeConfigs:
+def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
     """The API of a broker that is configured as the recorded one was."""
     config = BrokerConfig.from_mapping(written_in("STATIC_BROKER_CONFIG"))
     topic: Any = {"t": None}
@@ -198,7 +199,7 @@ def recorded(*denied: Operation) -> DescribeConfigs:
         (TOPIC, "t"): {"segment.index.bytes": "1024"},
         (CLIENT_METRICS, "m"): {"interval.ms": "1000", "metrics": "*"}}))
     with_topic = MetadataImage(configs=image.configs, topics=type(image.topics)(by_name=topic))
-    return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, Denies(*denied))
+    return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, Denies(*denied), answer_bytes_max)
 
 
 @pytest.mark.parametrize(("kind", "name"), [
@@ -222,3 +223,32 @@ def test_who_may_not_describe_configs_is_refused(kind: int, code: ErrorCode) -> 
     response = recorded(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
     assert isinstance(response, DescribeConfigsResponse)
     assert [(one.error_code, one.configs) for one in response.results] == [(code, [])]
+
+
+async def test_a_resource_is_answered_as_often_as_it_is_named(client: Client) -> None:
+    for times in (1, 2, 20):
+        response = await client.call(DescribeConfigsRequest([
+            DescribeConfigsResource(TOPIC, "a", ["retention.ms", "retention.ms"])] * times), 4)
+        assert [[one.name for one in result.configs] for result in response.results] == [["retention.ms"]] * times
+
+
+async def test_resources_that_are_alike_may_be_asked_for_different_keys(client: Client) -> None:
+    await client.create("b", retention_ms="5")
+    response = await client.call(DescribeConfigsRequest([
+        DescribeConfigsResource(TOPIC, name, keys) for name in ("a", "b") for keys in (["retention.ms"], None, [])]), 4)
+    assert [len(result.configs) for result in response.results] == [1, 33, 33] * 2
+    assert [response.results[place].configs[0].value for place in (0, 3)] == ["604800000", "5"]
+
+
+def test_an_answer_has_a_bound_however_often_a_resource_is_named() -> None:
+    def answered(times: int, answer_bytes_max: int = 1000) -> list[DescribeConfigsResult]:
+        resources = [DescribeConfigsResource(TOPIC, "t", ["retention.ms"])] * times
+        response = recorded(answer_bytes_max=answer_bytes_max)(
+            context(4), DescribeConfigsRequest(resources, include_synonyms=True))
+        assert isinstance(response, DescribeConfigsResponse)
+        return response.results
+
+    one = size(answered(1)[0].configs[0])
+    for room, fit in ((3 * one - 1, 2), (3 * one, 3), (3 * one + 1, 3)):
+        codes = [result.error_code for result in answered(4, room)]
+        assert codes == [ErrorCode.NONE] * fit + [ErrorCode.POLICY_VIOLATION] * (4 - fit)

@@ -60,6 +60,22 @@ def test_over_the_number_of_all_connections_peers_wait() -> None:
     assert few.has_room()
 
 
+def test_new_limits_hold_for_those_who_come_later() -> None:
+    clock = Clock()
+    changing = quotas(clock, connections_max=3, connections_per_ip_max=2, connections_per_s_max=100)
+    assert [changing.admit(HOST) for _ in range(3)] == [True, True, False]
+    changing.limit(Limits(connections_max=2, connections_per_ip_max=3))
+    assert not changing.has_room()
+    changing.limit(Limits(connections_per_ip_max=1))
+    assert (changing.has_room(), changing.admit(HOST), changing.admit(OTHER)) == (True, False, True)
+    changing.limit(Limits(connections_per_s_max=1))
+    assert changing.has_room()
+    changing.admit("10.0.0.8")
+    assert not changing.has_room()
+    clock.now += SECOND_NS
+    assert changing.has_room()
+
+
 def test_a_refused_peer_takes_no_ones_place() -> None:
     few = quotas(connections_max=2, connections_per_ip_max=1)
     assert [few.admit(HOST), few.admit(HOST), few.has_room()] == [True, False, True]
