@@ -135,6 +135,30 @@ def test_configs_and_sizes_are_told(shared_broker):
     assert re.search(r"^sized +0 +0 +0 +no$", run("log-dirs", *there).stdout, re.MULTILINE)
 
 
+def test_configs_are_changed_all_or_none(shared_broker):
+    there = ("--bootstrap", shared_broker.address)
+    assert run("topics", "create", "changed", "--set", "segment.ms=86400000", *there).returncode == 0
+    change = ("configs", "alter", "topic", "changed", *there)
+    assert run(*change, "--set", "retention.ms=5000", "--delete", "segment.ms", "--dry-run").returncode == 0
+    describe = ("configs", "describe", "topic", "changed", *there)
+    assert "retention.ms " not in run(*describe).stdout
+    done = run(*change, "--set", "retention.ms=5000", "--delete", "segment.ms", "--append", "cleanup.policy=compact")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    described = run(*describe).stdout
+    assert re.search(r"^retention.ms +5000 +dynamic topic$", described, re.MULTILINE)
+    assert re.search(r"^cleanup.policy +delete,compact +dynamic topic$", described, re.MULTILINE)
+    assert "segment.ms " not in described
+    refused = run(*change, "--set", "retention.ms=6000", "--set", "segment.ms=never")
+    assert refused.returncode == 1
+    assert "INVALID_CONFIG" in refused.stderr
+    assert run(*describe).stdout == described
+    everywhere = ("configs", "alter", "broker", *there)
+    assert run(*everywhere, "--set", "log.retention.ms=7000").returncode == 0
+    assert re.search(r"^log.retention.ms +7000 +dynamic default broker$",
+                     run("configs", "describe", "broker", *there).stdout, re.MULTILINE)
+    assert run(*everywhere, "--delete", "log.retention.ms").returncode == 0
+
+
 def test_prometheus_reads_what_a_broker_counted(start_broker):
     broker = start_broker("--memory", "--topic", "a:2", "--console", "127.0.0.1:0", "--log-format", "json")
     assert run("topics", "list", "--bootstrap", broker.address).returncode == 0

@@ -310,32 +310,40 @@ def frames(data: bytes) -> list[bytes]:
     return found
 
 
+def questions(data: bytes) -> list[bytes]:
+    """Whole requests that want an answer: all but a Produce without acks."""
+    return [frame for frame in frames(data) if getattr(parsed(frame), "acks", 1)]
+
+
+def parsed(frame: bytes) -> Request | None:
+    """None for what is no request."""
+    try:
+        return decode_request(frame)[1]
+    except DecodeError:
+        return None
+
+
 def answered(asked: bytes, got: bytes) -> bool:
     """Whether every whole request has its answer."""
-    return len(frames(got)) >= len(frames(asked))
+    return len(frames(got)) >= len(questions(asked))
 
 
 def parks(asked: bytes) -> bool:
-    """Whether a request may wait, or has no answer: Fetch, and Produce that asks for none."""
-    for frame in frames(asked):
-        try:
-            _, request = decode_request(frame)
-        except DecodeError:
-            return False
-        if request.key == ApiKey.FETCH or (isinstance(request, ProduceRequest) and not request.acks):
-            return True
-    return False
+    """Whether a request may wait: a Fetch."""
+    return any(isinstance(parsed(frame), FetchRequest) for frame in frames(asked))
 
 
 def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
     """Answers decode, in the order of their requests; none is missing where the connection lives. Finding."""
-    requests, replies = frames(asked), frames(got)
+    requests, replies = questions(asked), frames(got)
     if sum(map(len, replies)) + SIZE_BYTES * len(replies) != len(got):
         raise Finding("half an answer")
     if not ended and len(replies) < len(requests) and not parks(asked):
         raise Finding(f"{len(requests)} requests, {len(replies)} answers")
+    if len(replies) > len(requests):
+        raise Finding(f"{len(replies)} answers to {len(requests)} requests")
     for request, reply in zip(requests, replies, strict=False):
-        check_answer(b"\0\0\0\0" + request, reply)
+        check_answer(bytes(SIZE_BYTES) + request, reply)
 
 
 def check_answer(request: bytes, reply: bytes) -> None:

@@ -38,6 +38,10 @@ HINTS: dict[str, tuple[Any, ...]] = {
     "isolation_level": (0, 1), "timestamp": (-1, -2, -3, -4, -5, 0, 1_700_000_000_000), "offset": (0, 1, -1),
     "name": NAMES, "topic": NAMES, "topic_name": NAMES, "topic_names": NAMES, "resource_name": (*TOPICS, "1", "", "2"),
     "configuration_keys": CONFIGS, "cluster_id": ("", "me"), "replica_epoch": (-1, 0), "transactional_id": ("t",),
+    "config_operation": (0, 0, 1, 2, 3), "mechanism": (1, 2), "iterations": (4096, 4095, 16384, 2**31 - 1),
+    "entity_type": ("user", "client-id", "ip", "nonsense"), "entity_name": ("me", "", "10.0.0.7", "nowhere"),
+    "key": ("producer_byte_rate", "request_percentage", "connection_creation_rate", "nonsense"),
+    "match_type": (0, 1, 2), "upgrade_type": (1, 2, 3), "election_type": (0, 1), "port": (9092, 0),
     "feature": ("metadata.version", "kraft.version", "group.version", "nonsense"), "max_version_level": (0, 1, 7, 30),
 }  # fmt: skip
 HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25

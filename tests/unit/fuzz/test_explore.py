@@ -1,0 +1,56 @@
+"""Exploring keeps what reaches new code, and what it found can be played again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from click.testing import CliRunner
+
+from pykbroker.apis.list_config_resources import ListConfigResources
+from tools.fuzz.__main__ import main
+from tools.fuzz.explore import Edges, Explorer
+from wire.varint import uvarint
+
+
+def test_edges_are_of_our_code_alone() -> None:
+    edges = Edges()
+    with edges.watched():
+        sorted([2, 1], key=str)
+        time.localtime()
+    assert edges.seen == set()
+    with edges.watched():
+        uvarint(1)
+    first = set(edges.seen)
+    with edges.watched():
+        uvarint(1)
+    assert edges.seen == first
+    with edges.watched():
+        uvarint(1000)
+    assert edges.seen > first
+
+
+def test_the_corpus_grows_and_is_kept(tmp_path: Path) -> None:
+    explorer = Explorer(1, tmp_path)
+    trio.run(explorer.run, time.monotonic() + 1)
+    assert explorer.inputs > len(explorer.corpus) > 10
+    assert sorted(Explorer(2, tmp_path).corpus) == sorted(set(explorer.corpus))
+
+
+def test_a_finding_ends_the_run_and_is_played_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def planted(*given: Any) -> Any:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(ListConfigResources, "__call__", planted)
+    found = CliRunner().invoke(main, ["--seconds", "30"])
+    assert found.exit_code == 1
+    assert "KeyError: 'planted'" in found.stderr
+    (tmp_path / "inputs").write_text(found.stdout)
+    played = CliRunner().invoke(main, ["--replay", str(tmp_path / "inputs")])
+    assert played.exit_code == 1
+    monkeypatch.undo()
+    played = CliRunner().invoke(main, ["--replay", str(tmp_path / "inputs")])
+    assert (played.exit_code, played.output) == (0, "")

@@ -1,0 +1,112 @@
+"""Fuzzing that goes where new code is reached: an input that runs a line after another for the first time is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any
+
+from tools.fuzz.house import House, house
+from tools.fuzz.mutate import costly, frame_of, mutated
+from tools.fuzz.values import Maker
+
+ROOT = Path(__file__).parents[2]
+OURS = (str(ROOT / "pykbroker"), str(ROOT / "wire"), "<")
+"""Also what is compiled from declarations, which has no file."""
+INPUTS_OF_HOUSE = 2000
+"""Then the broker is a new one: what the requests mean fades as topics come and go."""
+SING_EVERY = 50
+REMEMBERED = 200
+"""Inputs before a finding that are told with it: it may need what they left behind."""
+
+
+class Edges:
+    """Pairs of lines that ran one after the other in a function of ours."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, int, int]] = set()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notes them while the block runs."""
+        sys.settrace(self._called)
+        try:
+            yield
+        finally:
+            sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, given: Any) -> Any:
+        code = frame.f_code
+        if not code.co_filename.startswith(OURS):
+            return None
+        number, last, add = id(code), 0, self.seen.add
+
+        def ran(frame: FrameType, event: str, given: Any) -> Any:
+            nonlocal last
+            if event == "line":
+                add((number, last, frame.f_lineno))
+                last = frame.f_lineno
+            return ran
+
+        return ran
+
+
+class Explorer:
+    """One evolving corpus. `history` are the inputs of the broker that runs now, the newest last."""
+
+    def __init__(self, seed: int, corpus: Path | None) -> None:
+        self.dice, self.edges, self.inputs = random.Random(seed), Edges(), 0
+        self.history: list[bytes] = []
+        self._directory = corpus
+        self.corpus = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus else []
+
+    async def run(self, until_s: float) -> None:
+        """Brokers, one after the other, until that time of `time.monotonic`. Finding."""
+        while time.monotonic() < until_s:
+            self.history.clear()
+            with TemporaryDirectory(prefix="fuzz-") as directory:
+                async with house(Path(directory), self.dice.getrandbits(32)) as running:
+                    await self._live(running, until_s)
+
+    async def _live(self, running: House, until_s: float) -> None:
+        maker = Maker(self.dice, await running.topic_ids())
+        apis = await running.served()
+        seeds = [frame_of(maker, key, version) for key, versions in apis for version in versions]
+        for number in range(INPUTS_OF_HOUSE):
+            if time.monotonic() > until_s:
+                return
+            data = mutated(maker, self.dice.choice(self.corpus if self.corpus and number % 3 else seeds))
+            if not costly(data):
+                await self._try(running, data)
+            if number % SING_EVERY == 0:
+                await running.sing()
+
+    async def _try(self, running: House, data: bytes) -> None:
+        self.inputs += 1
+        self.history = [*self.history[1 - REMEMBERED :], data]
+        before = len(self.edges.seen)
+        with self.edges.watched():
+            await running.feed(data)
+        if len(self.edges.seen) > before:
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        self.corpus.append(data)
+        if self._directory:
+            (self._directory / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
+async def replay(inputs: list[bytes]) -> None:
+    """All of them to one broker. Finding."""
+    with TemporaryDirectory(prefix="fuzz-") as directory:
+        async with house(Path(directory), 0) as running:
+            for data in inputs:
+                await running.feed(data)
+            await running.sing()
