@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import random
-import struct
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
@@ -30,7 +29,7 @@ from pykbroker.world.net import Accept, Connection, NetStatistics, Peer
 from pykbroker.world.system import wall_ms
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
-from tools.fuzz.mutate import SIZE_BYTES, api_of
+from tools.fuzz.mutate import SIZE_BYTES, api_of, frames
 from tools.fuzz.values import TOPICS
 from wire.api import APIS, ApiKey
 from wire.declare import Request
@@ -38,18 +37,26 @@ from wire.errors import DecodeError
 from wire.frame import decode_request, decode_response, encode_request
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.join_group import JoinGroupRequest
 from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.sync_group import SyncGroupRequest
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import records
 
 CANARY = "canary"
+COORDINATORS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 PEER = Peer("10.0.0.7", 50_000, "10.0.0.1", 9092)
 STEPS_MAX = 5000
 """Of the loop, within which all is answered but a Fetch, and everything is over when the peer is gone."""
+STEPS_QUIET = 500
+"""After which a coordinator has loaded what there is."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
 RECORD_BYTES_MAX = 1 << 20
+STAYING = (JoinGroupRequest, SyncGroupRequest)
+GROUP = "g"
 
 
 class Finding(AssertionError):
@@ -175,7 +182,9 @@ class House:
         await until(lambda: talk.turned_and_ended() or answered(data, talk.data) or parks(data))
         check_answers(data, talk.data, ended=talk.ended)
         talk.close()
-        if not await until(lambda: living() <= self._tasks):
+        if stays(data):
+            self._tasks = max(self._tasks, living())
+        elif not await until(lambda: living() <= self._tasks):
             raise Finding(f"{living() - self._tasks} tasks are left")
         if self._errors.found:
             raise Finding("; ".join(self._errors.found))
@@ -229,6 +238,15 @@ class House:
                 return found
             found, offset = found + values, offset + len(values)
 
+    async def settle(self) -> None:
+        """Have the topics of the coordinators made, whose tasks are none that an input leaves behind."""
+        for _ in range(STEPS_MAX):
+            if not (await self.call(FindCoordinatorRequest(key_=GROUP), 0)).error_code:
+                break
+        for _ in range(STEPS_QUIET):
+            await trio.lowlevel.checkpoint()
+        self._tasks = living()
+
     async def served(self) -> list[tuple[ApiKey, range]]:
         """Every API with the versions that it is advertised in and this code can write."""
         answer = await self.call(ApiVersionsRequest(client_software_name="f", client_software_version="1"), 4)
@@ -248,7 +266,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
     off_loop = InlineOffLoop()
     disk = SystemDisk(str(directory), off_loop, durable=False)
     world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, random.Random(seed))
-    config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": str(directory)})
+    config = BrokerConfig.from_mapping({**ONE_BROKER, **COORDINATORS, "log.dirs": str(directory)})
     topics = tuple((name, 2) for name in (*TOPICS, CANARY))
     settings = Settings(config, (str(directory),), memory=True, topics=topics)
     logger = logging.getLogger("pykbroker")
@@ -265,6 +283,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
             await until(lambda: net.accept is not None)
             assert net.accept is not None
             running = House(net.accept, errors)
+            await running.settle()
             yield running
             if await running.heard(0) != [str(number).encode() for number in range(running.sung)]:
                 raise Finding("what another connection wrote is not all there")
@@ -298,18 +317,6 @@ async def until(condition: Callable[[], Any]) -> bool:
 
 # ---- what a peer may expect
 
-def frames(data: bytes) -> list[bytes]:
-    """Whole frames, without their sizes."""
-    found = []
-    while len(data) >= SIZE_BYTES:
-        end = SIZE_BYTES + max(0, struct.unpack_from(">i", data)[0])
-        if end > len(data):
-            break
-        found.append(data[SIZE_BYTES:end])
-        data = data[end:]
-    return found
-
-
 def questions(data: bytes) -> list[bytes]:
     """Whole requests that want an answer: all but a Produce without acks."""
     return [frame for frame in frames(data) if getattr(parsed(frame), "acks", 1)]
@@ -329,8 +336,13 @@ def answered(asked: bytes, got: bytes) -> bool:
 
 
 def parks(asked: bytes) -> bool:
-    """Whether a request may wait: a Fetch."""
-    return any(isinstance(parsed(frame), FetchRequest) for frame in frames(asked))
+    """Whether a request may wait: a Fetch, or what waits for other members of a group."""
+    return any(isinstance(parsed(frame), (FetchRequest, *STAYING)) for frame in frames(asked))
+
+
+def stays(asked: bytes) -> bool:
+    """Whether one may do so when its peer is gone: a member is one until its session is over."""
+    return any(isinstance(parsed(frame), STAYING) for frame in frames(asked))
 
 
 def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:

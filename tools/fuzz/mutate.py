@@ -17,11 +17,15 @@ from wire.frame import decode_request, encode_request
 from wire.header import RequestHeader
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.schema import Field, fields_of
 
 SIZE_BYTES, HEADER_BYTES = 4, 10
 CLIENT_ID = "fuzz"
 REPEATED = (2, 3, 100)
+OWN_ID = 1
+COORDINATED = ("__consumer_offsets", "__transaction_state")
+"""Each of their partitions has tasks of its own, which are not left over."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
 """Between them a broker is right to create them all, which takes its time."""
 WORDS = [value.to_bytes(size, "big", signed=True)
@@ -118,18 +122,38 @@ def as_bytes(dice: random.Random, frame: bytes) -> bytes:
     return struct.pack(">i", size) + bytes(body)
 
 
-def costly(frame: bytes) -> bool:
-    """Whether this asks, rightly, for so much that no fuzzer wants to wait for it."""
+def costly(data: bytes) -> bool:
+    """Whether this asks, rightly, for so much that no fuzzer wants to wait for it, or for the end of the broker."""
+    return any(map(costs, frames(data)))
+
+
+def costs(frame: bytes) -> bool:
+    """One request of it."""
     try:
-        _, request = decode_request(frame[SIZE_BYTES:])
+        _, request = decode_request(frame)
     except DecodeError:
         return False
     wanted: list[int] = []
-    if isinstance(request, CreateTopicsRequest):
-        wanted = [topic.num_partitions for topic in request.topics]
-    if isinstance(request, CreatePartitionsRequest):
-        wanted = [topic.count for topic in request.topics]
+    match request:
+        case CreateTopicsRequest():
+            wanted = [topic.num_partitions for topic in request.topics]
+        case CreatePartitionsRequest():
+            wanted = [PARTITIONS_MAX if topic.name in COORDINATED else topic.count for topic in request.topics]
+        case UnregisterBrokerRequest():
+            return request.broker_id == OWN_ID
     return any(PARTITIONS_CHEAP < count <= PARTITIONS_MAX for count in wanted)
+
+
+def frames(data: bytes) -> list[bytes]:
+    """Whole frames, without their sizes."""
+    found = []
+    while len(data) >= SIZE_BYTES:
+        end = SIZE_BYTES + max(0, struct.unpack_from(">i", data)[0])
+        if end > len(data):
+            break
+        found.append(data[SIZE_BYTES:end])
+        data = data[end:]
+    return found
 
 
 def api_of(frame: bytes) -> tuple[int, int, int] | None:

@@ -18,6 +18,7 @@ TOPICS = ("a", "b")
 """Topics that the broker has at first; what is done to them is the fuzzer's affair."""
 NAMES = (*TOPICS * 4, "absent", "new-1", "new-2", "", ".", "a/b", "x" * 249, "x" * 250, "\u00e9",
          "__consumer_offsets", "a.b")
+GROUPS = ("g", "g", "h", "")
 CONFIGS = ("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type", "nonsense",
            "num.partitions", "flush.messages", "segment.ms", "log.cleaner.threads", "background.threads")
 """None that the whole broker would obey by serving its other clients less well."""
@@ -38,6 +39,9 @@ HINTS: dict[str, tuple[Any, ...]] = {
     "isolation_level": (0, 1), "timestamp": (-1, -2, -3, -4, -5, 0, 1_700_000_000_000), "offset": (0, 1, -1),
     "name": NAMES, "topic": NAMES, "topic_name": NAMES, "topic_names": NAMES, "resource_name": (*TOPICS, "1", "", "2"),
     "configuration_keys": CONFIGS, "cluster_id": ("", "me"), "replica_epoch": (-1, 0), "transactional_id": ("t",),
+    "group_id": GROUPS, "groups": GROUPS, "groups_names": GROUPS, "key_": GROUPS, "coordinator_keys": GROUPS,
+    "member_id": ("", "m"), "generation_id": (-1, 0, 1), "session_timeout_ms": (6000, 10_000, 1),
+    "protocol_type": ("consumer", ""), "key_type": (0, 0, 1),
     "config_operation": (0, 0, 1, 2, 3), "mechanism": (1, 2), "iterations": (4096, 4095, 16384, 2**31 - 1),
     "entity_type": ("user", "client-id", "ip", "nonsense"), "entity_name": ("me", "", "10.0.0.7", "nowhere"),
     "key": ("producer_byte_rate", "request_percentage", "connection_creation_rate", "nonsense"),

@@ -15,7 +15,7 @@ from tools.fuzz.values import Maker
 from wire.api import APIS, ApiKey
 
 SEED = 20261121
-INPUTS_OF_VERSION = 300
+INPUTS_OF_VERSION = 200
 MEASURED_OF_VERSION = 5
 SING_EVERY = 50
 
