@@ -23,6 +23,8 @@ GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
 VALUE_VERSION, EXPIRING_VALUE_VERSION = 4, 1
 """What Kafka 4.3.1 writes; the older one is the last that has a time of expiry."""
 NO_RETENTION = -1
+TIME_MS_MAX = 2**63 - 1
+"""What the record of an offset can say, 292 million years after 1970."""
 CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
 
 
@@ -46,7 +48,7 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
             newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH if newer else ErrorCode.UNSUPPORTED_VERSION)
     retention_ms = request.retention_time_ms
-    expire_ms = -1 if retention_ms == NO_RETENTION else step.wall_ms + retention_ms
+    expire_ms = -1 if retention_ms == NO_RETENTION else min(step.wall_ms + retention_ms, TIME_MS_MAX)
     response = plain.OffsetCommitResponse()
     for topic in request.topics:
         answers = []

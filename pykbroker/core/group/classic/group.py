@@ -59,7 +59,7 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
-        self._knowing.update(name for name, _ in member.protocols)
+        self._knowing.update({name for name, _ in member.protocols})
         self.joined += member.joining is not None
         self.pending.discard(member.id)
         if member.instance_id is not None:
@@ -71,7 +71,7 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._knowing.subtract(name for name, _ in member.protocols)
+            self._knowing.subtract({name for name, _ in member.protocols})
             self.joined -= member.joining is not None
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
@@ -92,9 +92,9 @@ class ClassicGroup:
 
     def speak(self, member: Member, protocols: Protocols) -> None:
         """The member says anew which protocols it knows."""
-        self._knowing.subtract(name for name, _ in member.protocols)
+        self._knowing.subtract({name for name, _ in member.protocols})
         member.protocols = protocols
-        self._knowing.update(name for name, _ in protocols)
+        self._knowing.update({name for name, _ in protocols})
 
     def park_joining(self, member: Member, token: Token | None) -> Token | None:
         """The member's caller waits for the rebalance from now on, or no longer; answers who did before."""

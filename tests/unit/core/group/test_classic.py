@@ -9,6 +9,7 @@ import pytest
 from pykbroker.core.group.settings import GroupSettings
 from tests.unit.core.group.talk import REBALANCE_MS, SESSION_MS, WALL_MS, Talk, subscription
 from wire.error_codes import ErrorCode
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.sync_group import SyncGroupRequest
 
@@ -303,3 +304,14 @@ def test_describing_shows_what_members_do_only_while_all_is_stable() -> None:
     assert (talk.describe("none").group_state, talk.describe("none").error_code) == (
         "Dead", ErrorCode.GROUP_ID_NOT_FOUND)
     assert (talk.describe("none", 5).group_state, talk.describe("none", 5).error_code) == ("Dead", 0)
+
+
+def test_a_protocol_that_one_member_names_twice_is_known_to_one_member() -> None:
+    talk = Talk()
+    twice = [JoinGroupRequestProtocol(name, b"") for name in ("own", "own", "range")]
+    request = JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, "", None, "consumer", twice)
+    assert talk.ask(request, 3, "a") is None
+    talk.join(token="b", version=3)
+    talk.wait(0)
+    talk.wait(REBALANCE_MS)
+    assert {reply.protocol_name for reply in talk.replies.values() if not reply.error_code} == {"range"}

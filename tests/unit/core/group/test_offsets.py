@@ -234,3 +234,10 @@ def test_a_group_that_somebody_is_about_to_join_is_kept() -> None:
     talk.wait(10)
     assert talk.join(member_id) is None
     assert talk.state() == "PreparingRebalance"
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 1 - WALL_MS, -(2**63)])
+def test_a_retention_without_end_is_one(retention_ms: int) -> None:
+    talk = Talk()
+    assert talk.commit(1, version=2, retention_time_ms=retention_ms) == ErrorCode.NONE
+    assert talk.stored()[-1].expire_timestamp == min(WALL_MS + retention_ms, 2**63 - 1)
