@@ -135,7 +135,16 @@ class BrokerConfig:
     offsets_topic_num_partitions = Setting[int]("offsets.topic.num.partitions")
     offsets_topic_replication_factor = Setting[int]("offsets.topic.replication.factor")
     offsets_topic_segment_bytes = Setting[int]("offsets.topic.segment.bytes")
+    add_partitions_to_txn_retry_backoff_max_ms = Setting[int]("add.partitions.to.txn.retry.backoff.max.ms")
+    add_partitions_to_txn_retry_backoff_ms = Setting[int]("add.partitions.to.txn.retry.backoff.ms")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting[int](
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    )
     transaction_max_timeout_ms = Setting[int]("transaction.max.timeout.ms")
+    transaction_partition_verification_enable = Setting[bool]("transaction.partition.verification.enable")
+    transaction_remove_expired_transaction_cleanup_interval_ms = Setting[int](
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
     transaction_state_log_min_isr = Setting[int]("transaction.state.log.min.isr")
     transaction_state_log_num_partitions = Setting[int]("transaction.state.log.num.partitions")
     transaction_state_log_replication_factor = Setting[int]("transaction.state.log.replication.factor")

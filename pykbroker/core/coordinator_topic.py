@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.config import BrokerConfig
-from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
@@ -30,3 +30,12 @@ def groups_topic(config: BrokerConfig) -> CoordinatorTopic:
                             config.offsets_topic_replication_factor, {
         "compression.type": "producer", "cleanup.policy": "compact",
         "segment.bytes": str(config.offsets_topic_segment_bytes)})  # fmt: skip
+
+
+def transactions_topic(config: BrokerConfig) -> CoordinatorTopic:
+    """`__transaction_state`, as the configs want it."""
+    return CoordinatorTopic(TRANSACTION_STATE_TOPIC, config.transaction_state_log_num_partitions,
+                            config.transaction_state_log_replication_factor, {
+        "unclean.leader.election.enable": "false", "compression.type": "uncompressed", "cleanup.policy": "compact",
+        "min.insync.replicas": str(config.transaction_state_log_min_isr),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes)})  # fmt: skip

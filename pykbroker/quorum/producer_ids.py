@@ -30,6 +30,11 @@ class ProducerIds:
         self._block = range(0)
         self._allocating = trio.Lock()
 
+    @property
+    def in_hand(self) -> bool:
+        """Whether `next_nowait` has one."""
+        return bool(self._block)
+
     def next_nowait(self) -> int | None:
         """The next id; None when a new block is needed first."""
         if not self._block:
@@ -39,12 +44,18 @@ class ProducerIds:
 
     async def next(self) -> int:
         """The next id, from a new block where needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
-        async with self._allocating:
-            while (producer_id := self.next_nowait()) is None:
-                request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-                response = await self._allocator.allocate_producer_ids(request)
-                if response.error_code:
-                    raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-                first = response.producer_id_start
-                self._block = range(first, first + response.producer_id_len)
+        while (producer_id := self.next_nowait()) is None:
+            await self.refill()
         return producer_id
+
+    async def refill(self) -> None:
+        """Have an id in hand, from a new block where needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        async with self._allocating:
+            if self._block:
+                return
+            request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+            response = await self._allocator.allocate_producer_ids(request)
+            if response.error_code:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            first = response.producer_id_start
+            self._block = range(first, first + response.producer_id_len)

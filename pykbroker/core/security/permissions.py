@@ -80,6 +80,15 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.DESCRIBE_CLUSTER: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_PRODUCERS: ((Operation.READ, ResourceType.TOPIC),),
     ApiKey.LIST_CONFIG_RESOURCES: ((Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.ADD_OFFSETS_TO_TXN: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.END_TXN: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.WRITE_TXN_MARKERS: (
+        (Operation.ALTER, ResourceType.CLUSTER), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    ApiKey.LIST_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
 }  # fmt: skip
 

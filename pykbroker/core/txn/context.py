@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import ProducerIdSource, Reply
+from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
 Decision = tuple[Transaction | None, Reply]
 """The transaction as it becomes, if it changes; and the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class TransactionSettings:
-    """Configs that the coordinator obeys. `transaction_version`: the finalized level of that feature."""
-
-    transaction_version: Callable[[], int]
-    timeout_ms_max: int = 900_000
-    expiration_ms: int = 604_800_000
-    abort_interval_ms: int = 10_000
-    expire_interval_ms: int = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

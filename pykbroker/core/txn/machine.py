@@ -10,7 +10,7 @@ from typing import Any
 from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.outcome import Entry, Outcome, Token
-from pykbroker.core.txn.context import Context, Decision, Renewal, TransactionSettings
+from pykbroker.core.txn.context import Context, Decision, Renewal
 from pykbroker.core.txn.ending import end_transaction, markers_written
 from pykbroker.core.txn.init_producer import init_producer
 from pykbroker.core.txn.partitions import add_partitions, verify_partitions
@@ -18,6 +18,7 @@ from pykbroker.core.txn.requests import (
     AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, ListTransactions,
     Markers, MarkersWritten, ProducerIdSource, Reply, Request, VerifyPartitions,
 )  # fmt: skip
+from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import AT_REST, PREPARED, State
 from pykbroker.core.txn.transaction import Transaction, from_record
 from wire.error_codes import ErrorCode
@@ -74,9 +75,13 @@ class TransactionsMachine:
     @property
     def deadline_ms(self) -> float:
         """When `tick` next looks for transactions that are too old, or for ids that nobody uses; or has markers."""
-        if self._writer is not None and len(self._handed) < len(self._prepared):
+        if self._has_markers:
             return -inf
         return min(self._abort_due_ms, self._expire_due_ms)
+
+    @property
+    def _has_markers(self) -> bool:
+        return self._writer is not None and len(self._handed) < len(self._prepared)
 
     def loaded(self, now_ms: float, wall_ms: int) -> Said:
         """The log was replayed: the intervals begin."""
@@ -94,17 +99,17 @@ class TransactionsMachine:
             return Outcome(replies=((token, Answer(error.code)),))
         if changed is None:
             return Outcome(replies=((token, reply),))
-        return Outcome(self._records((changed,)), ((token, reply), *self._hand_over((changed,))))
+        return Outcome(self._records((changed,)), ((token, reply),))
 
     def tick(self, now_ms: float, wall_ms: int) -> Said:
         """Abort what has been open for too long, then forget who has not been heard of; each at its interval."""
-        if handed := self._hand_over(self._due()):
-            return Outcome(replies=handed)
+        if self._has_markers:
+            return self._hand_over()
         if now_ms >= self._abort_due_ms:
             aborted = self._timed_out(wall_ms)
             if len(aborted) < RECORDS_MAX:
                 self._abort_due_ms = now_ms + self._settings.abort_interval_ms
-            return Outcome(self._records(aborted))  # without replies, so that many need not fit into one batch
+            return Outcome(self._records(aborted))
         if now_ms >= self._expire_due_ms:
             expired = self._expired(wall_ms)
             if len(expired) < RECORDS_MAX:
@@ -133,22 +138,17 @@ class TransactionsMachine:
             self._ongoing[name] = None
 
     def _await_markers(self, token: Token) -> Said:
-        """Answer with what is due, or park. A writer that parked before is relieved."""
+        """Park, until `tick` finds what is due. A writer that parked before is relieved."""
         relieved = () if self._writer is None else ((self._writer, Markers(())),)
         self._writer = token
-        return Outcome(replies=(*relieved, *self._hand_over(self._due())))
+        return Outcome(replies=relieved)
 
-    def _due(self) -> list[Transaction]:
-        return [self._transactions[name] for name in self._prepared if name not in self._handed]
-
-    def _hand_over(self, changed: Iterable[Transaction]) -> tuple[tuple[Token, Reply], ...]:
-        """What of this is decided, for whoever waits to write its markers."""
-        decided = tuple(one for one in changed if one.state in PREPARED)
-        if not decided or self._writer is None:
-            return ()
+    def _hand_over(self) -> Said:
+        """What is decided, and nobody was given yet, for whoever waits to write its markers."""
+        due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed)
         writer, self._writer = self._writer, None
-        self._handed.update(one.transactional_id for one in decided)
-        return ((writer, Markers(decided)),)
+        self._handed.update(one.transactional_id for one in due)
+        return Outcome(replies=((writer, Markers(due)),))
 
     def _context(self, wall_ms: int) -> Context:
         return Context(self._transactions, self._renewals, self._settings, self._producer_ids, wall_ms)

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
 from pykbroker.core.outcome import Entry
-from pykbroker.core.txn.context import TransactionSettings
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, MarkersWritten, Request,
 )  # fmt: skip
+from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
 from wire.error_codes import ErrorCode
 from wire.records.batch import batches
@@ -72,12 +72,14 @@ class Room:
         """The answer, which comes at once."""
         token = object()
         self._take(self.machine.handle(request, token, self.wall_ms, self.wall_ms))
+        self.pass_ms(0)
         reply = self.told.pop(token)
         assert isinstance(reply, expected)
         return reply
 
     def await_markers(self, token: str) -> None:
         self._take(self.machine.handle(AwaitMarkers(), token, self.wall_ms, self.wall_ms))
+        self.pass_ms(0)
 
     def pass_ms(self, passed_ms: int) -> None:
         """Let time go by, and everything that it brings."""

@@ -1,0 +1,54 @@
+"""First batches of a transaction in their partitions, until its coordinator has said whether they may be written."""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.coordinator.transactions import Transactions
+from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.verification import Verification
+from pykbroker.core.txn.transaction import TopicPartition
+from wire.error_codes import ErrorCode
+
+
+class Admission:
+    """Of one request of one producer: what its batches show to their logs (`shown`), or why not (`refused`).
+
+    `adds`: the partitions come to take part by being asked about, as transaction version 2 has it; else they must.
+    """
+
+    def __init__(self, producer_id: int, epoch: int, *, adds: bool, now_ms: int) -> None:
+        self._producer_id, self._epoch, self._adds, self._now_ms = producer_id, epoch, adds, now_ms
+        self._first: dict[TopicPartition, tuple[Producers, int]] = {}
+        self.shown: dict[TopicPartition, Verification] = {}
+        self.refused: dict[TopicPartition, ErrorCode] = {}
+
+    def begin(self, place: TopicPartition, log: Producers, sequence: int) -> None:
+        """A batch is to be written there. Where the transaction is open already, nobody needs to be asked."""
+        shown = log.begin_verification(
+            self._producer_id, self._epoch, sequence, self._now_ms, from_zero=self._adds)
+        if shown is not None:
+            self._first[place], self.shown[place] = (log, sequence), shown
+
+    async def ask(self, transactions: Transactions, transactional_id: str) -> None:
+        """Ask the coordinator. While the last transaction ends, a producer of version 2 waits a little.
+
+        Its markers void what was shown before them, so that is begun anew. What is refused for good is forgotten by
+        its log, so that nobody fills memory with transactions that do not exist.
+        """
+        waited_ms = 0
+        while True:
+            places = frozenset(self.shown)
+            self.refused = await transactions.admit(
+                transactional_id, self._producer_id, self._epoch, places, add=self._adds)
+            busy = ErrorCode.CONCURRENT_TRANSACTIONS in self.refused.values()
+            if not busy or not self._adds or waited_ms >= transactions.backoff_ms_max:
+                break
+            await trio.sleep(transactions.backoff_ms / 1000)
+            waited_ms += transactions.backoff_ms
+            for place, (log, sequence) in self._first.items():
+                self.begin(place, log, sequence)
+        for place, code in self.refused.items():
+            log, _ = self._first[place]
+            if not code.retriable and log.verifications.get(self._producer_id) is self.shown[place]:
+                log.verifications.end(self._producer_id)

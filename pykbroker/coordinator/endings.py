@@ -1,0 +1,44 @@
+"""The ends of transactions, written where the transactions wrote: into partitions that this broker leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.replication.producers import Marker
+
+
+class Ending(Protocol):
+    """A marker that is appended."""
+
+    async def wait(self) -> Any:
+        """Until it is committed. ApiError: it may not be in the log, and must be written again."""
+
+
+class Endings:
+    """`append` for one partition. A group's pending offsets appear with the marker, so its coordinator writes that."""
+
+    def __init__(self, log_of: Callable[[str, int], Journal], groups: Runtime, wall_ms: Callable[[], int]) -> None:
+        self._log_of, self._groups, self._wall_ms = log_of, groups, wall_ms
+
+    def append(self, topic: str, index: int, marker: Marker) -> Ending:
+        """Append the marker, for its caller to wait for. ApiError: it is refused."""
+        log = self._log_of(topic, index)
+        if topic == GROUP_METADATA_TOPIC:
+            return self._groups.ask_at(index, marker)
+        return _Appended(log, log.append_own(marker, self._wall_ms(), None))
+
+
+class _Appended:
+    __slots__ = ("_log", "_offset")
+
+    def __init__(self, log: Journal, offset: int) -> None:
+        self._log, self._offset = log, offset
+
+    async def wait(self) -> None:
+        if self._log.flush_due:
+            await self._log.flush()
+        await self._log.wait_committed(self._offset)

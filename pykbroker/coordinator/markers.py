@@ -1,0 +1,109 @@
+"""Carries out what transaction coordinators decide: writes the markers, then says that they are written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from pykbroker.coordinator.endings import Endings
+from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
+from pykbroker.core.txn.requests import AwaitMarkers, Markers, MarkersWritten
+from pykbroker.core.txn.state import State
+from pykbroker.core.txn.transaction import TopicPartition, Transaction
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+"""Before a partition is tried again that did not take its marker, or a machine that is not loaded is asked again."""
+ENDED_OTHERWISE = ErrorCode.INVALID_PRODUCER_EPOCH
+"""A newer epoch of the producer has ended what was open there."""
+
+
+class MarkerWriter:
+    """One task for each partition of the log of transactions that is led here, and one for each slow transaction.
+
+    `exists` says whether a partition is known: one that was deleted needs no marker.
+    """
+
+    def __init__(self, transactions: Runtime, endings: Endings, exists: Callable[[str, int], bool]) -> None:
+        self._transactions, self._endings, self._exists = transactions, endings, exists
+        self._led: dict[int, int] = {}
+        self._scopes: dict[int, tuple[int, trio.CancelScope]] = {}
+        self._changed = trio.Event()
+
+    def follow(self, led: Mapping[int, Journal]) -> None:
+        """These partitions are led here now."""
+        self._led = {index: journal.leader_epoch for index, journal in led.items()}
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Write what is decided, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._changed = trio.Event()
+                for index, (epoch, scope) in list(self._scopes.items()):
+                    if self._led.get(index) != epoch:
+                        scope.cancel()
+                        del self._scopes[index]
+                for index, epoch in self._led.items():
+                    if index not in self._scopes:
+                        scope = trio.CancelScope()
+                        self._scopes[index] = epoch, scope
+                        nursery.start_soon(self._serve, scope, index, epoch)
+                await self._changed.wait()
+
+    async def _serve(self, scope: trio.CancelScope, index: int, epoch: int) -> None:
+        """Take what one machine decides, as long as it is this epoch's."""
+        with scope:
+            async with trio.open_nursery() as nursery:
+                while True:
+                    try:
+                        markers: Markers = await self._transactions.ask_at(index, AwaitMarkers()).wait()
+                    except ApiError:  # it is loaded, or given up and loaded again
+                        await trio.sleep(RETRY_S)
+                        continue
+                    for decided in markers.transactions:
+                        nursery.start_soon(self._end, decided, epoch)
+
+    async def _end(self, decided: Transaction, coordinator_epoch: int) -> None:
+        """Write the markers of one transaction and complete it. What cannot be written now is tried again."""
+        marker = Marker(decided.producer_id, decided.epoch, decided.state is State.PREPARE_COMMIT, coordinator_epoch,
+                        decided.client_version)
+        missing = await self._write(marker, decided.partitions)
+        while missing:
+            await trio.sleep(RETRY_S)
+            missing = await self._write(marker, missing)
+        try:
+            written = MarkersWritten(decided.transactional_id, decided.producer_id, decided.epoch)
+            await self._transactions.ask(decided.transactional_id, written).wait()
+        except ApiError as error:
+            logger.warning("%s: %s is not noted as complete: %s", decided.transactional_id, marker, error)
+
+    async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Append to all of them, then wait for all; answers those that must be tried again."""
+        appended, again = [], []
+        for place in sorted(partitions):
+            try:
+                appended.append((place, self._endings.append(*place, marker)))
+            except ApiError as error:
+                if self._must_retry(place, marker, error):
+                    again.append(place)
+        for place, ending in appended:
+            try:
+                await ending.wait()
+            except ApiError as error:
+                if self._must_retry(place, marker, error):
+                    again.append(place)
+        return frozenset(again)
+
+    def _must_retry(self, place: TopicPartition, marker: Marker, error: ApiError) -> bool:
+        if error.code is ENDED_OTHERWISE or not self._exists(*place):
+            logger.info("%s-%d needs no end of producer %d: %s", *place, marker.producer_id, error)
+            return False
+        return True

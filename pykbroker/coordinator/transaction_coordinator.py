@@ -1,0 +1,47 @@
+"""A broker's whole part in the coordination of transactions, built and run together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import trio
+
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.endings import Endings
+from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.markers import MarkerWriter
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.transactions import ProducerIds, Transactions
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.names import TRANSACTION_STATE_TOPIC
+from pykbroker.core.txn.machine import TransactionsMachine
+from pykbroker.core.txn.settings import TRANSACTION_FEATURE, TransactionSettings
+from wire.stored.transaction_log import TRANSACTION_RECORDS
+
+
+class TransactionCoordinator:
+    """`transactions` and `endings` are what the APIs ask. `log_of`: a partition that is led here, or ApiError."""
+
+    def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage], producer_ids: ProducerIds,
+                 groups: Runtime, log_of: Callable[[str, int], Journal], wall_ms: Callable[[], int]) -> None:
+        settings = TransactionSettings.of(config, lambda: image().features.level(TRANSACTION_FEATURE))
+        self._runtime = Runtime(TRANSACTION_STATE_TOPIC, lambda: TransactionsMachine(settings, producer_ids),
+                                Batches(TRANSACTION_RECORDS), wall_ms)
+        self.transactions = Transactions(
+            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_ms,
+            config.add_partitions_to_txn_retry_backoff_max_ms)
+        self.endings = Endings(log_of, groups, wall_ms)
+        self._writer = MarkerWriter(
+            self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None)
+
+    def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
+        """The log of transactions has so many partitions, and these are led here now."""
+        self._runtime.follow(partitions, led)
+        self._writer.follow(led)
+
+    async def run(self) -> None:
+        """Coordinate, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._runtime.run)
+            nursery.start_soon(self._writer.run)

@@ -1,0 +1,327 @@
+"""From decision to completion: markers go where the transaction wrote, again and again until they are there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.coordinator.admission import Admission
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.endings import Endings
+from pykbroker.coordinator.markers import MarkerWriter
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.transactions import Transactions
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked, FetchOffsets
+from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.replication.producers import Producers
+from pykbroker.core.txn.machine import TransactionsMachine
+from pykbroker.core.txn.requests import AddPartitions, Answer, EndTransaction, FindTransaction, Found, InitProducer
+from pykbroker.core.txn.settings import TransactionSettings
+from pykbroker.core.txn.state import State
+from tests.unit.coordinator.memory_log import MemoryLog
+from wire.error_codes import ErrorCode
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+)  # fmt: skip
+from wire.records.batch import batches
+from wire.records.control import ControlRecord, ControlType, control_records
+from wire.stored.control import EndTxnMarker
+from wire.stored.group import GROUP_RECORDS
+from wire.stored.transaction_log import TRANSACTION_RECORDS
+
+WALL_MS = 1_700_000_000_000
+NAME = "copier"
+
+
+class Ids:
+    """Producer ids, when there are any."""
+
+    def __init__(self) -> None:
+        self.next, self.in_hand, self.refills = 7, True, 0
+
+    def next_nowait(self) -> int | None:
+        if not self.in_hand:
+            return None
+        self.next += 1
+        return self.next - 1
+
+    async def refill(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.refills += 1
+        if self.refills > 1:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.in_hand = True
+
+
+class House:
+    """Coordinators of both kinds, the log of transactions, and partitions by topic."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self.log, self.ids, self.wall_ms = log, Ids(), WALL_MS
+        self.partitions: dict[tuple[str, int], MemoryLog] = {
+            (GROUP_METADATA_TOPIC, 0): MemoryLog(), ("a", 0): MemoryLog(), ("b", 3): MemoryLog()}
+        settings = TransactionSettings(lambda: 2, abort_interval_ms=1000)
+        self.runtime = Runtime("__transaction_state", lambda: TransactionsMachine(settings, self.ids),
+                               Batches(TRANSACTION_RECORDS), lambda: self.wall_ms)
+        self.groups = Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(GroupSettings(), Random(1)),
+                              Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
+        endings = Endings(self.partition, self.groups, lambda: WALL_MS)
+        self.writer = MarkerWriter(self.runtime, endings, lambda topic, index: (topic, index) in self.partitions)
+        self.transactions = Transactions(self.runtime, self.ids, 20, 100)
+
+    def partition(self, topic: str, index: int) -> MemoryLog:
+        if (topic, index) not in self.partitions:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partitions[topic, index]
+
+    async def begin(self, *places: tuple[str, int], version: int = 0) -> Answer:
+        """A transaction over these partitions; its producer."""
+        producer = await self.transactions.asked(InitProducer(NAME, 60_000))
+        assert isinstance(producer, Answer)
+        added = AddPartitions(NAME, producer.producer_id, producer.epoch, frozenset(places), version)
+        assert await self.transactions.asked(added) == Answer()
+        return producer
+
+    async def end(self, producer: Answer, *, commit: bool, version: int = 0) -> Answer:
+        reply = await self.transactions.asked(
+            EndTransaction(NAME, producer.producer_id, producer.epoch, commit, version))
+        assert isinstance(reply, Answer)
+        return reply
+
+    async def state(self) -> State:
+        found = await self.transactions.asked(FindTransaction(NAME))
+        assert isinstance(found, Found)
+        return found.transactions[0].state
+
+    def markers(self, topic: str, index: int) -> list[tuple[int, int, ControlRecord]]:
+        """Producer id, epoch and record of each control batch in a partition."""
+        return [(batch.producer_id, batch.producer_epoch, record)
+                for data in self.partitions[topic, index].stored for batch in batches(data) if batch.is_control
+                for record in control_records(batch)]
+
+
+@asynccontextmanager
+async def hosting(log: MemoryLog | None = None, *, writing: bool = True) -> AsyncIterator[House]:
+    house = House(log or MemoryLog())
+    async with trio.open_nursery() as nursery:
+        led = {0: house.log}
+        house.runtime.follow(1, led)
+        house.groups.follow(1, {0: house.partitions[GROUP_METADATA_TOPIC, 0]})
+        house.writer.follow(led if writing else {})
+        for task in (house.runtime.run, house.groups.run, house.writer.run):
+            nursery.start_soon(task)
+        await trio.testing.wait_all_tasks_blocked()
+        yield house
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+async def test_each_partition_gets_the_marker_and_the_transaction_is_complete(commit: bool, version: int) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0), ("b", 3), version=version)
+        bumped = version // 2
+        assert (await house.end(producer, commit=commit, version=version)).error_code is ErrorCode.NONE
+        await trio.testing.wait_all_tasks_blocked()
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        for place in (("a", 0), ("b", 3)):
+            assert house.markers(*place) == [(7, bumped, ControlRecord(0, kind, EndTxnMarker(0)))]
+        assert await house.state() is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+
+
+async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
+    async with hosting() as house:
+        producer = await house.begin((GROUP_METADATA_TOPIC, 0))
+        house.groups.ask("g", Asked(TxnOffsetCommitRequest(NAME, "g", 7, 0, topics=[TxnOffsetCommitRequestTopic(
+            "t", [TxnOffsetCommitRequestPartition(0, 5)])]), 3)).result()
+        asked = FetchOffsets(OffsetFetchRequestGroup("g", topics=None), require_stable=False)
+        assert house.groups.ask("g", asked).result().topics == []
+        await house.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        (topic,) = house.groups.ask("g", asked).result().topics
+        assert topic.partitions[0].committed_offset == 5
+        assert await house.state() is State.COMPLETE_COMMIT
+
+
+async def test_what_does_not_take_the_marker_is_tried_again_alone(autojump_clock: object) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0), ("b", 3))
+        house.partitions["b", 3].error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        await house.end(producer, commit=True)
+        await trio.sleep(1)
+        assert await house.state() is State.PREPARE_COMMIT
+        house.partitions["b", 3].error = None
+        await trio.sleep(1)
+        assert await house.state() is State.COMPLETE_COMMIT
+        assert len(house.markers("a", 0)) == len(house.markers("b", 3)) == 1
+
+
+async def test_a_marker_that_is_lost_before_it_is_committed_is_written_again(autojump_clock: object) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        partition = house.partitions["a", 0]
+        partition.held = True
+        await house.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.resign()
+        await trio.testing.wait_all_tasks_blocked()
+        partition.is_leader, partition.held = True, False
+        await trio.sleep(1)
+        assert len(house.markers("a", 0)) == 2
+        assert await house.state() is State.COMPLETE_COMMIT
+
+
+async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0), ("b", 3))
+        del house.partitions["b", 3]
+        await house.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await house.state() is State.COMPLETE_COMMIT
+
+
+async def test_a_partition_where_a_newer_epoch_ended_it_needs_no_marker() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.partitions["a", 0].error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        await house.end(producer, commit=False)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await house.state() is State.COMPLETE_ABORT
+
+
+async def test_what_was_decided_before_a_restart_is_carried_out_after_it(autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log, writing=False) as house:
+        producer = await house.begin(("a", 0))
+        await house.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert house.markers("a", 0) == []
+    async with hosting(log) as house:
+        await trio.sleep(1)
+        assert len(house.markers("a", 0)) == 1
+        assert await house.state() is State.COMPLETE_COMMIT
+
+
+async def test_no_marker_before_the_decision_is_committed() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.log.held = True
+        async with trio.open_nursery() as nursery:
+            async def end() -> None:
+                assert await house.end(producer, commit=True) == Answer()
+
+            nursery.start_soon(end)
+            await trio.testing.wait_all_tasks_blocked()
+            assert house.markers("a", 0) == []
+            house.log.commit()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(house.markers("a", 0)) == 1
+            house.log.commit()
+
+
+async def test_a_marker_is_flushed_where_that_is_due() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.partitions["a", 0].flush_due = True
+        await house.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        assert house.partitions["a", 0].flushes == 1
+        assert await house.state() is State.COMPLETE_COMMIT
+
+
+async def test_timeouts_are_carried_out(autojump_clock: object) -> None:
+    async with hosting() as house:
+        await house.begin(("a", 0))
+        house.wall_ms += 60_001
+        await trio.sleep(2)
+        assert house.markers("a", 0) == [(7, 1, ControlRecord(0, ControlType.ABORT, EndTxnMarker(0)))]
+        assert await house.state() is State.COMPLETE_ABORT
+
+
+async def test_another_epoch_takes_over_from_the_writer_of_the_last_one(autojump_clock: object) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.log.leader_epoch = 4
+        led = {0: house.log}
+        house.runtime.follow(1, led)
+        house.writer.follow(led)
+        await trio.sleep(1)
+        await house.end(producer, commit=True)
+        await trio.sleep(1)
+        assert house.markers("a", 0) == [(7, 0, ControlRecord(0, ControlType.COMMIT, EndTxnMarker(4)))]
+
+
+async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_clock: object) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0), version=2)
+        house.partitions["a", 0].held = True
+        bumped = await house.end(producer, commit=True, version=2)
+        log, place = Producers(), ("b", 3)
+
+        def admission() -> Admission:
+            asked = Admission(bumped.producer_id, bumped.epoch, adds=True, now_ms=WALL_MS)
+            asked.begin(place, log, 0)
+            return asked
+
+        asked = admission()
+        await asked.ask(house.transactions, NAME)
+        assert asked.refused == {place: ErrorCode.CONCURRENT_TRANSACTIONS}
+        async with trio.open_nursery() as nursery:
+            asked = admission()
+            nursery.start_soon(asked.ask, house.transactions, NAME)
+            await trio.sleep(0.05)
+            log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
+            house.partitions["a", 0].commit()
+        assert asked.refused == {}
+        assert asked.shown[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
+        assert await house.state() is State.ONGOING
+
+
+@pytest.mark.parametrize(("coordinated", "code", "kept"), [
+    (True, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0), (False, ErrorCode.NOT_COORDINATOR, 1)])
+async def test_what_is_refused_for_good_is_forgotten_by_its_log(coordinated: bool, code: ErrorCode, kept: int) -> None:
+    async with hosting() as house:
+        if not coordinated:
+            house.runtime.follow(1, {})
+        log, place = Producers(), ("b", 3)
+        asked = Admission(7, 0, adds=False, now_ms=WALL_MS)
+        asked.begin(place, log, 0)
+        await asked.ask(house.transactions, "nobody")
+        assert asked.refused == {place: code}
+        assert len(log.verifications) == kept
+
+
+async def test_admission_names_what_takes_no_part() -> None:
+    async with hosting() as house:
+        await house.begin(("a", 0))
+        places = frozenset({("a", 0), ("b", 3)})
+        assert await house.transactions.admit(NAME, 7, 0, places, add=False) == {
+            ("b", 3): ErrorCode.TRANSACTION_ABORTABLE}
+        assert await house.transactions.admit(NAME, 8, 0, places, add=False) == dict.fromkeys(
+            places, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        assert await house.transactions.admit("", 7, 0, places, add=True) == dict.fromkeys(
+            places, ErrorCode.INVALID_REQUEST)
+
+
+async def test_a_producer_id_is_waited_for() -> None:
+    async with hosting() as house:
+        house.ids.in_hand = False
+        assert await house.transactions.asked(InitProducer(NAME, 60_000)) == Answer(producer_id=7, epoch=0)
+        house.ids.in_hand = False
+        refused = await house.transactions.asked(InitProducer("other", 60_000))
+        assert refused == Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
+    async with hosting() as house:
+        house.runtime.follow(1, {})
+        assert await house.transactions.asked(FindTransaction(NAME)) == Answer(ErrorCode.NOT_COORDINATOR)
