@@ -14,6 +14,8 @@ from functools import partial
 
 import trio
 
+from pykbroker.apis.add_offsets_to_txn import AddOffsetsToTxn
+from pykbroker.apis.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.apis.add_raft_voter import AddRaftVoter
 from pykbroker.apis.alter_client_quotas import AlterClientQuotas
 from pykbroker.apis.alter_configs import AlterConfigs
@@ -39,11 +41,13 @@ from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.apis.describe_quorum import DescribeQuorum
 from pykbroker.apis.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.describe_transactions import DescribeTransactions
 from pykbroker.apis.describe_user_scram_credentials import DescribeUserScramCredentials
 from pykbroker.apis.elect_leaders import ElectLeaders
+from pykbroker.apis.end_txn import EndTxn
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
-from pykbroker.apis.find_coordinator import GROUP, FindCoordinator
+from pykbroker.apis.find_coordinator import GROUP, TRANSACTION, FindCoordinator
 from pykbroker.apis.heartbeat import Heartbeat
 from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.init_producer_id import InitProducerId
@@ -53,6 +57,7 @@ from pykbroker.apis.list_config_resources import ListConfigResources
 from pykbroker.apis.list_groups import ListGroups
 from pykbroker.apis.list_offsets import ListOffsets
 from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
+from pykbroker.apis.list_transactions import ListTransactions
 from pykbroker.apis.metadata import Metadata
 from pykbroker.apis.offset_commit import OffsetCommit
 from pykbroker.apis.offset_delete import OffsetDelete
@@ -64,12 +69,16 @@ from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.sasl_handshake import SaslHandshake
 from pykbroker.apis.sync_group import SyncGroup
+from pykbroker.apis.txn_offset_commit import TxnOffsetCommit
 from pykbroker.apis.unregister_broker import UnregisterBroker
 from pykbroker.apis.update_features import UpdateFeatures
+from pykbroker.apis.write_txn_markers import WriteTxnMarkers
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from pykbroker.core.config import BrokerConfig
-from pykbroker.core.coordinator_topic import groups_topic
+from pykbroker.core.coordinator_key import partition_of
+from pykbroker.core.coordinator_topic import CoordinatorTopic, groups_topic, transactions_topic
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
@@ -79,7 +88,7 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
-from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.quorum.controller import Controller
@@ -187,6 +196,11 @@ class Broker:
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
         self._groups = groups_runtime(settings.config, world)
+        self._producer_ids = ProducerIds(controller, identity.node_id, lambda: self._lifecycle.broker_epoch)
+        self._transactions = TransactionCoordinator(
+            settings.config, self._image, self._producer_ids, self._groups,
+            lambda topic, index: OwnLog(replicas.partition(topic, index)), world.wall_ms,
+        )
 
     @classmethod
     async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
@@ -238,6 +252,7 @@ class Broker:
                 house.start_soon(directory.run)
             house.start_soon(self._upkeep.run)
             house.start_soon(self._groups.run)
+            house.start_soon(self._transactions.run)
             try:
                 await self._join()
                 await self._serve_clients(ready, stop)
@@ -303,10 +318,11 @@ class Broker:
 
     def _coordinate(self, delta: Delta) -> None:
         """Which partitions of the coordinators' topics are led here, and which topics nobody can commit for now."""
-        topic = delta.image.topics.by_name.get(GROUP_METADATA_TOPIC)
-        if topic is not None:
-            led = self._replicas.led(topic.id)
-            self._groups.follow(len(topic.partitions), {index: OwnLog(partition) for index, partition in led.items()})
+        for name, coordinator in ((GROUP_METADATA_TOPIC, self._groups), (TRANSACTION_STATE_TOPIC, self._transactions)):
+            topic = delta.image.topics.by_name.get(name)
+            if topic is not None:
+                led = {index: OwnLog(partition) for index, partition in self._replicas.led(topic.id).items()}
+                coordinator.follow(len(topic.partitions), led)
         gone = frozenset(one.name for one in delta.topics_deleted if one.name not in delta.image.topics.by_name)
         if gone:
             self._groups.notify(ForgetTopics(gone))
@@ -354,16 +370,16 @@ class Broker:
         node_id, cluster_id = identity.node_id, identity.cluster_id
         image = partial(getattr, controller.images, "current")
         advertised = Advertised(self._advertised())
-        producer_ids = ProducerIds(controller, node_id, lambda: self._lifecycle.broker_epoch)
+        transactions, endings = self._transactions.transactions, self._transactions.endings
         return [
-            Produce(replicas, authorizer, self._world.wall_ms),
+            Produce(replicas, authorizer, self._world.wall_ms, transactions, self._verifies_transactions),
             Fetch(replicas, authorizer, self._fetch_sessions, self._world.ticks_ns, config.fetch_max_bytes),
             ListOffsets(replicas, authorizer),
             Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable,
                      replicas),
             CreateTopics(controller, authorizer),
             DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
-            InitProducerId(producer_ids, authorizer),
+            InitProducerId(self._producer_ids, transactions, authorizer),
             OffsetForLeaderEpoch(replicas, authorizer),
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),
@@ -385,14 +401,37 @@ class Broker:
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
-            FindCoordinator(node_id, image, controller, {GROUP: groups_topic(config)}, advertised, authorizer),
+            FindCoordinator(node_id, image, controller, self._coordinator_topics(), advertised, authorizer),
             JoinGroup(groups, authorizer), SyncGroup(groups, authorizer), Heartbeat(groups, authorizer),
             LeaveGroup(groups, authorizer), OffsetCommit(groups, image, authorizer),
             OffsetFetch(groups, image, authorizer), OffsetDelete(groups, image, authorizer),
             ListGroups(groups, authorizer), DescribeGroups(groups, authorizer), DeleteGroups(groups, authorizer),
+            AddPartitionsToTxn(transactions, image, authorizer),
+            AddOffsetsToTxn(transactions, self._group_partition, authorizer),
+            EndTxn(transactions, authorizer), WriteTxnMarkers(endings, authorizer),
+            TxnOffsetCommit(transactions, groups, replicas, image, self._world.wall_ms, self._verifies_transactions,
+                            authorizer),
+            DescribeTransactions(transactions, authorizer),
+            ListTransactions(transactions, self._world.wall_ms, authorizer),
             DescribeTopicPartitions(
                 image, authorizer, config.max_request_partition_size_limit, node_id, replicas),
         ]  # fmt: skip
+
+    def _image(self) -> MetadataImage:
+        return self._controller.images.current
+
+    def _coordinator_topics(self) -> dict[int, CoordinatorTopic]:
+        return {GROUP: groups_topic(self._settings.config), TRANSACTION: transactions_topic(self._settings.config)}
+
+    def _group_partition(self, group: str) -> int:
+        """Where a group belongs, also while its topic is not made yet."""
+        topic = self._image().topics.by_name.get(GROUP_METADATA_TOPIC)
+        made = self._settings.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+        return partition_of(group, made)
+
+    def _verifies_transactions(self) -> bool:
+        dynamic = self._image().configs.dynamic(self._identity.node_id)
+        return self._config.under(dynamic).transaction_partition_verification_enable
 
     def _advertised(self) -> tuple[str, int] | None:
         settings = self._settings

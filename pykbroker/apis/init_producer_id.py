@@ -1,8 +1,7 @@
-"""InitProducerId (22), v0-5: a producer id for an idempotent producer.
+"""InitProducerId (22), v0-5: a producer id for an idempotent producer, and an epoch of it for a transactional id.
 
-v2 flexible   v3 producer id and epoch of before (KIP-360)   v4 PRODUCER_FENCED   v5 KIP-890
+v2 flexible   v3 producer id and epoch of before (KIP-360)   v4 PRODUCER_FENCED   v5 TRANSACTION_ABORTABLE (KIP-890)
 Without a transactional id, whoever may write to some topic may have one (KIP-679).
-A transactional id is answered COORDINATOR_NOT_AVAILABLE: this broker has no transaction coordinator.
 v6 (KIP-939) is not advertised, as in Kafka.
 """
 
@@ -12,8 +11,11 @@ from typing import ClassVar
 
 import msgspec
 
+from pykbroker.coordinator.transactions import Transactions, spoken
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.txn.requests import Answer as Given
+from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
@@ -21,30 +23,46 @@ from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
+FENCED_VERSION_FIRST = 4
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
-    """Plain while the block of ids in hand lasts."""
+    """Plain while the block of ids in hand lasts, and nothing has to be flushed."""
 
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar[str] = "0-5"
     producer_ids: ProducerIds
+    transactions: Transactions
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: InitProducerIdRequest) -> Answer:
         refusal = self._refusal(context.principal, request.transactional_id)
         if refusal is not None:
-            return InitProducerIdResponse(error_code=refusal)
+            return self.refuse(request, refusal)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-            return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
+            return self.refuse(request, ErrorCode.INVALID_REQUEST)
         if request.transactional_id is not None:
-            empty = not request.transactional_id
-            code = ErrorCode.INVALID_REQUEST if empty else ErrorCode.COORDINATOR_NOT_AVAILABLE
-            return InitProducerIdResponse(error_code=code)
+            return self._of_transactional_id(context.version, request, request.transactional_id)
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
             return self._wait()
         return InitProducerIdResponse(producer_id=producer_id)
+
+    def refuse(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
+        """An error, and no producer."""
+        return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
+
+    def _of_transactional_id(self, version: int, request: InitProducerIdRequest, transactional_id: str) -> Answer:
+        def respond(reply: Reply) -> InitProducerIdResponse:
+            assert isinstance(reply, Given)
+            code = spoken(reply.error_code, version, FENCED_VERSION_FIRST)
+            return InitProducerIdResponse(
+                error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch
+            )
+
+        return self.transactions.ask(InitProducer(
+            transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch,
+        ), respond)  # fmt: skip
 
     def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:
         """Why this client may not have what it asks for."""

@@ -1,9 +1,10 @@
 """Produce (0), v3-13: append one record batch to each partition, and answer as `acks` asks.
 
 v3 record batches only (magic 2), transactional id   v5 log start offset   v7 zstd   v8 record errors (KIP-467)
-v9 flexible   v10 current leader in errors (KIP-951)   v12 transactions without AddPartitionsToTxn (KIP-890)
-v13 topic ids (KIP-516)
+v9 flexible   v10 current leader in errors (KIP-951)   v11 TRANSACTION_ABORTABLE (KIP-890)
+v12 transactions without AddPartitionsToTxn (KIP-890)   v13 topic ids (KIP-516)
 acks=0 answers nothing; an error then closes the connection.
+The first batch of a transaction in a partition is written once the coordinator has said that the partition takes part.
 """
 
 from __future__ import annotations
@@ -14,20 +15,25 @@ from typing import ClassVar
 
 import trio
 
+from pykbroker.coordinator.admission import Admission
+from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import INTERNAL_TOPICS
+from pykbroker.core.replication.verification import Verification
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.txn.transaction import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, Topic
 from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Waiting
 from wire.api import ApiKey
-from wire.declare import Buffer
+from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
 from wire.messages.produce import (
     PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
 )  # fmt: skip
-from wire.records.batch import TRANSACTIONAL
+from wire.records.batch import TRANSACTIONAL, Batch
 
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
@@ -37,6 +43,9 @@ ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
 """Looking up a member of an enum costs as much as a call."""
+ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 11, 12
+UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+"""What producers do not expect of a leader: NOT_ENOUGH_REPLICAS they retry without more ado."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +57,19 @@ class Produce:
     replicas: Replicas
     authorizer: Authorizer
     wall_ms: Callable[[], int]
+    transactions: Transactions
+    verifies: Callable[[], bool]
+    """Whether transactions before version 2 are verified: `transaction.partition.verification.enable`."""
 
     def __call__(self, context: Context, request: ProduceRequest) -> Answer:
         if request.acks not in ACKS:
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
+        if request.transactional_id is not None:
+            return self._in_transaction(context, request, request.transactional_id)
+        return self._append(context, request)
+
+    def _append(self, context: Context, request: ProduceRequest, admission: Admission | None = None) -> Answer:
+        """Append every batch; those that begin a transaction only with its `admission`."""
         now_ms = self.wall_ms()
         response = ProduceResponse([])
         unsettled: list[Unsettled] = []
@@ -64,21 +82,65 @@ class Produce:
                 answers += [failed(part.index, error) for part in data.partition_data]
                 continue
             for part in data.partition_data:
-                answers.append(append(topic, part, request, now_ms, unsettled))
+                answers.append(append(topic, part, request, now_ms, unsettled, admission, context.version))
         if not unsettled:
             return response if request.acks else unanswered(response)
         if any(one.unopened for one in unsettled):
             return Held(open_batches(request, response, unsettled, now_ms))
         return settle(request, response, unsettled)
 
-    def refuse(self, request: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
+    def refuse(
+        self, request: ProduceRequest, code: ErrorCode, message: str | None = None
+    ) -> ProduceResponse | None:
         """The same error for every partition."""
-        error = ApiError(code)
+        error = ApiError(code, message)
         response = ProduceResponse([
             TopicProduceResponse(data.name, data.topic_id, [failed(part.index, error) for part in data.partition_data])
             for data in request.topic_data
         ])  # fmt: skip
         return response if request.acks else unanswered(response)
+
+    def _in_transaction(self, context: Context, request: ProduceRequest, transactional_id: str) -> Answer:
+        """What begins a transaction in its partition waits for the coordinator, and the connection with it."""
+        found = self._transactional(context, request)
+        if not found:
+            return self._append(context, request)
+        if not self.authorizer.allows(context.principal, WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if len({batch.producer_id for _, _, batch in found}) > 1:
+            return self.refuse(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                               "Transactional records contained more than one producer ID")
+        adds, (_, _, batch) = context.version >= ADDED_VERSION_FIRST, found[0]
+        admission = Admission(batch.producer_id, batch.producer_epoch, adds=adds, now_ms=self.wall_ms())
+        for place, partition, batch in found:
+            admission.begin(place, partition.require_leader().producers, batch.base_sequence)
+        if not admission.shown or not (adds or self.verifies()):
+            return self._append(context, request, admission)
+        return Held(self._admit(context, request, transactional_id, admission))
+
+    def _transactional(
+        self, context: Context, request: ProduceRequest
+    ) -> list[tuple[TopicPartition, Partition, Batch]]:
+        """The transactional batches of producers that could be written, as far as one can tell from outside."""
+        found = []
+        for data in request.topic_data:
+            for part in data.partition_data:
+                if is_transactional(part.records or b""):
+                    try:
+                        topic = self._topic(context, data.name, data.topic_id)
+                        partition, batch = topic.partitions[part.index], Batch.read(part.records or b"")
+                        partition.require_leader()
+                    except (ApiError, DecodeError, KeyError):
+                        continue  # its own answer says why
+                    if batch.producer_id >= 0:
+                        found.append(((topic.name, part.index), partition, batch))
+        return found
+
+    async def _admit(self, context: Context, request: ProduceRequest, transactional_id: str,
+                     admission: Admission) -> Response | Waiting | None:
+        await admission.ask(self.transactions, transactional_id)
+        answer = self._append(context, request, admission)
+        return await answer.coroutine if isinstance(answer, Held) else answer
 
     def _topic(self, context: Context, name: str, topic_id: bytes) -> Topic:
         topic = self.replicas.topic(name, topic_id)
@@ -89,22 +151,45 @@ class Produce:
         return topic
 
 
+def not_admitted(code: ErrorCode, version: int) -> ApiError:
+    """A coordinator's refusal, as producers of this version know it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:
+        return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    if code in UNREACHED or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDED_VERSION_FIRST):
+        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "Unable to verify the partition has been added to the"
+                        f" transaction. Underlying error: {code.name}")
+    return ApiError(code)
+
+
+def is_transactional(data: Buffer) -> bool:
+    """Whether this is a batch of a transaction, as far as its header is there."""
+    return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL != 0
+
+
 def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, now_ms: int,
-           unsettled: list[Unsettled]) -> PartitionProduceResponse:
+           unsettled: list[Unsettled], admission: Admission | None, version: int) -> PartitionProduceResponse:
     """Append one partition's batch; what its answer has to wait for goes to `unsettled`."""
     partition = topic.partitions.get(part.index)
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    data = part.records or b""
+    data, shown = part.records or b"", None
     if len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL:
-        return failed(part.index, no_transaction(request))
+        place = topic.name, part.index
+        if request.transactional_id is None:
+            return failed(part.index, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        if admission is not None:
+            if place in admission.refused:
+                return failed(part.index, not_admitted(admission.refused[place], version))
+            shown = admission.shown.get(place)
     try:
-        appended = partition.append(data, now_ms)
+        appended = partition.append(data, now_ms, shown)
     except ApiError as error:
         return failed(part.index, error)
     if appended is None:
         answer = PartitionProduceResponse(part.index)
-        unsettled.append(Unsettled(partition, answer, unopened=data))
+        unsettled.append(Unsettled(partition, answer, unopened=data, shown=shown))
         return answer
     log = partition.log
     assert log is not None
@@ -126,11 +211,12 @@ class Unsettled:
     offset: int = 0
     unopened: Buffer = b""
     """A batch that is not appended: it must be opened, and is too large to open on the loop."""
+    shown: Verification | None = None
 
     async def open(self, now_ms: int, acks_all: bool) -> None:
         """Append it, opened off the loop."""
         answer, partition = self.answer, self.partition
-        appended = await partition.append_off_loop(self.unopened, now_ms)
+        appended = await partition.append_off_loop(self.unopened, now_ms, self.shown)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
         answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
         answer.log_start_offset = partition.require_leader().log_start_offset
@@ -177,13 +263,6 @@ async def attempt(answer: PartitionProduceResponse, step: Callable[..., Awaitabl
         except ApiError as error:
             answer.error_code, answer.error_message = error.code, error.message
             answer.base_offset = -1
-
-
-def no_transaction(request: ProduceRequest) -> ApiError:
-    """Nobody coordinates transactions here, so a transactional batch is part of none."""
-    if request.transactional_id is None:
-        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without an id")
-    return ApiError(ErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction")
 
 
 def forget_records(request: ProduceRequest) -> None:

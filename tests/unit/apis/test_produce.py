@@ -145,9 +145,9 @@ async def test_log_append_time_is_answered_and_stored(client: Client) -> None:
 
 @pytest.mark.parametrize(
     ("transactional_id", "code"),
-    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("tx", ErrorCode.INVALID_TXN_STATE)],
+    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("tx", ErrorCode.NOT_ENOUGH_REPLICAS)],
 )
-async def test_a_transactional_batch_belongs_to_no_transaction(
+async def test_a_transactional_batch_needs_an_id_and_a_coordinator(
     client: Client, transactional_id: str | None, code: ErrorCode
 ) -> None:
     request = produce_request("a", batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))

@@ -106,14 +106,6 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
         assert later.producer_id > producer.producer_id
 
 
-@pytest.mark.parametrize(
-    ("transactional_id", "code"),
-    [("tx", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("", ErrorCode.INVALID_REQUEST)],
-)
-async def test_transactions_have_no_coordinator_here(client: Client, transactional_id: str, code: ErrorCode) -> None:
-    response = await client.call(InitProducerIdRequest(transactional_id=transactional_id), 4)
-    assert (response.error_code, response.producer_id) == (code, -1)
-
 
 async def test_pipelined_requests_are_carried_out_in_order(client: Client) -> None:
     topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)

@@ -1,0 +1,51 @@
+"""AddOffsetsToTxn (25), v0-4: a transaction is about to commit offsets of a group (KIP-98).
+
+v2 PRODUCER_FENCED   v3 flexible   v4 TRANSACTION_ABORTABLE (KIP-890)
+What takes part is the partition of `__consumer_offsets` that the group belongs to, whether it is made yet or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
+from pykbroker.core.txn.requests import AddPartitions, Reply
+from pykbroker.core.txn.requests import Answer as Decided
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+FENCED_VERSION_FIRST = 2
+
+
+class AddOffsetsToTxn(msgspec.Struct, frozen=True):
+    """Plain while nothing has to be flushed first. `partition_of`: where a group belongs."""
+
+    key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
+    versions: ClassVar[str] = "0-4"
+    transactions: Transactions
+    partition_of: Callable[[str], int]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: AddOffsetsToTxnRequest) -> Answer:
+        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+            return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+        def respond(reply: Reply) -> AddOffsetsToTxnResponse:
+            assert isinstance(reply, Decided)
+            return AddOffsetsToTxnResponse(error_code=spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
+
+        place = GROUP_METADATA_TOPIC, self.partition_of(request.group_id)
+        return self.transactions.ask(AddPartitions(
+            request.transactional_id, request.producer_id, request.producer_epoch, frozenset({place}),
+        ), respond)  # fmt: skip

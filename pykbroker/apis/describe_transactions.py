@@ -1,0 +1,66 @@
+"""DescribeTransactions (65), v0: transactional ids, as their coordinator knows them (KIP-664)."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from operator import itemgetter
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.coordinator.transactions import Transactions
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
+from pykbroker.core.txn.requests import Answer as Refused
+from pykbroker.core.txn.requests import FindTransaction, Found
+from pykbroker.core.txn.transaction import Transaction
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.describe_transactions import (
+    DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData, TransactionState,
+)  # fmt: skip
+
+
+class DescribeTransactions(msgspec.Struct, frozen=True):
+    """Each id is answered on its own. Topics that the client may not see are left out."""
+
+    key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
+    versions: ClassVar[str] = "0"
+    transactions: Transactions
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: DescribeTransactionsRequest) -> Answer:
+        return self._describe(context.principal, request)
+
+    def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
+        """The same error for every id."""
+        return DescribeTransactionsResponse(
+            transaction_states=[TransactionState(code, name) for name in request.transactional_ids]
+        )
+
+    async def _describe(self, principal: str, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+        return DescribeTransactionsResponse(
+            transaction_states=[await self._state(principal, name) for name in request.transactional_ids]
+        )
+
+    async def _state(self, principal: str, transactional_id: str) -> TransactionState:
+        if not permitted(self.authorizer, principal, self.key, transactional_id):
+            return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
+        reply = await self.transactions.asked(FindTransaction(transactional_id))
+        if isinstance(reply, Refused):
+            return TransactionState(reply.error_code, transactional_id)
+        assert isinstance(reply, Found)
+        return self._described(principal, reply.transactions[0])
+
+    def _described(self, principal: str, known: Transaction) -> TransactionState:
+        topics = [
+            TopicData(topic, [index for _, index in found])
+            for topic, found in groupby(sorted(known.partitions), key=itemgetter(0))
+            if self.authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        ]
+        return TransactionState(
+            ErrorCode.NONE, known.transactional_id, known.state.title, known.timeout_ms, known.started_ms,
+            known.producer_id, known.epoch, topics,
+        )  # fmt: skip

@@ -1,0 +1,47 @@
+"""EndTxn (26), v0-5: commit or abort a transaction (KIP-98).
+
+v2 PRODUCER_FENCED   v3 flexible   v4 TRANSACTION_ABORTABLE   v5 the epoch rises with it, and is answered (KIP-890)
+Answered when it is decided; the markers follow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.core.txn.requests import Answer as Decided
+from pykbroker.core.txn.requests import EndTransaction, Reply
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FENCED_VERSION_FIRST, EPOCH_BUMP_VERSION_FIRST = 2, 5
+
+
+class EndTxn(msgspec.Struct, frozen=True):
+    """Plain while nothing has to be flushed first."""
+
+    key: ClassVar = ApiKey.END_TXN
+    versions: ClassVar[str] = "0-5"
+    transactions: Transactions
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: EndTxnRequest) -> Answer:
+        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+            return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_VERSION_FIRST else 0
+
+        def respond(reply: Reply) -> EndTxnResponse:
+            assert isinstance(reply, Decided)
+            code = spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)
+            return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
+
+        return self.transactions.ask(EndTransaction(
+            request.transactional_id, request.producer_id, request.producer_epoch, request.committed, client_version,
+        ), respond)  # fmt: skip

@@ -1,0 +1,131 @@
+"""TxnOffsetCommit (28), v0-5: offsets of a group that hold once a transaction is committed (KIP-98, KIP-447).
+
+v2 leader epoch   v3 flexible, member and generation   v4 TRANSACTION_ABORTABLE   v5 without AddOffsetsToTxn (KIP-890)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.coordinator.admission import Admission
+from pykbroker.coordinator.call import when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.transactions import Transactions
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.replication.producers import NO_SEQUENCE
+from pykbroker.core.replication.verification import Verification
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
+from pykbroker.core.txn.transaction import TopicPartition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.server.handler import Answer, Context, Held, Waiting
+from wire.api import ApiKey
+from wire.declare import Response
+from wire.error_codes import ErrorCode
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)  # fmt: skip
+
+LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
+
+
+class TxnOffsetCommit(msgspec.Struct, frozen=True):
+    """Plain where the transaction is open in the group's partition already; else the coordinator is asked first."""
+
+    key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
+    versions: ClassVar[str] = "0-5"
+    transactions: Transactions
+    groups: Runtime
+    replicas: Replicas
+    image: Callable[[], MetadataImage]
+    wall_ms: Callable[[], int]
+    verifies: Callable[[], bool]
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: TxnOffsetCommitRequest) -> Answer:
+        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+            return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        if not request.group_id:
+            return self.refuse(request, ErrorCode.INVALID_GROUP_ID)
+        refused = self._take_out(context.principal, request)
+        if refused and not request.topics:
+            return TxnOffsetCommitResponse(topics=refused)
+        place = GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id)
+        adds = context.version >= ADDED_VERSION_FIRST
+        admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
+        admission.begin(place, self.replicas.partition(*place).require_leader().producers, NO_SEQUENCE)
+        if admission.shown and (adds or self.verifies()):
+            return Held(self._admit(context.version, request, refused, place, admission))
+        return self._commit(context.version, request, refused, admission.shown.get(place))
+
+    def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
+        """The same error for every partition."""
+        return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
+
+    def _take_out(self, principal: str, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+        """Take from the request what is not there, or not this client's to read; answers that."""
+        topics, taken, refused = self.image().topics, [], []
+        for topic in request.topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not self.authorizer.allows(principal, Operation.READ, ResourceType.TOPIC, topic.name):
+                code, here = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
+            else:
+                here = [part for part in topic.partitions if topics.partition(topic.name, part.partition_index)]
+            away = [part for part in topic.partitions if part not in here]
+            if away:
+                refused.append(failed(TxnOffsetCommitRequestTopic(topic.name, away), code))
+            if here:
+                taken.append(TxnOffsetCommitRequestTopic(topic.name, here))
+        request.topics = taken
+        return refused
+
+    async def _admit(self, version: int, request: TxnOffsetCommitRequest,
+                     refused: list[TxnOffsetCommitResponseTopic], place: TopicPartition,
+                     admission: Admission) -> Response | Waiting | None:
+        await admission.ask(self.transactions, request.transactional_id)
+        if place in admission.refused:
+            answer = self.refuse(request, spoken(admission.refused[place], version))
+            answer.topics += refused
+            return answer
+        return self._commit(version, request, refused, admission.shown.get(place))
+
+    def _commit(self, version: int, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic],
+                shown: Verification | None) -> Response | Waiting:
+        call = self.groups.ask(request.group_id, Asked(request, version), shown)
+
+        def answer() -> TxnOffsetCommitResponse:
+            try:
+                response: TxnOffsetCommitResponse = call.result()
+            except ApiError as error:
+                response = self.refuse(request, spoken(error.code, version))
+            response.topics += refused
+            return response
+
+        return when_settled([call], answer)
+
+
+def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    """A topic's, with the same error for each partition."""
+    return TxnOffsetCommitResponseTopic(topic.name, [
+        TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions])
+
+
+def spoken(code: ErrorCode, version: int) -> ErrorCode:
+    """The error as clients of this version know it."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION_FIRST:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code

@@ -1,0 +1,76 @@
+"""WriteTxnMarkers (27), v1-2: end transactions in partitions that are led here (KIP-98).
+
+v1 flexible   v2 transaction version (KIP-1228): from 2 on a marker bears the epoch after the transaction's
+Sent by transaction coordinators, and by admins to end what hangs (KIP-664).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.coordinator.endings import Ending, Endings
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.write_txn_markers import (
+    WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest, WriteTxnMarkersResponse,
+)  # fmt: skip
+
+Appended = list[tuple[WritableTxnMarkerPartitionResult, Ending]]
+
+
+class WriteTxnMarkers(msgspec.Struct, frozen=True):
+    """All are appended at once, in order; the answer waits until they are committed."""
+
+    key: ClassVar = ApiKey.WRITE_TXN_MARKERS
+    versions: ClassVar[str] = "1-2"
+    endings: Endings
+    authorizer: Authorizer
+
+    def __call__(self, context: Context, request: WriteTxnMarkersRequest) -> Answer:
+        if not permitted(self.authorizer, context.principal, self.key):
+            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        appended: Appended = []
+        answers = [self._append(asked, appended) for asked in request.markers if asked.topics]
+        return self._wait(WriteTxnMarkersResponse(answers), appended)
+
+    def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
+        """The same error for every partition."""
+        return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
+
+    def _append(self, asked: WritableTxnMarker, appended: Appended) -> WritableTxnMarkerResult:
+        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch,
+                        asked.transaction_version)
+        answer = result(asked, ErrorCode.NONE)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                try:
+                    appended.append((partition, self.endings.append(topic.name, partition.partition_index, marker)))
+                except ApiError as error:
+                    partition.error_code = error.code
+        return answer
+
+    async def _wait(self, response: WriteTxnMarkersResponse, appended: Appended) -> WriteTxnMarkersResponse:
+        for partition, ending in appended:
+            try:
+                await ending.wait()
+            except ApiError as error:
+                partition.error_code = error.code
+        return response
+
+
+def result(asked: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:
+    """One marker's, with the same error for each of its partitions."""
+    return WritableTxnMarkerResult(asked.producer_id, [
+        WritableTxnMarkerTopicResult(topic.name, [
+            WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes
+        ])
+        for topic in asked.topics
+    ])  # fmt: skip

@@ -1,0 +1,347 @@
+"""Transactions through a whole broker: the answers are those that Apache Kafka 4.3.1 gave to the same requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.apis.conftest import Client, House, batch, serving
+from tests.unit.apis.transactional import GROUP, Talk
+from wire.error_codes import ErrorCode
+from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.list_transactions import ListTransactionsRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+OK = ErrorCode.NONE
+CONFIGS = {
+    "offsets_topic_num_partitions": "3", "offsets_topic_replication_factor": "1",
+    "transaction_state_log_num_partitions": "3", "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+}  # fmt: skip
+ABORTED_SOON = {**CONFIGS, "transaction_abort_timed_out_transaction_cleanup_interval_ms": "1"}
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with serving(tmp_path, topics=(("a", 4),), **CONFIGS) as running:
+        yield running
+
+
+@pytest.fixture(params=[False, True], ids=["version 1", "version 2"])
+async def talk(client: Client, request: pytest.FixtureRequest) -> Talk:
+    return await Talk(client, version_2=request.param).begin()
+
+
+async def write(talk: Talk, topic: str, value: bytes, sequence: int = 0) -> None:
+    """One record in a transaction, which begins with it if need be."""
+    if not talk.version_2:
+        assert await talk.add((topic, 0)) == [OK]
+    assert await talk.produce(topic, sequence, value=value) is OK
+
+
+async def test_what_is_committed_is_read_and_what_is_aborted_is_not(talk: Talk) -> None:
+    for sequence, (value, commit) in enumerate(((b"1", True), (b"2", False), (b"3", True))):
+        await write(talk, "a", value, 0 if talk.version_2 else sequence)
+        assert await talk.end(commit=commit) is OK
+        assert await talk.settled() == ("CompleteCommit" if commit else "CompleteAbort")
+    assert await talk.read("a") == ([b"1", b"3"], 6)
+
+
+async def test_an_open_transaction_holds_back_what_is_behind_it(talk: Talk) -> None:
+    await write(talk, "a", b"open")
+    assert (await talk.client.produce("a", batch(b"plain"))).error_code == OK
+    assert await talk.read("a") == ([], 0)
+    await talk.end(commit=True)
+    await talk.settled()
+    assert await talk.read("a") == ([b"open", b"plain"], 3)
+
+
+async def test_offsets_hold_once_the_transaction_is_committed(talk: Talk) -> None:
+    await talk.find(GROUP, "g")
+    for offset, commit in ((10, True), (20, False)):
+        if not talk.version_2:
+            assert await talk.add_offsets("g") is OK
+        assert await talk.commit_offset("g", "a", offset) is OK
+        assert await talk.committed("g", "a") == -2
+        await talk.end(commit=commit)
+        await talk.settled()
+        assert await talk.committed("g", "a") == 10
+
+
+async def test_a_transaction_and_what_it_decided_outlive_the_broker(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
+        decided = await Talk(await house.connect(), "decided").begin()
+        await write(decided, "a", b"decided")
+        open_ = await Talk(await house.connect(), "open").begin()
+        await write(open_, "a", b"open")
+        await decided.end(commit=True)
+    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
+        decided.client = open_.client = await house.connect()
+        await loaded(decided)
+        assert await decided.settled() == "CompleteCommit"
+        assert await open_.end(commit=True) is OK
+        await open_.settled()
+        assert await open_.read("a") == ([b"decided", b"open"], 4)
+
+
+async def loaded(talk: Talk) -> None:
+    """Wait until the coordinator has read its log."""
+    while (await talk.described()).error_code in (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+        pass
+
+
+# Producers
+
+
+@pytest.mark.parametrize(("asked", "code"), [
+    ({"name": ""}, ErrorCode.INVALID_REQUEST),
+    ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ({"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ({"timeout_ms": 900_000}, OK),
+    ({"epoch": 0}, ErrorCode.INVALID_REQUEST),
+    ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
+])
+async def test_what_a_producer_may_ask_for(client: Client, asked: dict[str, object], code: ErrorCode) -> None:
+    talk = Talk(client)
+    await talk.find()
+    assert await talk.init(**asked) is code  # type: ignore[arg-type]
+
+
+async def test_a_refused_producer_is_told_no_id_and_no_epoch(client: Client) -> None:
+    answer = await client.call(InitProducerIdRequest("", 1000), 5)
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+async def test_a_coordinator_that_was_never_asked_for_is_none(client: Client) -> None:
+    assert await Talk(client).init() is ErrorCode.NOT_COORDINATOR
+
+
+async def test_the_next_instance_fences_the_last_and_aborts_what_it_left(house: House) -> None:
+    old, new = await Talk(await house.connect()).begin(), Talk(await house.connect())
+    await write(old, "a", b"left")
+    assert await new.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert await old.settled() == "CompleteAbort"
+    assert await new.init() is OK
+    assert new.epoch == old.epoch + 2
+    assert await old.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await old.add(("a", 0), version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert await old.add(("a", 0), version=2) == [ErrorCode.PRODUCER_FENCED]
+    assert await old.end(commit=True, version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await old.end(commit=True, version=2) is ErrorCode.PRODUCER_FENCED
+    assert await old.init(producer_id=old.producer_id, epoch=old.epoch, version=3) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await old.init(producer_id=old.producer_id, epoch=old.epoch, version=4) is ErrorCode.PRODUCER_FENCED
+    assert await old.read("a") == ([], 2)
+
+
+async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as house:
+        talk = Talk(await house.connect())
+        await talk.find()
+        await talk.init(timeout_ms=1)
+        await write(talk, "a", b"late")
+        while (await talk.described()).transaction_state != "CompleteAbort":
+            pass
+        assert await talk.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await talk.end(commit=True) is ErrorCode.PRODUCER_FENCED
+        assert await talk.read("a") == ([], 2)
+
+
+# Partitions
+
+
+async def test_where_one_partition_is_refused_none_is_added(client: Client) -> None:
+    talk = await Talk(client).begin()
+    assert await talk.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert (await talk.described()).transaction_state == "Empty"
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_partitions_are_added_in_every_version(client: Client, version: int) -> None:
+    talk = await Talk(client).begin()
+    added = talk.add(("a", 0), version=version) if version < 4 else talk.ask_as_broker(
+        ("a", 0), verify_only=False, version=version)
+    assert await added == [OK]
+    described = await talk.described()
+    assert (described.transaction_state, described.transaction_timeout_ms) == ("Ongoing", 60_000)
+    assert described.transaction_start_time_ms > 0
+    assert [(topic.topic, topic.partitions) for topic in described.topics] == [("a", [0])]
+
+
+async def test_brokers_verify_without_adding(client: Client) -> None:
+    talk = await Talk(client).begin()
+    await talk.add(("a", 0))
+    assert await talk.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
+    assert await talk.ask_as_broker(("a", 0), ("nowhere", 1), verify_only=True) == [
+        ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    talk.epoch += 1
+    assert await talk.ask_as_broker(("a", 0), verify_only=True) == [ErrorCode.PRODUCER_FENCED]
+
+
+@pytest.mark.parametrize(("version", "code"), [
+    (9, ErrorCode.INVALID_TXN_STATE), (10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE),
+    (12, OK)])
+async def test_a_partition_that_takes_no_part_takes_no_batch(client: Client, version: int, code: ErrorCode) -> None:
+    talk = await Talk(client).begin()
+    assert await talk.produce("a", version=version) is code
+    assert (await talk.described()).transaction_state == ("Ongoing" if code is OK else "Empty")
+    assert (await talk.read("a"))[1] == 0
+
+
+async def test_without_verification_an_old_client_may_write_anywhere(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false",
+                       **CONFIGS) as house:
+        talk = await Talk(await house.connect()).begin()
+        assert await talk.produce("a") is OK
+        assert (await talk.described()).transaction_state == "Empty"
+
+
+async def test_who_may_write_in_a_transaction(client: Client) -> None:
+    talk = await Talk(client).begin()
+    await talk.add(("a", 0))
+    assert await talk.produce("a", name=None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert await talk.produce("a", name="another") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await talk.produce("a", producer_epoch=7) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await talk.produce("a", producer_id=777) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await talk.produce("a") is OK
+    assert await talk.produce("a", 1, transactional=False) is ErrorCode.INVALID_TXN_STATE
+    assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_one_request_is_one_producers(client: Client) -> None:
+    talk = await Talk(client).begin()
+    request = ProduceRequest("copier", -1, 5000, [TopicProduceData("a", partition_data=[
+        PartitionProduceData(index, batch(b"v", producer_id=talk.producer_id + index, producer_epoch=0,
+                                          base_sequence=0, transactional=True)) for index in range(2)])])
+    answers = (await client.call(request, 12)).responses[0].partition_responses
+    assert [(one.error_code, one.error_message) for one in answers] == [
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID")] * 2
+
+
+async def test_only_what_exists_takes_part(client: Client) -> None:
+    talk = await Talk(client).begin()
+    data = batch(b"v", producer_id=talk.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    request = ProduceRequest("copier", -1, 5000, [
+        TopicProduceData(topic, partition_data=[PartitionProduceData(index, data)])
+        for topic, index in (("a", 0), ("nowhere", 0), ("a", 99))])
+    answers = [one.partition_responses[0].error_code for one in (await client.call(request, 12)).responses]
+    assert answers == [OK, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [(topic.topic, topic.partitions) for topic in (await talk.described()).topics] == [("a", [0])]
+
+
+async def test_a_producer_of_version_2_begins_every_transaction_at_zero(client: Client) -> None:
+    talk = await Talk(client, version_2=True).begin()
+    assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    await write(talk, "a", b"1")
+    await talk.end(commit=True)
+    assert await talk.produce("a", 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await talk.produce("a", 0) is OK
+
+
+async def test_what_is_late_is_not_of_the_next_transaction(client: Client) -> None:
+    talk = await Talk(client, version_2=True).begin()
+    await write(talk, "a", b"1")
+    await talk.end(commit=True)
+    await talk.settled()
+    talk.epoch -= 1
+    assert await talk.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await talk.end(commit=False) is ErrorCode.INVALID_TXN_STATE
+    assert await talk.end(commit=True) is OK, "a retry, answered with the epoch that it brought"
+    assert talk.epoch == 1
+
+
+async def test_a_large_batch_that_is_opened_is_part_of_its_transaction(client: Client) -> None:
+    await client.create("packed", compression_type="gzip", max_message_bytes="10000000")
+    talk = await Talk(client, version_2=True).begin()
+    assert await talk.produce("packed", value=bytes(1 << 20)) is OK
+    await talk.end(commit=True)
+    await talk.settled()
+    assert len((await talk.read("packed"))[0]) == 1
+
+
+# Offsets
+
+
+async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
+    talk = await Talk(client).begin()
+    await talk.find(GROUP, "g")
+    assert await talk.commit_offset("g", "a", 1, version=3) is ErrorCode.INVALID_TXN_STATE
+    assert await talk.commit_offset("g", "a", 1, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+    assert await talk.commit_offset("", "a", 1, version=5) is ErrorCode.INVALID_GROUP_ID
+    assert await talk.commit_offset("g", "nowhere", 1, version=5) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    talk.epoch += 1
+    assert await talk.add_offsets("g", version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await talk.add_offsets("g", version=2) is ErrorCode.PRODUCER_FENCED
+    assert await talk.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_offsets_may_be_added_before_the_groups_coordinator_is_found(client: Client) -> None:
+    talk = await Talk(client).begin()
+    assert await talk.add_offsets("g") is OK
+    await talk.find(GROUP, "g")
+    assert await talk.commit_offset("g", "a", 5) is OK
+    await talk.end(commit=True)
+    assert await talk.settled() == "CompleteCommit"
+    assert await talk.committed("g", "a") == 5
+
+
+# Markers
+
+
+async def test_markers_are_fenced_and_answered_for_each_partition(client: Client) -> None:
+    talk = await Talk(client).begin()
+    await talk.init()
+    assert await talk.markers("nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await talk.markers("a", index=1) is OK, "of a producer that never wrote there"
+    await write(talk, "a", b"1")
+    assert await talk.markers("a", epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await talk.markers("a", version=2, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await talk.markers("a", coordinator_epoch=3) is OK
+    assert await talk.markers("a", coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert await talk.markers("a", coordinator_epoch=3) is OK
+    described = await client.call(DescribeProducersRequest([TopicRequest("a", [0])]), 0)
+    (producer,) = described.topics[0].partitions[0].active_producers
+    assert (producer.producer_epoch, producer.last_sequence, producer.coordinator_epoch,
+            producer.current_txn_start_offset) == (1, 0, 3, -1)
+
+
+async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:
+    """One that its coordinator knows nothing of, as after a lost record of its log."""
+    talk = await Talk(client).begin()
+    await write(talk, "a", b"1")
+    await client.produce("a", batch(b"behind"))
+    assert await talk.read("a") == ([], 0)
+    assert await talk.markers("a") is OK
+    assert await talk.read("a") == ([b"behind"], 3)
+
+
+# Admins
+
+
+async def test_transactions_are_described_and_listed(house: House) -> None:
+    talk = await Talk(await house.connect()).begin()
+    other = await Talk(await house.connect(), "other").begin()
+    await write(talk, "a", b"1")
+    unknown = Talk(talk.client, "unknown")
+    assert (await unknown.described()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert (await Talk(talk.client, "").described()).error_code == ErrorCode.INVALID_REQUEST
+
+    async def listed(version: int = 1, **filters: object) -> dict[str, str]:
+        answer = await talk.client.call(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
+        assert answer.error_code == OK
+        return {one.transactional_id: one.transaction_state for one in answer.transaction_states}
+
+    both = {"copier": "Ongoing", "other": "Empty"}
+    assert await listed(0) == await listed() == await listed(duration_filter=-5) == both
+    assert await listed(state_filters=["Ongoing"]) == {"copier": "Ongoing"}
+    assert await listed(state_filters=["ongoing"]) == {}
+    assert await listed(producer_id_filters=[other.producer_id]) == {"other": "Empty"}
+    assert await listed(producer_id_filters=[other.producer_id], state_filters=["Ongoing"]) == {}
+    assert await listed(duration_filter=100_000) == {"other": "Empty"}, "which Kafka counts from 1970, too"
+    answer = await talk.client.call(ListTransactionsRequest(state_filters=["Empty", "Bogus"]), 1)
+    assert answer.unknown_state_filters == ["Bogus"]
