@@ -15,6 +15,7 @@ from pykbroker.sim.process import Process
 from pykbroker.sim.scheduler import resume
 from pykbroker.sim.simulation import Simulation
 from pykbroker.sim.volume import Volume
+from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.world import World
 
 OFF_LOOP_S = 0.0002
@@ -62,12 +63,14 @@ class Machine:
                     dice=simulation.dice(f"disk {number} of {life}"), enter=process.step)
             for number, volume in enumerate(self._volumes)
         ]
+        off_loop = InlineOffLoop(simulation.dice(f"threads of {life}"), OFF_LOOP_S)
         return World(
             disks=tuple(self._disks),
             net=SimNet(self._network, process, simulation.dice(f"net of {life}")),
             wall_ms=lambda: int((WALL_S + simulation.now + self.skew_s) * 1000),
             ticks_ns=lambda: int(simulation.now * 1e9),
-            off_loop=InlineOffLoop(simulation.dice(f"threads of {life}"), OFF_LOOP_S),
+            off_loop=off_loop,
+            workers=InlineWorkers(off_loop),
             rng=simulation.dice(f"dice of {life}"),
         )
 

@@ -52,6 +52,11 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
         return "compact" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """How long a segment grows: one that is active is not compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+
+    @property
     def log_append_time(self) -> bool:
         """Whether records bear the broker's time instead of the producer's."""
         return self.message_timestamp_type == "LogAppendTime"

@@ -78,7 +78,7 @@ class Durability:
         """Make all that stands in `log` now durable. Callers that come together share one fsync."""
         target = log.log_end_offset
         while self.recovery_point < min(target, log.log_end_offset) or self._segments.unsynced:
-            self._require_log()
+            self.require_log()
             if self.failed:
                 raise self.failed
             if self._syncing is not None:
@@ -136,6 +136,7 @@ class Durability:
         """Make it durable which files there are."""
         with self._unless_deleted():
             await self._synced(self._disk.sync_directory(self._directory))
+        self.require_log()
 
     async def _place(self) -> None:
         if self._disk.exists(metadata := f"{self._directory}/{METADATA}"):
@@ -153,10 +154,10 @@ class Durability:
         try:
             yield
         except OSError:
-            self._require_log()
+            self.require_log()
             raise
 
-    def _require_log(self) -> None:
+    def require_log(self) -> None:
         """ApiError: the log was deleted, and has no files any more."""
         if self.is_deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")

@@ -10,8 +10,9 @@ from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 OFFSET_DIGITS = 20
+CLEANED = ".cleaned"
 DELETED = ".deleted"
-HALF_DONE = (DELETED, ".cleaned", ".tmp")
+HALF_DONE = (DELETED, CLEANED, ".tmp")
 INDEXES = (".index", ".timeindex", ".txnindex")
 SWAP = ".swap"
 
@@ -25,10 +26,8 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
 async def tidy(disk: Disk, directory: str) -> list[str]:
     """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed."""
     names = disk.names(directory)
-    if swaps := offsets_of(names, ".log" + SWAP):
-        for base in swaps:
-            await _complete_swap(disk, directory, base)
-        names = disk.names(directory)
+    if any(name.endswith(SWAP) for name in names):
+        names = await _end_swaps(disk, directory, names)
     for name in names:
         if name.endswith(HALF_DONE):
             disk.remove(f"{directory}/{name}")
@@ -38,6 +37,26 @@ async def tidy(disk: Disk, directory: str) -> list[str]:
     for name in sorted(orphans):
         disk.remove(f"{directory}/{name}")
     return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
+
+
+async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Complete what had begun to take the place of others, drop what had not; answers the names that there are then.
+
+    While a file is still named `.cleaned`, nothing was replaced from its offset on.
+    """
+    await disk.sync_directory(directory)  # what is seen here may not be durable, after a kill
+    bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
+    unbegun = min((base for suffix in (".log", *INDEXES) for base in offsets_of(bare, suffix)), default=None)
+    for name in names:
+        if unbegun is not None and name.endswith(SWAP) and int(name.partition(".")[0]) >= unbegun:
+            disk.remove(f"{directory}/{name}")
+    for base in offsets_of(disk.names(directory), ".log" + SWAP):
+        await _complete_swap(disk, directory, base)
+    for name in disk.names(directory):
+        if name.endswith(SWAP):  # its log has taken its place already
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+    await disk.sync_directory(directory)
+    return disk.names(directory)
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
@@ -57,8 +76,9 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     logger.info("%s: completes the compaction of offsets %d to %d", directory, base, walk.next_offset)
     for suffix in (".log", *INDEXES):
         for old in offsets_of(names, suffix):
-            if base <= old < max(walk.next_offset, base + 1):
+            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # its indexes may be new already
                 disk.remove(f"{directory}/{old:020d}{suffix}")
+    await disk.sync_directory(directory)
     for name in names:
         if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
             disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from struct import Struct, error
 
 import msgspec
+import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Marker, Written
 from pykbroker.core.replication.verification import Verification
 from pykbroker.storage import producer_snapshot
+from pykbroker.storage.cleaned import CleanedSegment
 from pykbroker.storage.config import LONG_MAX, LogConfig
 from pykbroker.storage.durability import Durability
 from pykbroker.storage.errors import CorruptLog
@@ -26,6 +28,7 @@ from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace, warned
+from pykbroker.storage.swap import require_sources, swap
 from pykbroker.storage.tail import KEEP_BYTES_MAX
 from pykbroker.storage.traffic import Traffic
 from pykbroker.storage.validate import (
@@ -80,13 +83,14 @@ class Log(LogReads):
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         super().__init__(opening, off_loop, state)
         self._off_loop = off_loop
+        self._reshaping = trio.Lock()
         self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point,
                                       is_placed=state.is_placed)
         self.configure(opening.config)
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop, now_ms: int = 0,
-                   recovery_point: int = 0, log_start_offset: int = 0, clean: bool = False,
+                   recovery_point: int = 0, log_start_offset: int = 0, cleaned_offset: int = 0, clean: bool = False,
                    jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None,
                    traffic: Traffic | None = None) -> Log:
         """Recover the log in `directory`, which exists; an empty one begins at `log_start_offset`.
@@ -96,7 +100,7 @@ class Log(LogReads):
         the recovery point.
         """
         opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic(), recovery_point,
-                          log_start_offset)
+                          log_start_offset, cleaned_offset)
         state = await recover(opening, clean=clean)
         state.producers.expire(now_ms, config.producer_id_expiration_ms)
         return cls(opening, off_loop, state)
@@ -326,15 +330,16 @@ class Log(LogReads):
 
     async def retain(self, now_ms: int, high_watermark: int) -> None:
         """Let go of whole segments below `high_watermark` that are too old, too much, or below the log's start."""
-        doomed, why = await expired(self._segments, self.config, self.log_start_offset, high_watermark, now_ms)
-        if not doomed:
-            return
-        if doomed > len(self._segments.sealed):
-            self._roll()
-        start = self._segments.every()[doomed].base_offset
-        logger.info("%s: segments below offset %d are deleted: %s", self.directory, start, why)
-        self.delete_records(start)
-        await self._let_go(start)
+        async with self._reshaping:
+            doomed, why = await expired(self._segments, self.config, self.log_start_offset, high_watermark, now_ms)
+            if not doomed:
+                return
+            if doomed > len(self._segments.sealed):
+                self._roll()
+            start = self._segments.every()[doomed].base_offset
+            logger.info("%s: segments below offset %d are deleted: %s", self.directory, start, why)
+            self.delete_records(start)
+            await self._let_go(start)
 
     async def _let_go(self, start: int) -> None:
         """Drop the segments below `start`, one after the other: no power loss leaves a gap between those that stay."""
@@ -345,17 +350,22 @@ class Log(LogReads):
 
     async def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all behind it. The caller keeps appends away meanwhile."""
-        if offset >= self.log_end_offset:
-            return
-        if offset < self._segments.every()[0].base_offset:
-            await self.truncate_fully_and_start_at(offset)
-        else:
-            self._tail.clear()
-            self._active = await self._segments.truncate(offset)
-            await self._resume_at(self._active.next_offset)
+        async with self._reshaping:
+            if offset >= self.log_end_offset:
+                return
+            if offset < self._segments.every()[0].base_offset:
+                await self._begin_anew(offset)
+            else:
+                self._tail.clear()
+                self._active = await self._segments.truncate(offset)
+                await self._resume_at(self._active.next_offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the next batch has `offset`, or a later one. The caller keeps appends away meanwhile."""
+        async with self._reshaping:
+            await self._begin_anew(offset)
+
+    async def _begin_anew(self, offset: int) -> None:
         self._tail.clear()
         self._active = self._segments.begin_anew(offset)
         self.log_start_offset = offset
@@ -365,12 +375,36 @@ class Log(LogReads):
         """The log ends at `end` now: forget what was known of offsets above."""
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
+        self.cleaned_offset = min(self.cleaned_offset, end)
         for taken in offsets_of(self._disk.names(self.directory), ".snapshot"):
             if taken > end:
                 self._disk.remove(file_name(self.directory, taken, ".snapshot"))
         self.epochs.truncate_end(end)
         self._durability.retreat(end)
         self.producers = await producers_at(self._disk, self.directory, self._segments.every(), end)
+
+    def begin_cleaned(self, sources: list[SealedSegment]) -> CleanedSegment:
+        """What these segments, which follow each other, are to become."""
+        return CleanedSegment(self._opening, sources, self._durability.require_log)
+
+    async def swap_in(self, cleaned: CleanedSegment) -> None:
+        """Let a compacted segment take the place of its sources.
+
+        Interrupted: they are not there any more. ApiError: the log was deleted. OSError: the disk refused.
+        """
+        sealed = await cleaned.finish()
+        async with self._reshaping:
+            require_sources(self._segments, cleaned.sources)
+            await swap(self._opening, self._segments, self._durability, cleaned.sources, sealed)
+
+    @property
+    def cleaned_offset(self) -> int:
+        """All below was compacted; where compaction goes on."""
+        return self._opening.cleaned_offset
+
+    @cleaned_offset.setter
+    def cleaned_offset(self, offset: int) -> None:
+        self._opening.cleaned_offset = offset
 
     def take_doomed(self) -> list[str]:
         """Files that were let go since the last call, to be removed after `file.delete.delay.ms`."""
@@ -388,7 +422,7 @@ class Log(LogReads):
     def succeed(self, log: Log) -> None:
         """Take over what `log` knows, and what its copy cannot know from the batches that are left."""
         self.delete_records(log.log_start_offset)
-        self.producers = log.producers
+        self.producers, self.cleaned_offset = log.producers, log.cleaned_offset
         for epoch, start_offset in log.epochs.entries[-1:]:
             self._assign_epoch(epoch, start_offset)
 
@@ -398,6 +432,11 @@ class Log(LogReads):
         self._opening.directory = directory
         self._durability.is_deleted = True
         self._segments.forget()
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its files are none of its business any more."""
+        return self._durability.is_deleted
 
     def abandon(self) -> None:
         """Give the files back and leave everything as it is: the partition is deleted."""

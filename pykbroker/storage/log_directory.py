@@ -192,6 +192,7 @@ class LogDirectory:
         self.logs[key] = log = await Log.open(
             self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
             recovery_point=left[RECOVERY_POINTS].get(key, 0), log_start_offset=left[LOG_STARTS].get(key, 0),
+            cleaned_offset=left[CLEANED].get(key, 0),
             clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
         return log
 
@@ -334,6 +335,11 @@ class LogDirectory:
         await self._checkpoints.write(LOG_STARTS, lambda: self._unopened(LOG_STARTS) | {
             key: log.log_start_offset for key, log in placed.items()
             if log.starts_inside and self.logs.get(key) is log})
+
+    async def checkpoint_cleaned(self) -> None:
+        """Write down how far each log is compacted."""
+        await self._checkpoints.write(CLEANED, lambda: self._unopened(CLEANED) | {
+            key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset})
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down how far each partition is committed. One whose log is not yet safe itself is left out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage.errors import patiently
-from pykbroker.storage.lookup import aborted_within, first_since, youngest
+from pykbroker.storage.lookup import aborted_between, aborted_within, first_since, youngest
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.rebuild import read_aborted
 from pykbroker.storage.record_times import RecordTimes, TimestampOffset
@@ -35,6 +35,11 @@ class LogReads:
     def directory(self) -> str:
         """Where its files are."""
         return self._opening.directory
+
+    @property
+    def segments(self) -> Segments:
+        """For who compacts them."""
+        return self._segments
 
     @property
     def size_bytes(self) -> int:
@@ -119,6 +124,10 @@ class LogReads:
     async def aborted_transactions_slowly(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
         """As `aborted_transactions`, waiting for the disk where needed."""
         return await patiently(lambda: self.aborted_transactions(offset, data))
+
+    async def aborted_between(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """Those with data in start..upper offset (exclusive)."""
+        return await aborted_between(self._segments, start_offset, upper_offset, self._read_aborted)
 
     async def _read_aborted(self, segment: Segment) -> None:
         await read_aborted(self._disk, self.directory, self._segments.every(), segment)

@@ -77,6 +77,20 @@ def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,
     return found
 
 
+async def aborted_between(segments: Segments, start_offset: int, upper_offset: int,
+                          read_aborted: Callable[[Segment], Awaitable[None]]) -> list[AbortedTransaction]:
+    """The aborted transactions with data in start..upper offset (exclusive)."""
+    found: list[AbortedTransaction] = []
+    for segment in list(segments.since(start_offset)):
+        if segment.aborted_unread:
+            await read_aborted(segment)
+        found += (one for one in segment.aborted
+                  if one.last_offset >= start_offset and one.first_offset < upper_offset)
+        if any(one.last_stable_offset >= upper_offset for one in segment.aborted):
+            break
+    return found
+
+
 def _upper_offset(offset: int, data: Buffer | FileSlice) -> int | None:
     """One above the last offset in `data`; None when no batch in it is data of a transaction."""
     if isinstance(data, FileSlice):

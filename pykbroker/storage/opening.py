@@ -45,7 +45,8 @@ class Loaded:
 class Opening(msgspec.Struct):
     """What is known of a log before its files are opened; `config` and `directory` are always the current ones.
 
-    `jitter` draws a number below its argument. All below `recovery_point` is known to be synced.
+    `jitter` draws a number below its argument. All below `recovery_point` is known to be synced. What
+    was compacted lies below `cleaned_offset`, or the topic is compacted now.
     """
 
     disk: Disk
@@ -56,9 +57,14 @@ class Opening(msgspec.Struct):
     traffic: Traffic
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_offset: int = 0
 
     def active(self, base_offset: int) -> ActiveSegment:
         """A segment's file, opened or created, with nothing known of what is in it."""
         file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
         jitter_ms = self.config.segment_jitter_ms
         return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)
+
+    def may_lack(self, end: int, base: int) -> bool:
+        """Whether a segment may end at offset `end` before one of `base`. Compaction alone leaves gaps."""
+        return end == base or (end < base and (self.config.compacted or base <= self.cleaned_offset))

@@ -137,7 +137,7 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     """Whether the segment of `base` goes on where the one before it ends. CorruptLog: what is missing was synced."""
     end = before.next_offset
-    if end == base or opening.config.compacted:
+    if opening.may_lack(end, base):
         return True
     if end < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "

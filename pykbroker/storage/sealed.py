@@ -87,8 +87,8 @@ class SealedSegment(Segment):
             self.reindexed()
 
     def _misfit(self, end: int) -> str | None:
-        """What is wrong with a segment that ends there. Compaction alone leaves gaps."""
-        if end == self.next_offset or (end < self.next_offset and self._opening.config.compacted):
+        """What is wrong with a segment that ends there."""
+        if self._opening.may_lack(end, self.next_offset):
             return None
         return f"ends at offset {end}, the next one begins at {self.next_offset}"
 
@@ -110,6 +110,11 @@ class SealedSegment(Segment):
         """Write the transaction index, durably: unlike the others, one that is cut short looks whole."""
         if self.aborted and not self.aborted_unread and not self.is_dropped:
             await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
+
+    def file_bytes(self, suffix: str) -> int:
+        """The size of one of its files, 0 where it is not there."""
+        path = self.path(suffix)
+        return self._disk.size(path) if self._disk.exists(path) else 0
 
     def path(self, suffix: str) -> str:
         """Of one of its files."""

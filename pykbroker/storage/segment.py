@@ -145,9 +145,9 @@ class ActiveSegment(Segment):
         self.note(batch.size, batch.last_offset, batch.max_timestamp)
 
     def begin(self, timestamp: int) -> None:
-        """The first batch decides when the segment is old: `segment.ms` by the stamps of the records, less jitter."""
+        """The first batch decides when the segment is old: `roll_ms` by the stamps of the records, less jitter."""
         if timestamp >= 0:
-            self.timestamp_max = timestamp + self.config.segment_ms - self._jitter_ms
+            self.timestamp_max = timestamp + self.config.roll_ms - self._jitter_ms
 
     def _index(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset, position)

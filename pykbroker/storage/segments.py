@@ -15,7 +15,8 @@ from pykbroker.storage.scrub import check
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
 
-SUFFIXES = (".log", *INDEXES, ".snapshot")
+OWN_FILES = (".log", *INDEXES)
+SUFFIXES = (*OWN_FILES, ".snapshot")
 
 
 class Segments:
@@ -78,6 +79,15 @@ class Segments:
         going = self.sealed.pop(0)
         self._drop(going)
         self.unsynced = [segment for segment in self.unsynced if segment is not going]
+
+    def put(self, sources: list[SealedSegment], cleaned: SealedSegment) -> None:
+        """One segment takes the place of these, which follow each other."""
+        at = self.sealed.index(sources[0])
+        self.sealed[at : at + len(sources)] = [cleaned]
+        for segment in sources:
+            segment.is_dropped = True
+            self._opening.loaded.forget(segment)
+            self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
 
     async def truncate(self, offset: int) -> ActiveSegment:
         """Drop the batch that holds `offset` and all behind it; what held it is active now."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.system_worker import SystemWorkers
 from pykbroker.world.world import World
 
 
@@ -26,5 +27,6 @@ def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:
         wall_ms=wall_ms,
         ticks_ns=time.perf_counter_ns,
         off_loop=off_loop,
+        workers=SystemWorkers(),
         rng=random.SystemRandom(),
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Net
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.worker import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +23,5 @@ class World:
     ticks_ns: Callable[[], int]
     """Nanoseconds of a monotonic clock, to measure how long things took."""
     off_loop: OffLoop
+    workers: Workers
     rng: random.Random

@@ -24,6 +24,7 @@ from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_table import ONE_BROKER
 from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.disk import FileSlice
 from pykbroker.world.net import Accept, Connection, NetStatistics, Peer
 from pykbroker.world.system import wall_ms
@@ -265,7 +266,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
     net, ready, stop, errors = Still(), trio.Event(), trio.Event(), Errors()
     off_loop = InlineOffLoop()
     disk = SystemDisk(str(directory), off_loop, durable=False)
-    world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, random.Random(seed))
+    world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, InlineWorkers(off_loop), random.Random(seed))
     config = BrokerConfig.from_mapping({**ONE_BROKER, **COORDINATORS, "log.dirs": str(directory)})
     topics = tuple((name, 2) for name in (*TOPICS, CANARY))
     settings = Settings(config, (str(directory),), memory=True, topics=topics)

@@ -1,0 +1,32 @@
+"""A worker in a simulation: its machine is in this process, and answers take virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.worker import ByteMachine
+
+
+class InlineWorker:
+    """One machine."""
+
+    def __init__(self, machine: ByteMachine, off_loop: OffLoop) -> None:
+        self._machine, self._off_loop = machine, off_loop
+
+    async def ask(self, message: bytes) -> bytes:
+        """As `Worker.ask`."""
+        return await self._off_loop(self._machine.handle, message)
+
+
+class InlineWorkers:
+    """Answers take as long as `off_loop` takes."""
+
+    def __init__(self, off_loop: OffLoop) -> None:
+        self._off_loop = off_loop
+
+    @asynccontextmanager
+    async def start(self, machine: type[ByteMachine]) -> AsyncIterator[InlineWorker]:
+        """As `Workers.start`."""
+        yield InlineWorker(machine(), self._off_loop)
