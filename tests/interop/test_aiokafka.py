@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
+from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
 
 T = TypeVar("T")
@@ -128,6 +129,48 @@ class AioKafka:
         self._loop.close()
 
 
+class AioKafkaMember:
+    """`Member` by aiokafka, with a loop of its own."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+        self._topic = topic
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._consumer = self._run(self._join(bootstrap, topic, group, instance))
+
+    def _run(self, what: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(4 * PATIENCE_S)
+
+    async def _join(self, bootstrap: str, topic: str, group: str, instance: str | None) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(
+            topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
+            auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=200,
+            retry_backoff_ms=50)
+        await consumer.start()
+        return consumer
+
+    def poll(self) -> list[tuple[int, int]]:
+        found = self._run(self._consumer.getmany(timeout_ms=200))
+        return [(record.partition, record.offset) for records in found.values() for record in records]
+
+    def assigned(self) -> set[int]:
+        return {place.partition for place in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._run(self._consumer.commit())
+
+    def committed(self, partition: int) -> int | None:
+        return self._run(self._consumer.committed(TopicPartition(self._topic, partition)))
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._run(self._consumer.stop())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
 def _check(code: int) -> None:
     if code:
         raise for_code(code)
@@ -135,3 +178,7 @@ def _check(code: int) -> None:
 
 class TestAioKafka(Scenarios):
     library = AioKafka
+
+
+class TestGroups(GroupScenarios):
+    library, member = AioKafka, AioKafkaMember

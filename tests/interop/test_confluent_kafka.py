@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
 
 END = -1
@@ -117,5 +118,52 @@ class ConfluentKafka:
         """Its threads end with the object."""
 
 
+class ConfluentMember:
+    """`Member` by confluent-kafka."""
+
+    strategy = "range"
+
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+        self._topic = topic
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200,
+            "partition.assignment.strategy": self.strategy,
+            **({} if instance is None else {"group.instance.id": instance})})
+        self._consumer.subscribe([topic])
+
+    def poll(self) -> list[tuple[int, int]]:
+        found = self._consumer.consume(100, 0.2)
+        return [(message.partition(), message.offset()) for message in found if message.error() is None]
+
+    def assigned(self) -> set[int]:
+        return {place.partition for place in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        for place in self._consumer.commit(asynchronous=False):
+            assert place.error is None
+
+    def committed(self, partition: int) -> int | None:
+        (place,) = self._consumer.committed([TopicPartition(self._topic, partition)], PATIENCE_S)
+        return None if place.offset < 0 else place.offset
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class CooperativeMember(ConfluentMember):
+    """One that gives back no more than it must (KIP-429)."""
+
+    strategy = "cooperative-sticky"
+
+
 class TestConfluentKafka(Scenarios):
     library = ConfluentKafka
+
+
+class TestGroups(GroupScenarios):
+    library, member = ConfluentKafka, ConfluentMember
+
+
+class TestCooperativeGroups(GroupScenarios):
+    library, member = ConfluentKafka, CooperativeMember

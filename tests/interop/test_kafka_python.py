@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
+from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
 
 
@@ -101,6 +102,32 @@ class KafkaPython:
         self._admin.close()
 
 
+class KafkaPythonMember:
+    """`Member` by kafka-python."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+        self._topic = topic
+        self._consumer = KafkaConsumer(
+            topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
+            auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=200)
+
+    def poll(self) -> list[tuple[int, int]]:
+        found = self._consumer.poll(timeout_ms=200)
+        return [(record.partition, record.offset) for records in found.values() for record in records]
+
+    def assigned(self) -> set[int]:
+        return {place.partition for place in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def committed(self, partition: int) -> int | None:
+        return self._consumer.committed(TopicPartition(self._topic, partition))
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def collect_sockets() -> Iterator[None]:
     """It leaves the sockets of failed connections to the garbage collector: collect them here, where that is no error.
@@ -117,3 +144,8 @@ def collect_sockets() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 class TestKafkaPython(Scenarios):
     library = KafkaPython
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+class TestGroups(GroupScenarios):
+    library, member = KafkaPython, KafkaPythonMember

@@ -1,0 +1,164 @@
+"""What members of a consumer group must see of a broker, written once; a file for each client says how it joins one."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import ClassVar, Protocol
+
+import pytest
+
+from tests.interop.scenarios import PATIENCE_S, Client, Message
+from tools.broker_process import BrokerProcess
+
+PARTITIONS = 4
+SESSION_MS = 6000
+TURNS_MAX = 150
+"""Polls of each member before a test gives up; a poll takes 0.2 s at most."""
+
+
+class Member(Protocol):
+    """A consumer that has subscribed. A poll also does all that a member must do to stay one."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None: ...
+
+    def poll(self) -> Sequence[tuple[int, int]]:
+        """(partition, offset) of what came within 0.2 s."""
+
+    def assigned(self) -> set[int]:
+        """The partitions that it has now."""
+
+    def commit(self) -> None:
+        """How far it has come in all of them; an error if that did not hold."""
+
+    def committed(self, partition: int) -> int | None:
+        """The offset that the group goes on from; None where there is none."""
+
+    def close(self) -> None:
+        """Leave, unless it is a static member."""
+
+
+Joining = Callable[..., Member]
+Found = Counter[tuple[int, int]]
+"""How often each record came, by partition and offset."""
+
+
+class GroupScenarios:
+    """Subclassed by a file for each client: `library` administers and sends, `member` is in groups."""
+
+    library: ClassVar[type[Client]]
+    member: ClassVar[type[Member]]
+
+    @pytest.fixture
+    def client(self, bootstrap: str) -> Iterator[Client]:
+        with closing(self.library(bootstrap)) as client:
+            yield client
+
+    @pytest.fixture
+    def joining(self, bootstrap: str) -> Iterator[Joining]:
+        """`joining(topic, group)` gives a new member; none outlives the test."""
+        with ExitStack() as stack:
+            yield lambda topic, group, instance=None: stack.enter_context(
+                closing(self.member(bootstrap, topic, group, instance)))
+
+    def filled(self, client: Client, count: int = 40) -> str:
+        """A new topic with so many records, spread evenly."""
+        topic = f"topic-{uuid.uuid4().hex[:12]}"
+        client.create_topic(topic, PARTITIONS)
+        self.fill(client, topic, count)
+        return topic
+
+    def fill(self, client: Client, topic: str, count: int) -> None:
+        client.send(topic, [Message(number % PARTITIONS, None, b"%d" % number, (), 1_700_000_000_000)
+                            for number in range(count)])
+
+    def test_a_member_reads_all_and_another_goes_on(self, client: Client, bootstrap: str, joining: Joining) -> None:
+        topic, group = self.filled(client), uuid.uuid4().hex
+        with closing(self.member(bootstrap, topic, group, None)) as first:
+            assert read(40, first) == Counter({(number % PARTITIONS, number // PARTITIONS): 1 for number in range(40)})
+            assert first.assigned() == set(range(PARTITIONS))
+            first.commit()
+        self.fill(client, topic, 8)
+        second = joining(topic, group)
+        assert sorted(read(8, second)) == list(itertools.product(range(PARTITIONS), (10, 11)))
+        assert second.committed(0) == 10
+
+    def test_members_share_what_there_is(self, client: Client, joining: Joining) -> None:
+        topic, group = self.filled(client, 0), uuid.uuid4().hex
+        members = [joining(topic, group) for _ in range(3)]
+        shared(members)
+        self.fill(client, topic, 40)
+        assert set(read(40, *members).values()) == {1}
+        members.pop().close()
+        shared(members)
+
+    def test_members_stay_over_a_stop_and_a_kill(self, start_broker: Callable[..., BrokerProcess]) -> None:
+        broker = start_broker()
+        with closing(self.library(broker.address)) as client, ExitStack() as stack:
+            topic, group = self.filled(client), uuid.uuid4().hex
+            members = [stack.enter_context(closing(self.member(broker.address, topic, group, None))) for _ in range(2)]
+            read(40, *members, found=shared(members))
+            for member in members:
+                member.commit()
+            for end, count in ((broker.stop, 12), (broker.kill, 14)):
+                end()
+                broker.start()
+                retried(lambda: self.fill(client, topic, 8))
+                found = read(8, *members)
+                assert {offset for _, offset in found} >= {count - 2, count - 1}
+                shared(members)
+                for member in members:
+                    retried(member.commit)
+                assert members[0].committed(1) == count
+
+    def test_a_static_member_takes_its_partitions_again(self, client: Client, bootstrap: str,
+                                                        joining: Joining) -> None:
+        topic, group = self.filled(client, 0), uuid.uuid4().hex
+        other, static = joining(topic, group, "other"), self.member(bootstrap, topic, group, "static")
+        with closing(static):
+            shared([other, static])
+            mine, others = static.assigned(), other.assigned()
+        again = joining(topic, group, "static")
+        shared([other, again])
+        assert (again.assigned(), other.assigned()) == (mine, others)
+
+
+def read(count: int, *members: Member, found: Found | None = None) -> Found:
+    """Poll in turns until so many records came, those counted that were `found` before."""
+    found = Counter() if found is None else found
+    for _ in range(TURNS_MAX):
+        if found.total() >= count:
+            return found
+        for member in members:
+            found.update(member.poll())
+    raise AssertionError(f"only {found.total()} of {count} records came")
+
+
+def shared(members: Sequence[Member]) -> Found:
+    """Poll in turns until each member has partitions, and each partition one member; what came meanwhile."""
+    found: Found = Counter()
+    for _ in range(TURNS_MAX):
+        for member in members:
+            found.update(member.poll())
+        assigned = [member.assigned() for member in members]
+        if all(assigned) and sorted(itertools.chain(*assigned)) == list(range(PARTITIONS)):
+            return found
+    raise AssertionError(f"the partitions are assigned as {assigned}")
+
+
+def retried(deed: Callable[[], object]) -> None:
+    """Again while a client finds its way back to a broker that was away."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            deed()
+        except Exception:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return
