@@ -1,6 +1,7 @@
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -13,25 +14,35 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.GroupState;
+import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+import org.apache.kafka.common.errors.GroupNotEmptyException;
+import org.apache.kafka.common.errors.GroupSubscribedToTopicException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
@@ -57,6 +68,7 @@ public class JavaChecks {
         offsets();
         producing();
         consuming();
+        groups();
         admin.close(Duration.ofSeconds(1));
     }
 
@@ -323,6 +335,125 @@ public class JavaChecks {
     // ---- how a check is made
 
     static final long now = System.currentTimeMillis();
+
+    static void groups() {
+        check("a group reads, commits and goes on", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            var group = unused();
+            send(place, Map.of(), 10);
+            try (var consumer = member(group, place.topic(), Map.of())) {
+                poll(consumer, 10);
+                consumer.commitSync(Map.of(place, new OffsetAndMetadata(7, Optional.of(0), "so far")));
+            }
+            try (var consumer = member(group, place.topic(), Map.of())) {
+                same(7L, poll(consumer, 3).get(0).offset());
+                var committed = consumer.committed(Set.of(place)).get(place);
+                same(new OffsetAndMetadata(7, Optional.of(0), "so far"), committed);
+            }
+        });
+        for (var assignor : List.of("RangeAssignor", "CooperativeStickyAssignor")) {
+            check("members share and hand over, " + assignor, () -> {
+                var name = topic(4);
+                var group = unused();
+                var strategy = Map.of("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
+                try (var stays = member(group, name, strategy)) {
+                    try (var goes = member(group, name, strategy)) {
+                        settled(4, stays, goes);
+                        same(2, goes.assignment().size());
+                    }
+                    settled(4, stays);
+                }
+            });
+        }
+        check("a static member comes back without a rebalance", () -> {
+            var name = topic(2);
+            var group = unused();
+            var instance = Map.of("group.instance.id", "one");
+            try (var other = member(group, name, Map.of("group.instance.id", "other"))) {
+                var first = member(group, name, instance);
+                settled(2, other, first);
+                var generation = other.groupMetadata().generationId();
+                first.close(CloseOptions.timeout(PATIENCE));
+                try (var second = member(group, name, instance)) {
+                    settled(2, other, second);
+                    same(generation, second.groupMetadata().generationId());
+                }
+            }
+        });
+        check("groups are listed and described", () -> {
+            var name = topic(1);
+            var group = unused();
+            try (var consumer = member(group, name, Map.of("client.id", "me"))) {
+                settled(1, consumer);
+                var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                same(GroupState.STABLE, described.groupState());
+                same("range", described.partitionAssignor());
+                var member = described.members().iterator().next();
+                same(List.of("me", "/127.0.0.1"), List.of(member.clientId(), member.host()));
+                same(Set.of(new TopicPartition(name, 0)), member.assignment().topicPartitions());
+                var stable = new ListGroupsOptions().inGroupStates(Set.of(GroupState.STABLE))
+                    .withTypes(Set.of(GroupType.CLASSIC));
+                same(1L, admin.listGroups(stable).all().get().stream()
+                    .filter(one -> one.groupId().equals(group)).count());
+                refused(GroupNotEmptyException.class, admin.deleteConsumerGroups(List.of(group)).all());
+                var gone = admin.removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions());
+                gone.all().get();
+            }
+            same(GroupState.EMPTY, admin.describeConsumerGroups(List.of(group)).all().get().get(group).groupState());
+            admin.deleteConsumerGroups(List.of(group)).all().get();
+            refused(GroupIdNotFoundException.class, admin.describeConsumerGroups(List.of(group)).all());
+            refused(GroupIdNotFoundException.class, admin.deleteConsumerGroups(List.of(group)).all());
+        });
+        check("offsets of a group are set, told and deleted", () -> {
+            var name = topic(2);
+            var group = unused();
+            var place = new TopicPartition(name, 0);
+            var other = new TopicPartition(name, 1);
+            admin.alterConsumerGroupOffsets(group, Map.of(
+                place, new OffsetAndMetadata(3, Optional.empty(), "three"), other, new OffsetAndMetadata(4))).all().get();
+            var told = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
+            same(Map.of(place, new OffsetAndMetadata(3, Optional.empty(), "three"), other, new OffsetAndMetadata(4)), told);
+            admin.deleteConsumerGroupOffsets(group, Set.of(place)).all().get();
+            told = admin.listConsumerGroupOffsets(Map.of(
+                group, new ListConsumerGroupOffsetsSpec().topicPartitions(List.of(place, other))))
+                .partitionsToOffsetAndMetadata(group).get();
+            same(null, told.get(place));
+            same(4L, told.get(other).offset());
+            try (var consumer = member(group, name, Map.of())) {
+                settled(2, consumer);
+                refused(UnknownMemberIdException.class,
+                    admin.alterConsumerGroupOffsets(group, Map.of(place, new OffsetAndMetadata(1))).all());
+                refused(GroupSubscribedToTopicException.class,
+                    admin.deleteConsumerGroupOffsets(group, Set.of(other)).all());
+            }
+        });
+    }
+
+    static KafkaConsumer<byte[], byte[]> member(String group, String name, Map<String, String> more) {
+        var settings = new HashMap<>(Map.of("group.id", group, "heartbeat.interval.ms", "200",
+            "partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor"));
+        settings.putAll(more);
+        var consumer = consumer(settings);
+        consumer.subscribe(List.of(name));
+        return consumer;
+    }
+
+    /** Polls in turns until all have partitions, each partition one of them. */
+    @SafeVarargs
+    static void settled(int partitions, KafkaConsumer<byte[], byte[]>... members) {
+        var deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (System.nanoTime() < deadline) {
+            var all = new ArrayList<TopicPartition>();
+            var idle = false;
+            for (var member : members) {
+                member.poll(Duration.ofMillis(100));
+                idle |= member.assignment().isEmpty();
+                all.addAll(member.assignment());
+            }
+            if (!idle && all.size() == partitions && Set.copyOf(all).size() == partitions) return;
+        }
+        throw new AssertionError("the members do not settle");
+    }
 
     static void check(String name, Body body) {
         try {

@@ -11,7 +11,8 @@ import pytest
 
 CHECKS = Path(__file__).with_name("JavaChecks.java")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ENDINGS = {"idempotent producer, ": CODECS, "producer without idempotence, acks=": ("0", "1", "all")}
+ENDINGS = {"idempotent producer, ": CODECS, "producer without idempotence, acks=": ("0", "1", "all"),
+           "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor")}
 RUN_SECONDS_MAX = 55
 
 
