@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from pykbroker.core.metadata.ids import id_text
+from tests.unit.apis.conftest import Client
 from tests.unit.directories import consume, serving
 from tests.unit.storage.golden import expected, unpack
+from wire.error_codes import ErrorCode
+from wire.messages.list_groups import ListGroupsRequest
 from wire.messages.metadata import MetadataRequest
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponsePartitions
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
@@ -25,3 +31,29 @@ async def test_what_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
                     for isolation, wanted in isolations.items():
                         found = await consume(client, topic, int(partition), committed=isolation == "read_committed")
                         assert found == wanted, f"{topic}-{partition}, {isolation}, {life} life"
+
+
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+async def test_groups_and_what_they_have_committed_are_there(tmp_path: Path, kind: str) -> None:
+    directory = unpack(kind, tmp_path)
+    for _ in ("first life", "second life"):
+        async with serving(directory) as client:
+            assert await groups(client) == expected(kind, "groups")
+
+
+async def groups(client: Client) -> dict[str, Any]:
+    """Every group with its type and offsets, as the file has them."""
+    with trio.fail_after(10):
+        while (listed := await client.call(ListGroupsRequest(), 5)).error_code:
+            assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    asked = [OffsetFetchRequestGroup(group.group_id, topics=None) for group in listed.groups]
+    fetched = (await client.call(OffsetFetchRequest(groups=asked), 9)).groups
+    return {group.group_id: {"type": group.group_type.capitalize(), "offsets": {
+        f"{topic.name}-{one.partition_index}": committed(one) for topic in offsets.topics for one in topic.partitions}}
+        for group, offsets in zip(listed.groups, fetched, strict=True)}
+
+
+def committed(one: OffsetFetchResponsePartitions) -> str:
+    """A partition's, as the file has it."""
+    epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else "-"
+    return f"{one.committed_offset}|{epoch}|{one.metadata}"

@@ -20,9 +20,9 @@ def unpack(kind: str, to: Path) -> Path:
     return to / kind
 
 
-def expected(kind: str) -> dict[str, Any]:
-    """What Kafka served from it: by topic, partition and isolation level."""
-    found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())["topics"]
+def expected(kind: str, of: str = "topics") -> dict[str, Any]:
+    """What Kafka served from it: of topics by name, partition and isolation level; or of groups."""
+    found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 
 
