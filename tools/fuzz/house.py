@@ -57,7 +57,7 @@ STEPS_QUIET = 500
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
 RECORD_BYTES_MAX = 1 << 20
 STAYING = (JoinGroupRequest, SyncGroupRequest)
-GROUP = "g"
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 class Finding(AssertionError):
@@ -241,9 +241,10 @@ class House:
 
     async def settle(self) -> None:
         """Have the topics of the coordinators made, whose tasks are none that an input leaves behind."""
-        for _ in range(STEPS_MAX):
-            if not (await self.call(FindCoordinatorRequest(key_=GROUP), 0)).error_code:
-                break
+        for key_type in (GROUP_KEY, TRANSACTION_KEY):
+            for _ in range(STEPS_MAX):
+                if not (await self.call(FindCoordinatorRequest(key_="mine", key_type=key_type), 1)).error_code:
+                    break
         for _ in range(STEPS_QUIET):
             await trio.lowlevel.checkpoint()
         self._tasks = living()
