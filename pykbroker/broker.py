@@ -219,9 +219,11 @@ class Broker:
                 journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
                 world.off_loop, rules,
             )  # fmt: skip
-        except BaseException:
+        except BaseException as failure:
             with trio.CancelScope(shield=True):
                 await leave_untouched(directories)
+            if isinstance(failure, OSError):
+                raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
             raise
         replicas = Replicas(identity.node_id, places, configs)
         return cls(settings, live, world, bound, identity, tuple(directories), controller, replicas)

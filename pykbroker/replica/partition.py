@@ -30,11 +30,14 @@ NO_EPOCH = -1
 class Partition:
     """`log` is None while it cannot be served. Offsets are the log's."""
 
-    __slots__ = ("directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches")
+    __slots__ = (
+        "_said", "directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches",
+    )  # fmt: skip
 
     def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
         self.topic, self.index, self.log, self.directory = topic, index, log, directory
         self.is_leader = False
+        self._said: int | None = None
         self.leader_epoch = NO_EPOCH
         self.high_watermark = 0
         self.watches: set[Watch] = set()
@@ -209,6 +212,9 @@ class Partition:
     def _refused(self, error: OSError) -> ApiError:
         """What a client is told when the disk refuses; the directory decides whether it goes on."""
         self.directory.fail(error)
+        if error.errno != self._said:
+            logger.warning("%s-%d in %s is refused: %s", self.topic, self.index, self.directory.path, error)
+            self._said = error.errno
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 
     def _advance(self, high_watermark: int) -> None:

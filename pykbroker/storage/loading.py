@@ -12,7 +12,7 @@ from pykbroker.storage.errors import CorruptLog, Mismatch, Pending, patiently
 from pykbroker.storage.headers import BadHeader, Headers
 from pykbroker.storage.indexes import CorruptIndex, OffsetIndex, TimeIndex
 from pykbroker.storage.segment import ActiveSegment, Segment, file_name
-from pykbroker.storage.small_files import read_whole
+from pykbroker.storage.small_files import read_disposable
 from pykbroker.storage.walk import RELATIVE_OFFSET_MAX, Walk
 from pykbroker.world.disk import Disk, File
 
@@ -32,8 +32,8 @@ class Loading(msgspec.Struct, gc=False):
 
 async def load(disk: Disk, directory: str, segment: ActiveSegment) -> Loading:
     """Fill a segment that was just opened. Checksums are not looked at."""
-    loading = Loading(index_file=await _content(disk, file_name(directory, segment.base_offset, ".index")),
-                      times_file=await _content(disk, file_name(directory, segment.base_offset, ".timeindex")))
+    loading = Loading(index_file=await read_disposable(disk, file_name(directory, segment.base_offset, ".index")),
+                      times_file=await read_disposable(disk, file_name(directory, segment.base_offset, ".timeindex")))
     if loading.index_file and loading.times_file is not None:
         await _resume(segment, loading.index_file, loading.times_file)
     loading.damage = await note_rest(segment, segment.file.size)
@@ -68,13 +68,6 @@ async def reindex(segment: Segment) -> None:
     fresh.rest()
     segment.index, segment.times = fresh.index, fresh.times
     segment.reindexed()
-
-
-async def _content(disk: Disk, path: str) -> bytes | None:
-    try:
-        return await read_whole(disk, path)
-    except FileNotFoundError:
-        return None
 
 
 async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) -> None:

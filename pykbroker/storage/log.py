@@ -342,7 +342,12 @@ class Log(LogReads):
             await self._let_go(start)
 
     async def _let_go(self, start: int) -> None:
-        """Drop the segments below `start`, one after the other: no power loss leaves a gap between those that stay."""
+        """Drop the segments below `start`, one after the other: no power loss leaves a gap between those that stay.
+
+        That it begins at `start` is durable before, if the disk has room for that.
+        """
+        with warned(f"{self.directory}: the leader epochs"):
+            await self._durability.settle([])
         await self._durability.sync_names()
         while self._segments.every()[0].base_offset < start:
             self._segments.drop_oldest()

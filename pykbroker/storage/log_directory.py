@@ -38,7 +38,7 @@ from pykbroker.storage.partition_directory import (
 )
 from pykbroker.storage.refusals import is_of_the_disk
 from pykbroker.storage.root_checkpoints import Offsets, RootCheckpoints
-from pykbroker.storage.small_files import read_whole, replace, replace_durably
+from pykbroker.storage.small_files import read_disposable, read_whole, replace, replace_durably
 from pykbroker.storage.statistics import DirectoryStatistics
 from pykbroker.storage.traffic import Traffic
 from pykbroker.world.disk import Disk, Locked
@@ -82,12 +82,18 @@ class LogDirectory:
         except Locked as held:
             raise StartError(f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
                              "directory in log.dirs") from held
-        checkpoints = await RootCheckpoints.read(disk)
-        marker = await _taken(disk, CLEAN_SHUTDOWN)
-        if not disk.exists(CLEANED):
-            replace(disk, CLEANED, b"")
-        directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker)
-        await directory._look()
+        try:
+            checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
+            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker)
+            await directory._look()
+            if disk.exists(CLEAN_SHUTDOWN):
+                disk.remove(CLEAN_SHUTDOWN)
+                await disk.sync_directory("")
+            if not disk.exists(CLEANED):
+                replace(disk, CLEANED, b"")
+        except BaseException:
+            disk.unlock(LOCK)
+            raise
         return directory
 
     def statistics(self) -> DirectoryStatistics:
@@ -413,13 +419,3 @@ class LogDirectory:
         async with trio.open_nursery() as nursery:
             for key, log in (*self.logs.items(), *self.futures.logs.items()):
                 nursery.start_soon(close, key, log)
-
-
-async def _taken(disk: Disk, name: str) -> bytes | None:
-    """The content of a file, None if there is none; it is gone, also after a crash, when this returns."""
-    if not disk.exists(name):
-        return None
-    content = await read_whole(disk, name)
-    disk.remove(name)
-    await disk.sync_directory("")
-    return content

@@ -20,7 +20,7 @@ from pykbroker.storage.loading import attempt
 from pykbroker.storage.producer_snapshot import CorruptSnapshot
 from pykbroker.storage.replay import recall
 from pykbroker.storage.segment import Segment, file_name
-from pykbroker.storage.small_files import read_whole
+from pykbroker.storage.small_files import read_disposable
 from pykbroker.storage.walk import Walk
 from pykbroker.world.disk import Disk
 from wire.records.batch import Batch
@@ -60,7 +60,8 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
     for taken in reversed(snapshots):
         if taken <= offset:
             try:
-                producers = producer_snapshot.decode(await read_whole(disk, file_name(directory, taken, ".snapshot")))
+                content = await read_disposable(disk, file_name(directory, taken, ".snapshot"))
+                producers = producer_snapshot.decode(content or b"")
             except CorruptSnapshot as damage:
                 logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
             else:
@@ -88,14 +89,18 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
     segment.aborted_unread = False
 
 
-async def leader_epochs(disk: Disk, directory: str, segments: Sequence[Segment]) -> LeaderEpochs:
-    """The epochs of all in `segments`: from the file if it holds, else from the log."""
+async def recorded_epochs(disk: Disk, directory: str) -> LeaderEpochs | None:
+    """As the file has them; None if it does not hold."""
     try:
-        return LeaderEpochs(decode_epochs(await read_whole(disk, f"{directory}/{EPOCHS}")))
-    except FileNotFoundError:
-        pass
+        content = await read_disposable(disk, f"{directory}/{EPOCHS}")
+        return None if content is None else LeaderEpochs(decode_epochs(content))
     except CorruptCheckpoint as damage:
         logger.warning("%s: %s does not hold: %s", directory, EPOCHS, damage)
+        return None
+
+
+async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
+    """As the batches in `segments` have them."""
     epochs = LeaderEpochs()
     if segments:
         await visit(segments, segments[0].base_offset, segments[-1].next_offset,

@@ -5,6 +5,7 @@
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
 3. So does the first segment that does not follow the one before. Only compaction makes gaps.
 4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
+5. It begins where its leader epochs do, for they are cut, durably, before segments are let go.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import Opening
-from pykbroker.storage.rebuild import leader_epochs, producers_at
+from pykbroker.storage.rebuild import producers_at, rebuilt_epochs, recorded_epochs
 from pykbroker.storage.replay import recall
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
@@ -54,6 +55,9 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     names = await tidy(disk, directory)
     snapshots = offsets_of(names, ".snapshot")
     bases = offsets_of(names, ".log")
+    epochs = await recorded_epochs(disk, directory)
+    if bases and epochs is not None:
+        bases = _beginning(opening, bases, epochs, clean=clean)
     is_placed = clean and bool(bases)
     if not bases:
         _require_all(opening, opening.log_start_offset)
@@ -65,7 +69,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     if clean:
         await _open_end(opening, state)
     known = [*sealed, state.active] if clean else sealed
-    state.epochs = await leader_epochs(disk, directory, known)
+    state.epochs = await rebuilt_epochs(known) if epochs is None else epochs
     state.producers = await producers_at(
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots)
     if not clean:
@@ -79,6 +83,19 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     state.recovery_point = min(state.recovery_point, end)
     _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
+
+
+def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs, *, clean: bool) -> list[int]:
+    """The segments, or none if the first ones never were durable. CorruptLog: they were, and are missing."""
+    begin = epochs.entries[0][1] if epochs.entries else bases[0]
+    if bases[0] <= max(begin, opening.log_start_offset):
+        return bases
+    if clean or opening.recovery_point > begin:
+        raise CorruptLog(f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
+                         "between is missing")
+    logger.warning("%s: what was below offset %d is lost", opening.directory, bases[0])
+    _drop(opening, bases)
+    return []
 
 
 async def _open_end(opening: Opening, state: LogState) -> None:

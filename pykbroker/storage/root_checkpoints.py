@@ -22,7 +22,7 @@ from pykbroker.storage.checkpoints import (
     decode_offsets,
     encode_offsets,
 )
-from pykbroker.storage.small_files import read_whole, replace_durably
+from pykbroker.storage.small_files import read_disposable, replace_durably
 from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
@@ -79,9 +79,7 @@ class RootCheckpoints:
 
 async def _offsets(disk: Disk, name: str) -> Offsets:
     try:
-        return decode_offsets(await read_whole(disk, name))
-    except FileNotFoundError:
-        return {}
+        return decode_offsets(await read_disposable(disk, name) or b"")
     except CorruptCheckpoint as damage:
         logger.warning("%s/%s does not hold and is not used: %s", disk.path, name, damage)
         return {}

@@ -22,6 +22,17 @@ async def read_whole(disk: Disk, path: str) -> bytes:
         file.close()
 
 
+async def read_disposable(disk: Disk, path: str) -> bytes | None:
+    """The content of a file that can be done without; None if there is none, or if this process may not read it."""
+    try:
+        return await read_whole(disk, path)
+    except FileNotFoundError:
+        return None
+    except PermissionError as refusal:
+        logger.warning("%s/%s may not be read and is done without: %s", disk.path, path, refusal.strerror)
+        return None
+
+
 def _written(disk: Disk, path: str, data: bytes) -> File:
     """`path` with exactly this content, open."""
     file = disk.open(path, create=True)

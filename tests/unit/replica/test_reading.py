@@ -28,6 +28,7 @@ class Directory:
     """What a partition asks of its log directory."""
 
     failed: OSError | None = None
+    path = "data"
 
     def set_offline(self, topic: str, partition: int) -> None:
         pass
