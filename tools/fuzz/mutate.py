@@ -17,6 +17,7 @@ from wire.frame import decode_request, encode_request
 from wire.header import RequestHeader
 from wire.messages.create_partitions import CreatePartitionsRequest
 from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.schema import Field, fields_of
 
@@ -24,8 +25,8 @@ SIZE_BYTES, HEADER_BYTES = 4, 10
 CLIENT_ID = "fuzz"
 REPEATED = (2, 3, 100)
 OWN_ID = 1
-COORDINATED = ("__consumer_offsets", "__transaction_state")
-"""Each of their partitions has tasks of its own, which are not left over."""
+COORDINATED = {"__consumer_offsets", "__transaction_state"}
+"""Each of their partitions has tasks of its own, which are not left over; without them there is no coordinator."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
 """Between them a broker is right to create them all, which takes its time."""
 WORDS = [value.to_bytes(size, "big", signed=True)
@@ -139,6 +140,8 @@ def costs(frame: bytes) -> bool:
             wanted = [topic.num_partitions for topic in request.topics]
         case CreatePartitionsRequest():
             wanted = [PARTITIONS_MAX if topic.name in COORDINATED else topic.count for topic in request.topics]
+        case DeleteTopicsRequest():
+            return bool(COORDINATED & {*request.topic_names, *(topic.name for topic in request.topics)})
         case UnregisterBrokerRequest():
             return request.broker_id == OWN_ID
     return any(PARTITIONS_CHEAP < count <= PARTITIONS_MAX for count in wanted)
