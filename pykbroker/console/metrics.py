@@ -102,6 +102,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield counter("fetch_session_evictions", "Fetch sessions that had to go for others", sessions.evictions)
     yield counter("loop_steps", "Passes of the loop over the connections", net.steps)
     yield counter("loop_steps_slow", "Those that took more than 20 ms", net.steps_slow)
+    yield counter("loop_busy_seconds", "Time in all of them", net.step_ns * NS)
     yield gauge("loop_step_longest_seconds", "The longest of them since the start", net.step_ns_longest * NS)
 
 

@@ -165,7 +165,7 @@ class SimNet:
 
     def statistics(self) -> NetStatistics:
         """Virtual time does not pass while the loop works."""
-        return NetStatistics(0, 0, 0)
+        return NetStatistics(0, 0, 0, 0)
 
     async def run(self, accept: Accept) -> None:
         """Serve until cancelled; then every connection is closed."""

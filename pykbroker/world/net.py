@@ -103,6 +103,8 @@ class NetStatistics:
     steps: int
     steps_slow: int
     """Those that took longer than `STEP_NS_SLOW`."""
+    step_ns: int
+    """All of them together: what is left of the time is idle, or other tasks'."""
     step_ns_longest: int
 
 

@@ -98,7 +98,7 @@ class SystemNet:
         self._listeners: dict[int, SystemListener] = {}
         self._resting: set[SystemListener] = set()
         self._tired = trio.Event()
-        self._steps = self._steps_slow = self._step_ns_longest = 0
+        self._steps = self._steps_slow = self._step_ns = self._step_ns_longest = 0
 
     def listen(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
         """Bind and listen on one address; OSError says why that cannot be."""
@@ -130,7 +130,7 @@ class SystemNet:
 
     def statistics(self) -> NetStatistics:
         """Since the start."""
-        return NetStatistics(self._steps, self._steps_slow, self._step_ns_longest)
+        return NetStatistics(self._steps, self._steps_slow, self._step_ns, self._step_ns_longest)
 
     async def run(self, accept: Accept) -> None:
         """Serve until cancelled; then every socket is closed."""
@@ -165,6 +165,7 @@ class SystemNet:
 
     def _stepped(self, took_ns: int) -> None:
         self._steps += 1
+        self._step_ns += took_ns
         if took_ns > self._step_ns_longest:
             self._step_ns_longest = took_ns
         if took_ns > STEP_NS_SLOW:

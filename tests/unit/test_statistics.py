@@ -47,6 +47,7 @@ async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None
         assert (controller.brokers, controller.topics, controller.partitions, controller.waiting) == (1, 2, 3, 0)
         assert found.server.connections_open == 1
         assert found.net.steps > 0
+        assert 0 < found.net.step_ns_longest <= found.net.step_ns
         assert found.fetch_sessions.sessions == 0
         await client.create("c", 1)
         assert statistics(house).controller.offset > controller.offset

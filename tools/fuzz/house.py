@@ -85,7 +85,7 @@ class Still:
 
     def statistics(self) -> NetStatistics:
         """There are no steps to count."""
-        return NetStatistics(0, 0, 0)
+        return NetStatistics(0, 0, 0, 0)
 
 
 class Errors(logging.Handler):

@@ -39,7 +39,7 @@ FOUND = BrokerStatistics(
         connections_closed={next(iter(Ending)): 2}, accept_waits=5, held_bytes=1000, held_bytes_max=2000,
     ),
     fetch_sessions=SessionStatistics(1, 8, 2),
-    net=NetStatistics(100, 1, 30_000_000),
+    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000),
     directories=(DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
                  DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0)),
     replicas=ReplicaStatistics(3, 2, 1),
@@ -73,6 +73,7 @@ def test_each_figure_has_its_place() -> None:
     assert (of("requests_waiting"), of("requests_held"), of("held_bytes"), of("held_bytes_max")) == (4, 1, 1000, 2000)
     assert (of("fetch_sessions"), of("fetch_session_partitions"), of("fetch_session_evictions_total")) == (1, 8, 2)
     assert (of("loop_steps_total"), of("loop_steps_slow_total"), of("accept_waits_total")) == (100, 1, 5)
+    assert of("loop_busy_seconds_total") == pytest.approx(2)
     assert of("loop_step_longest_seconds") == pytest.approx(0.03)
     figures = ("log_directory_up", "logs", "log_segments", "log_bytes", "log_appended_bytes_total",
                "log_read_bytes_total", "log_flushes_total")
