@@ -88,7 +88,7 @@ class Admin:
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
         for result in answer.results:
-            check(result.error_code, result.error_message)
+            check(result.error_code, result.error_message or f"Configs of '{name}'")
         return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)
 
     async def alter_configs(

@@ -103,6 +103,9 @@ async def test_configs_are_told_by_name() -> None:
     broker.answer = DescribeConfigsResponse(results=[DescribeConfigsResult(3, "No such topic.")])
     with pytest.raises(ApiError, match=r"No such topic\. \(UNKNOWN_TOPIC_OR_PARTITION\)"):
         await admin(broker).configs(2, "a")
+    broker.answer = DescribeConfigsResponse(results=[DescribeConfigsResult(3, None)])
+    with pytest.raises(ApiError, match=r"Configs of 'a' \(UNKNOWN_TOPIC_OR_PARTITION\)"):
+        await admin(broker).configs(2, "a")
 
 
 async def test_configs_are_changed_or_the_reason_is_told() -> None:
