@@ -13,13 +13,23 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.AlterConfigsOptions;
+import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
+import org.apache.kafka.clients.admin.ScramCredentialInfo;
+import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
+import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -33,19 +43,29 @@ import org.apache.kafka.common.GroupType;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
 import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.GroupNotEmptyException;
 import org.apache.kafka.common.errors.GroupSubscribedToTopicException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
+import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.InvalidUpdateVersionException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.errors.ResourceNotFoundException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnacceptableCredentialException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.quota.ClientQuotaAlteration;
+import org.apache.kafka.common.quota.ClientQuotaEntity;
+import org.apache.kafka.common.quota.ClientQuotaFilter;
+import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -65,6 +85,10 @@ public class JavaChecks {
         admin = Admin.create(settings(Map.of()));
         topics();
         cluster();
+        configs();
+        features();
+        quotas();
+        credentials();
         offsets();
         producing();
         consuming();
@@ -166,6 +190,123 @@ public class JavaChecks {
             same(node.id(), cluster.controller().get().id());
             same(22, cluster.clusterId().get().length());
         });
+    }
+
+    static void configs() {
+        check("a topic's config is set, told and unset", () -> {
+            var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms"));
+            alter(topic, OpType.SET, "retention.ms", "5000");
+            eventually(() -> same("5000 DYNAMIC_TOPIC_CONFIG", told(topic, "retention.ms")));
+            alter(topic, OpType.DELETE, "retention.ms", null);
+            eventually(() -> same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms")));
+        });
+        check("a list is appended to and subtracted from", () -> {
+            var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            alter(topic, OpType.APPEND, "cleanup.policy", "compact");
+            eventually(() -> same("delete,compact DYNAMIC_TOPIC_CONFIG", told(topic, "cleanup.policy")));
+            alter(topic, OpType.SUBTRACT, "cleanup.policy", "delete");
+            eventually(() -> same("compact DYNAMIC_TOPIC_CONFIG", told(topic, "cleanup.policy")));
+        });
+        check("a changed config is obeyed", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            alter(new ConfigResource(ConfigResource.Type.TOPIC, place.topic()), OpType.SET, "max.message.bytes", "200");
+            eventually(() -> refused(RecordTooLargeException.class, () -> {
+                try (var producer = producer(Map.of())) {
+                    producer.send(new ProducerRecord<byte[], byte[]>(place.topic(), 0, null, noise(500))).get();
+                }
+            }));
+        });
+        check("a change that is only validated changes nothing", () -> {
+            var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            var change = List.of(new AlterConfigOp(new ConfigEntry("retention.ms", "5000"), OpType.SET));
+            var validate = new AlterConfigsOptions().validateOnly(true);
+            admin.incrementalAlterConfigs(Map.of(topic, change), validate).all().get();
+            same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms"));
+        });
+        check("a refused change does not spoil the others", () -> {
+            var good = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            var absent = new ConfigResource(ConfigResource.Type.TOPIC, unused());
+            var bad = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            var set = new AlterConfigOp(new ConfigEntry("retention.ms", "5000"), OpType.SET);
+            var wrong = new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), OpType.SET);
+            var done = admin.incrementalAlterConfigs(Map.of(good, List.of(set), absent, List.of(set), bad, List.of(wrong)));
+            done.values().get(good).get();
+            refused(UnknownTopicOrPartitionException.class, done.values().get(absent));
+            refused(InvalidConfigurationException.class, done.values().get(bad));
+        });
+        check("configs of this broker and of all brokers", () -> {
+            var own = new ConfigResource(ConfigResource.Type.BROKER, "" + node());
+            var every = new ConfigResource(ConfigResource.Type.BROKER, "");
+            var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
+            alter(every, OpType.SET, "log.roll.jitter.ms", "7000");
+            eventually(() -> same("7000 DYNAMIC_DEFAULT_BROKER_CONFIG", told(topic, "segment.jitter.ms")));
+            alter(own, OpType.SET, "log.roll.jitter.ms", "8000");
+            eventually(() -> same("8000 DYNAMIC_BROKER_CONFIG", told(topic, "segment.jitter.ms")));
+            alter(own, OpType.DELETE, "log.roll.jitter.ms", null);
+            alter(every, OpType.DELETE, "log.roll.jitter.ms", null);
+            eventually(() -> same("0 DEFAULT_CONFIG", told(topic, "segment.jitter.ms")));
+        });
+        check("a read-only config of a broker is refused", () -> refused(InvalidRequestException.class, () ->
+            alter(new ConfigResource(ConfigResource.Type.BROKER, "" + node()), OpType.SET, "num.partitions", "7")));
+        check("configs of a group and of client metrics", () -> {
+            var group = new ConfigResource(ConfigResource.Type.GROUP, unused());
+            alter(group, OpType.SET, "consumer.session.timeout.ms", "50000");
+            eventually(() -> same("50000 DYNAMIC_GROUP_CONFIG", told(group, "consumer.session.timeout.ms")));
+            var metrics = new ConfigResource(ConfigResource.Type.CLIENT_METRICS, unused());
+            alter(metrics, OpType.SET, "interval.ms", "1000");
+            eventually(() -> same("1000 DYNAMIC_CLIENT_METRICS_CONFIG", told(metrics, "interval.ms")));
+            eventually(() -> same(true, admin.listConfigResources().all().get().containsAll(List.of(group, metrics))));
+        });
+    }
+
+    static void features() {
+        check("a feature goes down and up again", () -> {
+            for (var to : List.of(new FeatureUpdate((short) 0, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE),
+                    new FeatureUpdate((short) 2, FeatureUpdate.UpgradeType.UPGRADE))) {
+                admin.updateFeatures(Map.of("transaction.version", to), new UpdateFeaturesOptions()).all().get();
+                eventually(() -> {
+                    var now = admin.describeFeatures().featureMetadata().get().finalizedFeatures().get("transaction.version");
+                    same(to.maxVersionLevel(), now == null ? (short) 0 : now.maxVersionLevel());
+                });
+            }
+        });
+        check("a level that is not supported is refused", () -> refused(InvalidUpdateVersionException.class,
+            admin.updateFeatures(Map.of("group.version", new FeatureUpdate((short) 9, FeatureUpdate.UpgradeType.UPGRADE)),
+                new UpdateFeaturesOptions()).all()));
+        check("an unknown broker cannot be unregistered", () ->
+            refused(BrokerIdNotRegisteredException.class, admin.unregisterBroker(7777).all()));
+    }
+
+    static void quotas() {
+        check("a client quota is set, found and removed", () -> {
+            var user = unused();
+            var entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.USER, user, ClientQuotaEntity.CLIENT_ID, "c"));
+            var filter = ClientQuotaFilter.contains(List.of(ClientQuotaFilterComponent.ofEntity("user", user)));
+            quota(entity, 5000.0);
+            eventually(() -> same(Map.of(entity, Map.of("producer_byte_rate", 5000.0)),
+                admin.describeClientQuotas(filter).entities().get()));
+            quota(entity, null);
+            eventually(() -> same(Map.of(), admin.describeClientQuotas(filter).entities().get()));
+        });
+        check("a client quota below zero is refused", () -> refused(InvalidRequestException.class, () ->
+            quota(new ClientQuotaEntity(Map.of(ClientQuotaEntity.USER, unused())), -1.0)));
+    }
+
+    static void credentials() {
+        check("a SCRAM credential is set, told and deleted", () -> {
+            var user = unused();
+            var info = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096);
+            admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, info, "secret"))).all().get();
+            eventually(() -> same(List.of(info),
+                admin.describeUserScramCredentials(List.of(user)).description(user).get().credentialInfos()));
+            admin.alterUserScramCredentials(List.of(new UserScramCredentialDeletion(user, info.mechanism()))).all().get();
+            eventually(() -> refused(ResourceNotFoundException.class,
+                admin.describeUserScramCredentials(List.of(user)).description(user)));
+        });
+        check("a SCRAM credential of too few iterations is refused", () -> refused(UnacceptableCredentialException.class,
+            admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(
+                unused(), new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4095), "secret"))).all()));
     }
 
     static void offsets() {
@@ -541,6 +682,26 @@ public class JavaChecks {
             offset(new TopicPartition(name, partition), OffsetSpec.latest());
         }
         return name;
+    }
+
+    static int node() throws Exception {
+        return admin.describeCluster().nodes().get().iterator().next().id();
+    }
+
+    static void alter(ConfigResource resource, OpType operation, String name, String value) throws Exception {
+        var change = new AlterConfigOp(new ConfigEntry(name, value), operation);
+        admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+    }
+
+    /** The value of a config, and where it comes from. */
+    static String told(ConfigResource resource, String name) throws Exception {
+        var entry = admin.describeConfigs(List.of(resource)).all().get().get(resource).get(name);
+        return entry.value() + " " + entry.source();
+    }
+
+    static void quota(ClientQuotaEntity entity, Double bytesPerSecond) throws Exception {
+        var change = new ClientQuotaAlteration.Op("producer_byte_rate", bytesPerSecond);
+        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(change)))).all().get();
     }
 
     static TopicDescription describe(String name) throws Exception {

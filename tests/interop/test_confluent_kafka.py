@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
-from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
+from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 END = -1
 
@@ -167,3 +179,68 @@ class TestGroups(GroupScenarios):
 
 class TestCooperativeGroups(GroupScenarios):
     library, member = ConfluentKafka, CooperativeMember
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+def topic_of(admin: AdminClient) -> str:
+    name = f"configured-{uuid.uuid4().hex}"
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE_S)
+    return name
+
+
+def value_of(admin: AdminClient, topic: str, config: str) -> str:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    return admin.describe_configs([resource])[resource].result(PATIENCE_S)[config].value
+
+
+@pytest.mark.parametrize(("config", "operation", "value", "becomes"), [
+    ("retention.ms", AlterConfigOpType.SET, "5000", "5000"),
+    ("cleanup.policy", AlterConfigOpType.APPEND, "compact", "delete,compact"),
+    ("cleanup.policy", AlterConfigOpType.SUBTRACT, "delete", ""),
+])
+def test_configs_are_changed_one_by_one(
+    admin: AdminClient, config: str, operation: AlterConfigOpType, value: str, becomes: str
+) -> None:
+    topic = topic_of(admin)
+    before = value_of(admin, topic, config)
+    for entry, after in [(ConfigEntry(config, value, incremental_operation=operation), becomes),
+                         (ConfigEntry(config, None, incremental_operation=AlterConfigOpType.DELETE), before)]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        eventually(lambda after=after: value_of(admin, topic, config) == after)
+
+
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
+def test_configs_are_replaced_all_together(admin: AdminClient) -> None:
+    topic = topic_of(admin)
+    for configs, retention_ms in [({"retention.ms": "5000"}, "5000"), ({"segment.ms": "6000"}, "604800000")]:
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=configs)
+        admin.alter_configs([resource])[resource].result(PATIENCE_S)
+        eventually(lambda value=retention_ms: value_of(admin, topic, "retention.ms") == value)
+
+
+def test_a_wrong_config_is_refused(admin: AdminClient) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic_of(admin), incremental_configs=[
+        ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)])
+    with pytest.raises(KafkaException) as refusal:
+        admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+    assert ConfluentKafka.error_code(refusal.value) == KafkaError.INVALID_CONFIG
+
+
+def test_a_credential_is_set_told_and_deleted(admin: AdminClient) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    admin.alter_user_scram_credentials([
+        UserScramCredentialUpsertion(user, info, b"secret")])[user].result(PATIENCE_S)
+
+    def told() -> list[tuple[ScramMechanism, int]]:
+        found = admin.describe_user_scram_credentials([user])[user].result(PATIENCE_S)
+        return [(one.mechanism, one.iterations) for one in found.scram_credential_infos]
+
+    eventually(lambda: told() == [(ScramMechanism.SCRAM_SHA_256, 4096)])
+    admin.alter_user_scram_credentials([
+        UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])[user].result(PATIENCE_S)

@@ -5,15 +5,22 @@ from __future__ import annotations
 import gc
 import logging
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
+from kafka.admin import (
+    ConfigResource,
+    NewTopic,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from kafka.errors import KafkaError
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
-from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
+from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 
 class KafkaPython:
@@ -149,3 +156,48 @@ class TestKafkaPython(Scenarios):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 class TestGroups(GroupScenarios):
     library, member = KafkaPython, KafkaPythonMember
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("incremental", [True, False])
+def test_configs_are_changed_and_reset(admin: KafkaAdminClient, incremental: bool) -> None:
+    name = f"configured-{uuid.uuid4().hex}"
+    admin.create_topics([NewTopic(name, 1, 1)])
+
+    def told() -> object:
+        (found,) = admin.describe_configs([ConfigResource("TOPIC", name)]).values()
+        return found
+
+    admin.alter_configs([ConfigResource("TOPIC", name, {"retention.ms": "5000"})], incremental=incremental)
+    eventually(lambda: "5000" in str(told()))
+    admin.reset_configs([ConfigResource("TOPIC", name, ["retention.ms"])], incremental=incremental)
+    eventually(lambda: "5000" not in str(told()))
+
+
+def level_of(admin: KafkaAdminClient, feature: str) -> int:
+    return admin.describe_features()[feature]["finalized"][1]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_feature_goes_down_and_up_again(admin: KafkaAdminClient) -> None:
+    for change, level in ((("SAFE_DOWNGRADE", 1), 1), (2, 2)):
+        admin.update_features({"transaction.version": change})
+        eventually(lambda level=level: level_of(admin, "transaction.version") == level)
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_credential_is_set_told_and_deleted(admin: KafkaAdminClient) -> None:
+    user = f"user-{uuid.uuid4().hex}"
+    admin.alter_user_scram_credentials([
+        UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, "secret", 4096)])
+    told = [{"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}]
+    eventually(lambda: admin.describe_user_scram_credentials([user])[user]["credential_infos"] == told)
+    admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])
+    eventually(lambda: not admin.describe_user_scram_credentials([user])[user]["credential_infos"])
