@@ -61,13 +61,16 @@ class Hosted:
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         call = Call()
+        self._calls[call] = None
         try:
             outcome = machine.handle(request, call, trio.current_time() * 1000, self._wall_ms())
+            self._do(outcome, call, shown)
         except ApiError as error:
             self._tell(call, error)
-        else:
-            self._calls[call] = None
-            self._do(outcome, call, shown)
+        except Exception:
+            del self._calls[call]
+            self._unload()  # what a bug has left of its state is nothing to go on from
+            raise
         self._wake_earlier()
         return call
 
@@ -186,10 +189,12 @@ class Hosted:
             offset = self._journal.log_start_offset
             while offset < self._journal.log_end_offset:
                 offset = await self._replay_some(machine, offset)
-        except (ApiError, DecodeError, LookupError) as error:
+        except (ApiError, DecodeError) as error:
             logger.error("%s cannot be loaded: %s", self._name, error)
-            return
-        self._begin(machine, offset)
+        except Exception:
+            logger.exception("%s cannot be loaded", self._name)
+        else:
+            self._begin(machine, offset)
 
     async def _replay_some(self, machine: CoordinatorMachine, offset: int) -> int:
         """Replay what one read finds, in small steps; the offset after it."""
@@ -215,7 +220,11 @@ class Hosted:
                 await self._sooner.wait()
             if scope.cancelled_caught:
                 now_ms = max(trio.current_time() * 1000, alarm_ms)
-                self._do(machine.tick(now_ms, self._wall_ms()))
+                try:
+                    self._do(machine.tick(now_ms, self._wall_ms()))
+                except Exception:
+                    logger.exception("%s is given up and loaded again", self._name)
+                    self._unload()
                 await trio.lowlevel.checkpoint()
 
     async def _commit(self) -> None:

@@ -248,3 +248,36 @@ async def test_a_log_that_cannot_be_read_is_tried_again(autojump_clock: object) 
         log.error = None
         await trio.sleep(10)
         assert offset(fetch(runtime).result()) == 1
+
+
+class Faulty(GroupMachine):
+    """A machine with a bug in what time does to it, and in one of its answers."""
+
+    def tick(self, now_ms: float, wall_ms: int) -> Any:
+        raise ZeroDivisionError
+
+    def handle(self, request: Any, token: Any, now_ms: float, wall_ms: int) -> Any:
+        if request is None:
+            raise ZeroDivisionError
+        return super().handle(request, token, now_ms, wall_ms)
+
+
+async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
+    settings = GroupSettings(group_initial_rebalance_delay_ms=0)
+    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
+    async with trio.open_nursery() as nursery:
+        runtime.follow(1, {0: MemoryLog()})
+        nursery.start_soon(runtime.run)
+        await trio.testing.wait_all_tasks_blocked()
+        commit(runtime, 5)
+        parked = join(runtime)
+        with pytest.raises(ApiError):
+            await parked.wait()
+        assert code_of(parked) == ErrorCode.NOT_COORDINATOR
+        await trio.sleep(5)
+        assert offset(fetch(runtime).result()) == 5
+        with pytest.raises(ZeroDivisionError):
+            runtime.ask_at(0, None)
+        await trio.sleep(5)
+        assert offset(fetch(runtime).result()) == 5
+        nursery.cancel_scope.cancel()
