@@ -111,6 +111,7 @@ from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import ServerStatistics
 from pykbroker.server.table import Table, served
+from pykbroker.storage.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.log_directory import LOCK, LogDirectory
 from pykbroker.storage.statistics import DirectoryStatistics
 from pykbroker.world.disk import Disk
@@ -192,6 +193,7 @@ class Broker:
         self._serving: Listener | None = None
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
+        self._cleaner = Cleaner(replicas.all_online, world.workers, self._cleaner_settings, world.wall_ms)
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
@@ -253,6 +255,8 @@ class Broker:
             for directory in self._directories:
                 house.start_soon(directory.run)
             house.start_soon(self._upkeep.run)
+            if self._settings.config.log_cleaner_enable:
+                house.start_soon(self._cleaner.run)
             house.start_soon(self._groups.run)
             house.start_soon(self._transactions.run)
             try:
@@ -430,6 +434,10 @@ class Broker:
         topic = self._image().topics.by_name.get(GROUP_METADATA_TOPIC)
         made = self._settings.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
         return partition_of(group, made)
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        """What compaction keeps to, as the configs of the moment say."""
+        return CleanerSettings.of(self._config.under(self._image().configs.dynamic(self._identity.node_id)))
 
     def _verifies_transactions(self) -> bool:
         dynamic = self._image().configs.dynamic(self._identity.node_id)

@@ -132,7 +132,7 @@ class Partition:
 
     async def retain(self, now_ms: int) -> None:
         """Let go of what the log's retention does not keep. ApiError: what its disk refused."""
-        if self.is_online and self.log is not None and not self.log.config.compacted:
+        if self.is_online and self.log is not None:
             with self._guarded():
                 await self.log.retain(now_ms, self.high_watermark)
 

@@ -94,10 +94,12 @@ class Replicas:
 
     def online(self, directory: LogDirectory) -> Iterator[Partition]:
         """The partitions whose log is open in this directory."""
-        for topic in self._by_name.values():
-            for partition in topic.partitions.values():
-                if partition.log is not None and partition.directory is directory:
-                    yield partition
+        return (partition for partition in self.all_online() if partition.directory is directory)
+
+    def all_online(self) -> list[Partition]:
+        """Those whose log is open, in any directory."""
+        return [partition for topic in self._by_name.values() for partition in topic.partitions.values()
+                if partition.log is not None]
 
     def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
         """For the checkpoint of a directory."""
