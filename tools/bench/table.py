@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.bench.rows import end_to_end, flush, idle, recovery, requests, spark, start, topics, volume
+from tools.bench.rows import end_to_end, flush, idle, recovery, requests, spark, start, steps, topics, volume
 
 ROWS = (
     *start.ROWS,
@@ -15,4 +15,5 @@ ROWS = (
     *idle.CONNECTION_ROWS,
     *spark.ROWS,
     *topics.ROWS,
+    *steps.ROWS,
 )
