@@ -20,5 +20,6 @@ def test_the_apis_are_those_that_have_a_file():
     files = (ROOT / "pykbroker" / "apis").glob("[!_]*.py")
     openings = [re.match(r'"""(\w+) \((\d+)\), v([\d-]+)', path.read_text()) for path in files]
     served = sorted((int(opening[2]), opening[1], opening[3]) for opening in openings if opening)
-    listed = README.partition("The APIs that are served")[2].partition("\n")[2].partition(".")[0]
-    assert " ".join(listed.split()) == ", ".join(f"{name} {versions}" for _, name, versions in served)
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|$", README.partition("The APIs that are served")[2], re.MULTILINE)
+    listed = [tuple(api.split()) for row in rows for api in row.split(",") if row.strip("-") and row != " APIs "]
+    assert sorted(listed) == sorted((name, versions) for _, name, versions in served)
