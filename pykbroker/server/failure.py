@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 def failure(route: Route, request: Any, error: Exception) -> Response:
     """`ApiError` answers its code; anything else is a bug here: UNKNOWN_SERVER_ERROR and a traceback.
 
-    A handler whose response has no error code of its own has `refuse(request, code)`.
+    A handler whose response has, in some version, no error code of its own has `refuse(request, code)`.
     """
     route.errors += 1
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -30,7 +30,7 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
         response: Response = refuse(request, code)
         return fitted(response, route.version)
     response_class = APIS[route.key].response
-    if "error_code" not in response_class.__struct_fields__:
+    if not any(field.name == "error_code" and route.version in field.versions for field in fields_of(response_class)):
         raise CloseConnection(f"{route.key.name} has no answer for {code.name}")
     return response_class(error_code=code)
 
