@@ -16,6 +16,7 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
+from pykbroker.storage.config import LONG_MAX
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.opening import Opening
 from pykbroker.storage.partition_directory import METADATA
@@ -47,6 +48,7 @@ class Durability:
         self._syncing: trio.Event | None = None
         self._is_placed, self._epochs_synced = is_placed, False
         self._retreats = 0
+        self._ceiling = LONG_MAX
 
     @property
     def _directory(self) -> str:
@@ -71,13 +73,30 @@ class Durability:
         """The log was cut at `end`."""
         self._retreats += 1
         self._is_placed = False
+        self._ceiling = LONG_MAX
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
+
+    def forgo(self, end: int) -> None:
+        """The log will be cut at `end`: the recovery point does not go beyond it before that was done."""
+        self._ceiling = end
+        self.recovery_point = min(self.recovery_point, end)
+
+    async def forget_epochs(self) -> None:
+        """Have no file that says where the log began: it will begin elsewhere."""
+        if self._disk.exists(self._epochs_path):
+            self._disk.remove(self._epochs_path)
+        await self.sync_names()
+
+    async def sync_cut(self) -> None:
+        """Make durable that the active segment was cut: else what is written there might be followed by what was."""
+        with self._unless_deleted():
+            await self._synced(self._segments.active.file.sync())
 
     async def flush(self, log: Growing) -> None:
         """Make all that stands in `log` now durable. Callers that come together share one fsync."""
         target = log.log_end_offset
-        while self.recovery_point < min(target, log.log_end_offset) or self._segments.unsynced:
+        while self.recovery_point < min(target, log.log_end_offset, self._ceiling) or self._segments.unsynced:
             self.require_log()
             if self.failed:
                 raise self.failed
@@ -96,7 +115,7 @@ class Durability:
                 await self.settle(sealed)
             self._traffic.flushes += 1
             if retreats == self._retreats:
-                self.recovery_point = max(self.recovery_point, target)
+                self.recovery_point = max(self.recovery_point, min(target, self._ceiling))
         except BaseException as failure:
             if isinstance(failure, CorruptLog):
                 self.failed = failure

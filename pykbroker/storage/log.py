@@ -52,6 +52,8 @@ logger = logging.getLogger(__name__)
 PLACE = Struct(">qii")
 """base offset, batch length, leader epoch: what a broker writes over, outside the CRC."""
 AFTER_PLACE = PLACE.size
+NOTHING = -1
+"""Below all offsets."""
 
 CODEC_MAX = max(Codec)
 UNEXPLAINED = AssertionError("a batch was refused that breaks no rule")
@@ -354,7 +356,10 @@ class Log(LogReads):
             await self._durability.sync_names()
 
     async def truncate(self, offset: int) -> None:
-        """Drop the batch that holds `offset` and all behind it. The caller keeps appends away meanwhile."""
+        """Drop the batch that holds `offset` and all behind it, durably. The caller keeps appends away meanwhile.
+
+        And it has seen to it that no checkpoint says more to be durable than what stays: `LogDirectory.truncate` does.
+        """
         async with self._reshaping:
             if offset >= self.log_end_offset:
                 return
@@ -362,7 +367,9 @@ class Log(LogReads):
                 await self._begin_anew(offset)
             else:
                 self._tail.clear()
-                self._active = await self._segments.truncate(offset)
+                await self._drop_above(offset)
+                self._active = await self._segments.cut(offset)
+                await self._durability.sync_cut()
                 await self._resume_at(self._active.next_offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -370,9 +377,18 @@ class Log(LogReads):
         async with self._reshaping:
             await self._begin_anew(offset)
 
+    async def _drop_above(self, offset: int) -> None:
+        """Drop the segments above `offset`, but the first, from the last on: no power loss leaves a gap."""
+        while self._segments.sealed and self._segments.active.base_offset > offset:
+            self._active = await self._segments.drop_newest()
+            await self._durability.sync_names()
+
     async def _begin_anew(self, offset: int) -> None:
         self._tail.clear()
+        await self._durability.forget_epochs()
+        await self._drop_above(NOTHING)
         self._active = self._segments.begin_anew(offset)
+        await self._durability.sync_names()
         self.log_start_offset = offset
         await self._resume_at(offset)
 
@@ -410,6 +426,10 @@ class Log(LogReads):
     @cleaned_offset.setter
     def cleaned_offset(self, offset: int) -> None:
         self._opening.cleaned_offset = offset
+
+    def forgo(self, offset: int) -> None:
+        """From now on nothing from `offset` on is said to be durable, until the log was truncated there."""
+        self._durability.forgo(offset)
 
     def take_doomed(self) -> list[str]:
         """Files that were let go since the last call, to be removed after `file.delete.delay.ms`."""

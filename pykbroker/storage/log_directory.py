@@ -333,6 +333,13 @@ class LogDirectory:
         """This partition's log does not hold: the next start must look at it as closely as after a crash."""
         self._offline.add((topic, partition))
 
+    async def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Drop what a log holds from `offset` on. The checkpoint says first that it need not be there any more."""
+        log = self.logs[topic, partition]
+        log.forgo(offset)
+        await self.checkpoint()
+        await log.truncate(offset)
+
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
         placed = await self._placed()

@@ -89,18 +89,21 @@ class Segments:
             self._opening.loaded.forget(segment)
             self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
 
-    async def truncate(self, offset: int) -> ActiveSegment:
-        """Drop the batch that holds `offset` and all behind it; what held it is active now."""
-        going = [segment for segment in self.every()[1:] if segment.base_offset > offset]
-        for segment in going:
-            self._drop(segment)
-        kept = [segment for segment in self.every() if segment not in going]
-        self.sealed = [segment for segment in self.sealed if segment in kept[:-1]]
-        self.unsynced = [segment for segment in self.unsynced if segment in kept[:-1]]
-        base_offset = kept[-1].base_offset
+    async def drop_newest(self) -> ActiveSegment:
+        """Drop the active segment; the one before it is active now."""
+        self._drop(self.active)
+        before = self.sealed.pop()
+        self.unsynced = [segment for segment in self.unsynced if segment is not before]
+        self._opening.loaded.forget(before)
+        self.active = await self._opened(before.base_offset)
+        return self.active
+
+    async def cut(self, offset: int) -> ActiveSegment:
+        """Drop the batch of the active segment that holds `offset`, and all behind it."""
+        base_offset = self.active.base_offset
         self._doom(base_offset, INDEXES)
-        cut = await self._opened(base_offset)
-        cut.file.truncate(await patiently(lambda: cut.position_of(offset, cut.headers())))
+        whole = await self._opened(base_offset)
+        whole.file.truncate(await patiently(lambda: whole.position_of(offset, whole.headers())))
         self.active = await self._opened(base_offset)
         return self.active
 
@@ -112,10 +115,8 @@ class Segments:
         return segment
 
     def begin_anew(self, offset: int) -> ActiveSegment:
-        """Drop all, and begin with an empty segment."""
-        for segment in self.every():
-            self._drop(segment)
-        self.sealed, self.unsynced = [], []
+        """Drop the only segment, and begin with an empty one."""
+        self._drop(self.active)
         self.active = self._opening.active(offset)
         self.active.checked.add(0, TO_THE_END)
         return self.active
