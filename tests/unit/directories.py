@@ -32,10 +32,11 @@ BATCH_BYTES_MAX = 1 << 24
 
 
 def golden_configs() -> dict[str, str]:
-    """What the broker that wrote them was started with."""
+    """What the broker that wrote them was started with; but what it left open is not aborted while it is looked at."""
     described = json.loads(DESCRIBED.read_text())["BROKER"]
     return {name: entry["value"] for name, entry in described.items()
-            if entry["source"] == "STATIC_BROKER_CONFIG" and entry["value"] is not None and name not in OURS_ALONE}
+            if entry["source"] == "STATIC_BROKER_CONFIG" and entry["value"] is not None and name not in OURS_ALONE
+            } | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000"}
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.unit.apis.conftest import Client
 from tests.unit.directories import consume, serving
 from tests.unit.storage.golden import expected, unpack
 from wire.error_codes import ErrorCode
+from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.list_groups import ListGroupsRequest
 from wire.messages.metadata import MetadataRequest
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponsePartitions
@@ -57,3 +59,20 @@ def committed(one: OffsetFetchResponsePartitions) -> str:
     """A partition's, as the file has it."""
     epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else "-"
     return f"{one.committed_offset}|{epoch}|{one.metadata}"
+
+
+@pytest.mark.parametrize("kind", ["clean", "unclean"])
+async def test_transactions_stand_as_kafka_left_them(tmp_path: Path, kind: str) -> None:
+    directory, wanted = unpack(kind, tmp_path), expected(kind, "transactions")
+    for _ in ("first life", "second life"):
+        async with serving(directory) as client:
+            assert await transactions_of(client, wanted) == wanted
+
+
+async def transactions_of(client: Client, names: Iterable[str]) -> dict[str, str]:
+    """Producer id and state of each transactional id, once its coordinator has read its log."""
+    asked = DescribeTransactionsRequest(list(names))
+    while True:
+        found = (await client.call(asked, 0)).transaction_states
+        if all(one.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS for one in found):
+            return {one.transactional_id: f"{one.producer_id} {one.transaction_state}" for one in found}

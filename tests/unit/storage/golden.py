@@ -21,7 +21,7 @@ def unpack(kind: str, to: Path) -> Path:
 
 
 def expected(kind: str, of: str = "topics") -> dict[str, Any]:
-    """What Kafka served from it: of topics by name, partition and isolation level; or of groups."""
+    """What Kafka served from it: of topics by name, partition and isolation level; or of groups, or transactions."""
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 
