@@ -1,0 +1,328 @@
+"""Transactions of kafka-python, confluent-kafka and aiokafka: all or nothing, once, whatever happens to the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, Protocol, Self, TypeVar
+
+import aiokafka
+import aiokafka.errors
+import confluent_kafka as ck
+import kafka
+import kafka.errors
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.interop.scenarios import PATIENCE_S
+from tools.broker_process import BrokerProcess
+
+T = TypeVar("T")
+KILLS = 3
+
+
+class TransactionalProducer(Protocol):
+    """A producer of one transactional id, the same for every library. `fenced`: what it raises when it is."""
+
+    fenced: tuple[type[BaseException], ...]
+
+    def __init__(self, bootstrap: str, name: str) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes) -> None:
+        """Sent when the transaction ends, at the latest."""
+
+    def commit_offset(self, topic: str, offset: int, group: str) -> None:
+        """Of partition 0, as part of the transaction."""
+
+    def end(self, *, commit: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class ConfluentKafka:
+    """librdkafka's."""
+
+    fenced = (ck.KafkaException,)
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0,
+                                      "transaction.timeout.ms": 60_000, "log_level": 0})
+        self._producer.init_transactions(PATIENCE_S)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.produce(topic, value)
+
+    def commit_offset(self, topic: str, offset: int, group: str) -> None:
+        consumer = ck.Consumer({"bootstrap.servers": self._bootstrap(), "group.id": group})
+        self._producer.send_offsets_to_transaction(
+            [ck.TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S)
+        consumer.close()
+
+    def _bootstrap(self) -> str:
+        brokers = self._producer.list_topics(timeout=PATIENCE_S).brokers.values()
+        return ",".join(f"{one.host}:{one.port}" for one in brokers)
+
+    def end(self, *, commit: bool) -> None:
+        (self._producer.commit_transaction if commit else self._producer.abort_transaction)(PATIENCE_S)
+
+    def close(self) -> None:
+        self._producer.purge()
+
+
+class KafkaPython:
+    """kafka-python's."""
+
+    fenced = (kafka.errors.KafkaError,)
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.send(topic, value)
+
+    def commit_offset(self, topic: str, offset: int, group: str) -> None:
+        place = kafka.TopicPartition(topic, 0)
+        self._producer.send_offsets_to_transaction({place: kafka.OffsetAndMetadata(offset, "", -1)}, group)
+
+    def end(self, *, commit: bool) -> None:
+        (self._producer.commit_transaction if commit else self._producer.abort_transaction)()
+
+    def close(self) -> None:
+        self._producer.close(timeout=0)
+
+
+class AioKafka:
+    """aiokafka's, on a loop of its own."""
+
+    fenced = (aiokafka.errors.KafkaError,)
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._producer = self._do(self._make(bootstrap, name))
+
+    async def _make(self, bootstrap: str, name: str) -> aiokafka.AIOKafkaProducer:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=name)
+        await producer.start()
+        return producer
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
+
+    def begin(self) -> None:
+        self._do(self._producer.begin_transaction())
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._do(self._producer.send(topic, value))
+
+    def commit_offset(self, topic: str, offset: int, group: str) -> None:
+        self._do(self._producer.send_offsets_to_transaction({aiokafka.TopicPartition(topic, 0): offset}, group))
+
+    def end(self, *, commit: bool) -> None:
+        self._do(self._producer.commit_transaction() if commit else self._producer.abort_transaction())
+
+    def close(self) -> None:
+        with contextlib.suppress(aiokafka.errors.KafkaError):
+            self._do(self._producer.stop())
+        self._loop.close()
+
+
+LIBRARIES = (ConfluentKafka, KafkaPython, AioKafka)
+NewProducer = Callable[..., TransactionalProducer]
+
+
+@pytest.fixture(params=LIBRARIES, ids=[library.__name__ for library in LIBRARIES])
+def library(request: pytest.FixtureRequest) -> type[TransactionalProducer]:
+    return request.param
+
+
+@pytest.fixture
+def new_producer(library: type[TransactionalProducer], bootstrap: str) -> Iterator[NewProducer]:
+    """`new_producer(name)`; all are closed when the test ends."""
+    made: list[TransactionalProducer] = []
+
+    def make(name: str) -> TransactionalProducer:
+        made.append(library(bootstrap, name))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def new_topic(bootstrap: str) -> str:
+    name, admin = f"t-{uuid.uuid4().hex}", AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE_S)
+    return name
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    return new_topic(bootstrap)
+
+
+def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[bytes]:
+    """All of partition 0 that a new consumer gets, up to the end as it sees it."""
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": isolation,
+                            "auto.offset.reset": "earliest", "enable.partition.eof": True})
+    consumer.assign([ck.TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    while (record := consumer.poll(PATIENCE_S)) is not None and not record.error():
+        values.append(record.value())
+    consumer.close()
+    assert record is not None
+    return values
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    """The offset that a group has committed, -1 for none."""
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    (place,) = consumer.committed([ck.TopicPartition(topic, 0)], PATIENCE_S)
+    consumer.close()
+    return place.offset if place.offset >= 0 else -1
+
+
+def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+        bootstrap: str, topic: str, new_producer: NewProducer) -> None:
+    producer = new_producer(topic)
+    for number in range(6):
+        producer.begin()
+        for _ in range(3):
+            producer.send(topic, b"%d" % number)
+        producer.end(commit=number % 2 == 0)
+    assert read(bootstrap, topic) == [b"0"] * 3 + [b"2"] * 3 + [b"4"] * 3
+    everything = read(bootstrap, topic, "read_uncommitted")
+    assert [value for value in everything if value in (b"0", b"2", b"4")] == read(bootstrap, topic)
+
+
+def test_offsets_are_committed_with_the_transaction_or_not_at_all(
+        bootstrap: str, topic: str, new_producer: NewProducer) -> None:
+    producer, group = new_producer(topic), uuid.uuid4().hex
+    for offset, commit in ((5, True), (9, False)):
+        producer.begin()
+        producer.send(topic, b"v")
+        producer.commit_offset(topic, offset, group)
+        producer.end(commit=commit)
+        assert committed(bootstrap, group, topic) == 5
+
+
+def test_the_next_instance_fences_the_last(
+        bootstrap: str, topic: str, library: type[TransactionalProducer], new_producer: NewProducer) -> None:
+    old = new_producer(topic)
+    old.begin()
+    old.send(topic, b"old")
+    new = new_producer(topic)
+
+    def go_on() -> None:
+        old.send(topic, b"zombie")
+        old.end(commit=True)
+
+    with pytest.raises(library.fenced):
+        go_on()
+    new.begin()
+    new.send(topic, b"new")
+    new.end(commit=True)
+    assert read(bootstrap, topic) == [b"new"]
+
+
+def test_what_takes_too_long_is_aborted_and_others_are_read(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker("--memory", "--set", "transaction.abort.timed.out.transaction.cleanup.interval.ms=100")
+    topic = new_topic(broker.address)
+    producer = ck.Producer({"bootstrap.servers": broker.address, "transactional.id": "slow", "linger.ms": 0,
+                            "transaction.timeout.ms": 1000, "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"too late")
+    producer.flush(PATIENCE_S)
+    plain = ck.Producer({"bootstrap.servers": broker.address})
+    plain.produce(topic, b"behind")
+    plain.flush(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while (values := read(broker.address, topic)) == [] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert values == [b"behind"]
+    with pytest.raises(ck.KafkaException):
+        producer.commit_transaction(PATIENCE_S)
+
+
+@pytest.mark.timeout(120)
+def test_a_copy_is_exact_though_the_broker_is_killed(broker: BrokerProcess) -> None:
+    """Consume, produce and commit in one transaction; whatever fails is aborted and done again from the last commit."""
+    source, target = new_topic(broker.address), new_topic(broker.address)
+    plain = ck.Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
+    wanted = [b"%d" % number for number in range(3000)]
+    for value in wanted:
+        plain.produce(source, value)
+    assert plain.flush(4 * PATIENCE_S) == 0
+    shots = [500, 1500, 2500][:KILLS]
+    copier = Copier(broker.address, source, target)
+    with copier:
+        for shot in shots:
+            while copier.copied < shot:
+                copier.step()
+            killer = threading.Thread(target=broker.restart)
+            killer.start()
+            while killer.is_alive():
+                copier.step()
+        while copier.copied < len(wanted):
+            copier.step()
+    assert read(broker.address, target) == wanted
+
+
+class Copier:
+    """One consumer of a group and one transactional producer, made again when the producer is done for."""
+
+    def __init__(self, bootstrap: str, source: str, target: str) -> None:
+        self._settings: Mapping[str, Any] = {
+            "bootstrap.servers": bootstrap, "log_level": 0, "metadata.recovery.strategy": "none"}
+        self._source, self._target = source, target
+        self.copied = 0
+
+    def __enter__(self) -> Self:
+        self._consumer = ck.Consumer({**self._settings, "group.id": self._target, "enable.auto.commit": False,
+                                      "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+        self._begin_anew()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def _begin_anew(self) -> None:
+        """A new producer fences the last one; what it left undecided is decided when it has its epoch."""
+        while True:
+            self._producer = ck.Producer({**self._settings, "transactional.id": self._target, "linger.ms": 0})
+            with contextlib.suppress(ck.KafkaException):
+                self._producer.init_transactions(PATIENCE_S)
+                (place,) = self._consumer.committed([ck.TopicPartition(self._source, 0)], PATIENCE_S)
+                self.copied = max(place.offset, 0)
+                self._consumer.assign([ck.TopicPartition(self._source, 0, self.copied)])
+                return
+
+    def step(self) -> None:
+        """Copy some."""
+        records = [one for one in self._consumer.consume(100, 1.0) if not one.error()]
+        if not records:
+            return
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                self._producer.produce(self._target, record.value())
+            offset = records[-1].offset() + 1
+            self._producer.send_offsets_to_transaction(
+                [ck.TopicPartition(self._source, 0, offset)], self._consumer.consumer_group_metadata(), PATIENCE_S)
+            self._producer.commit_transaction(PATIENCE_S)
+            self.copied = offset
+        except ck.KafkaException:
+            self._begin_anew()
