@@ -1,0 +1,218 @@
+"""Compacted topics of real clients: what stays, and one directory that pykbroker and Apache Kafka compact in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.admin import NewTopic
+from kafka.errors import InvalidRecordError
+
+from pykbroker.storage.checkpoints import decode_offsets
+from tests.interop.scenarios import CODECS
+from tests.interop.test_kafka_directories import KAFKA_PROPERTIES, STOP_S_MAX, Content, Written, java, served
+from tools.bench import peers
+from tools.bench.child import Child
+from tools.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.timeout(180), pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+KEYS, ROUNDS = 20, 12
+COMPACT = {"internal.segment.bytes": "3000", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000000"}
+TOPICS = {
+    **{f"codec-{codec}": {**COMPACT, "cleanup.policy": "compact"} for codec in CODECS},
+    "transactions": {**COMPACT, "cleanup.policy": "compact"},
+    "both": {**COMPACT, "cleanup.policy": "compact,delete", "retention.ms": "-1"},
+}
+BACKOFF = {"log.cleaner.backoff.ms": "100"}
+CLEANING_S_MAX = 60
+
+
+def write(bootstrap: str, word: str) -> None:
+    """Every key often, some with a tombstone at last; transactions of which every other one is aborted."""
+    for topic in TOPICS.keys() - {"transactions"}:
+        codec = topic.removeprefix("codec-")
+        options = {"compression_type": codec} if codec in CODECS and codec != "none" else {}
+        with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
+            for number in range(ROUNDS):
+                put(producer, topic, f"{word} {number}")
+                producer.flush(CLEANING_S_MAX)
+    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id=word)) as producer:
+        producer.init_transactions()
+        for number in range(ROUNDS):
+            producer.begin_transaction()
+            put(producer, "transactions", f"{word} {number}")
+            (producer.abort_transaction if number % 2 else producer.commit_transaction)()
+    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
+        for topic in TOPICS:  # which seals what was written
+            for _ in range(2):
+                producer.send(topic, bytes(2900), b"the end").get(CLEANING_S_MAX)
+
+
+def put(producer: KafkaProducer, topic: str, word: str) -> None:
+    for key in range(KEYS):
+        value = None if key % 5 == 0 and word.endswith(str(ROUNDS - 2)) else f"{word} {key}".encode()
+        producer.send(topic, value, f"key {key}".encode())
+
+
+def wait_cleaned(directory: Path) -> None:
+    """Until all that can be is compacted, by the broker's own word."""
+    deadline = time.monotonic() + CLEANING_S_MAX
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            cleaned = decode_offsets((directory / "cleaner-offset-checkpoint").read_bytes())
+            if all(cleaned.get((topic, 0)) == active(directory, topic) for topic in TOPICS):
+                return
+        assert time.monotonic() < deadline, f"only {cleaned} is compacted"
+        time.sleep(0.1)
+
+
+def active(directory: Path, topic: str) -> int:
+    """The base offset of its newest segment."""
+    return max(int(path.stem) for path in (directory / f"{topic}-0").glob("*.log"))
+
+
+def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
+    """Each key's last value."""
+    last = {place: {record[1]: record[2] for record in records} for place, (_, _, records) in content.items()}
+    return {place: {key: value for key, value in values.items() if value is not None} for place, values in last.items()}
+
+
+def expected(word: str) -> dict[tuple[str, int], dict[object, object]]:
+    """What is left of `write`."""
+    last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
+    return {(topic, 0): {b"the end": bytes(2900)} | {
+        b"key %d" % key: f"{word} {last[topic]} {key}".encode() for key in range(KEYS)
+        if key % 5 or last[topic] != ROUNDS - 2} for topic in TOPICS}
+
+
+@contextlib.contextmanager
+def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
+    """Ours, on this directory."""
+    work.mkdir(exist_ok=True)
+    broker = BrokerProcess(work, "--data-dir", str(directory),
+                           *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    broker.start()
+    try:
+        yield broker
+        assert broker.stop() == 0, broker.said()
+    finally:
+        broker.kill()
+    assert "not compacted" not in broker.said()
+    assert "offline" not in broker.said()
+
+
+@contextlib.contextmanager
+def apache(work: Path, directory: Path, jars: Path) -> Iterator[str]:
+    """Kafka, on this directory."""
+    port = peers.free_port()
+    properties = KAFKA_PROPERTIES.format(port=port, controller_port=peers.free_port(), directory=directory)
+    (work / "server.properties").write_text(properties + "log.cleaner.backoff.ms=100\n")
+    kafka = Child(java(jars, "kafka.Kafka", str(work / "server.properties")), work / "kafka.log")
+    try:
+        peers.wait_until_serving(kafka, port)
+        yield f"127.0.0.1:{port}"
+    finally:
+        kafka.stop(STOP_S_MAX)
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A directory that pykbroker has compacted, twice."""
+    work = tmp_path_factory.mktemp("ours")
+    with pykbroker(work, work / "data", BACKOFF) as broker:
+        with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
+            admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs) for name, configs in TOPICS.items()])
+        for word in ("once", "twice"):
+            write(broker.address, word)
+            wait_cleaned(work / "data")
+        return served(broker.address, work / "data")
+
+
+@dataclass
+class Turns:
+    """What Kafka found in our directory, and what it left there, compacted."""
+
+    found: Written
+    left: Written
+
+
+@pytest.fixture(scope="module")
+def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Turns:
+    work = tmp_path_factory.mktemp("kafkas")
+    shutil.copytree(ours.directory, work / "data")
+    with apache(work, work / "data", kafka_jars) as bootstrap:
+        found = served(bootstrap, work / "data")
+        write(bootstrap, "third")
+        wait_cleaned(work / "data")
+        return Turns(found, served(bootstrap, work / "data"))
+
+
+def test_the_last_values_are_what_is_left(ours: Written) -> None:
+    assert view(ours.committed) == expected("twice")
+    for topic in TOPICS:
+        start, end, records = ours.committed[topic, 0]
+        assert start == 0
+        assert end > len(records) * 5
+        assert len({record[1] for record in records}) >= KEYS
+    assert len([one for one in ours.committed["both", 0][2] if one[2] is None]) == 0
+
+
+def test_kafkas_tool_has_no_complaint(ours: Written, kafka_jars: Path) -> None:
+    files = [str(path) for topic in TOPICS for path in sorted((ours.directory / f"{topic}-0").iterdir())
+             if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot") and path.stat().st_size]
+    said = subprocess.run(java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files",
+                               ",".join(files)), capture_output=True, text=True, check=True, timeout=60)
+    heads = [line for line in said.stdout.splitlines() if line.startswith("baseOffset")]
+    assert len(heads) > 2 * len(TOPICS)
+    assert [line for line in heads if not line.endswith("isvalid: true")] == []
+    assert any("deleteHorizonMs: OptionalLong[" in line for line in heads)
+    for word in ("corrupt", "mismatch", "exception", "invalid:", "Found "):
+        assert word not in said.stdout
+
+
+def test_kafka_serves_what_pykbroker_compacted(ours: Written, kafkas: Turns) -> None:
+    assert kafkas.found.committed == ours.committed
+    assert kafkas.found.uncommitted == ours.uncommitted
+
+
+def test_pykbroker_serves_what_kafka_compacted_and_goes_on_with_it(kafkas: Turns, tmp_path: Path) -> None:
+    left = kafkas.left
+    assert view(left.committed) == expected("third")
+    with pykbroker(tmp_path / "first", left.directory, {"log.cleaner.enable": "false"}) as broker:
+        again = served(broker.address, left.directory)
+        assert again.committed == left.committed
+        assert again.uncommitted == left.uncommitted
+    with pykbroker(tmp_path / "second", left.directory, BACKOFF) as broker:
+        write(broker.address, "fourth")
+        wait_cleaned(left.directory)
+        assert view(served(broker.address, left.directory).committed) == expected("fourth")
+
+
+def test_a_kill_while_logs_are_compacted_costs_nothing(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker("--set", "log.cleaner.backoff.ms=0")
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
+        admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs) for name, configs in TOPICS.items()])
+    for number in range(3):
+        write(broker.address, f"life {number}")
+        broker.kill()
+        broker.restart()
+        assert view(served(broker.address, Path()).committed) == expected(f"life {number}")
+
+
+def test_a_record_without_a_key_is_refused(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker("--memory")
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
+        admin.create_topics([NewTopic("compacted", 1, 1, topic_configs={"cleanup.policy": "compact"})])
+    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer, \
+            pytest.raises(InvalidRecordError):
+        producer.send("compacted", b"value").get(CLEANING_S_MAX)
+    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
+        assert producer.send("compacted", b"value", b"key").get(CLEANING_S_MAX).offset == 0
