@@ -44,6 +44,6 @@ class Console:
         try:
             endpoint = await trio.to_thread.run_sync(import_module, "pykbroker.console.endpoint")
             logger.info("metrics on http://%s/metrics", self.address)
-            await endpoint.serve(self._socket.detach(), statistics)
+            await endpoint.serve(self._socket.detach(), statistics, trio.to_thread.run_sync)
         except Exception:
             logger.exception("the console has failed; the broker goes on")

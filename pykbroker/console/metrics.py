@@ -26,27 +26,26 @@ BUCKETS_SHOWN = range(0, 25, 2)
 """Of the powers of two that are counted: 1 us to 17 s, in steps of four."""
 
 
-class BrokerCollector(Collector):
-    """Asks the broker at each scrape."""
+class Snapshot(Collector):
+    """What is shown at one scrape."""
 
-    def __init__(self, statistics: Callable[[], BrokerStatistics]) -> None:
-        self._statistics = statistics
+    def __init__(self, found: BrokerStatistics) -> None:
+        self._found = found
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
-        found = self._statistics()
-        yield from requests(found.server.requests)
-        yield from connections(found)
-        yield from logs(found)
-        yield from cluster(found)
+        yield from requests(self._found.server.requests)
+        yield from connections(self._found)
+        yield from logs(self._found)
+        yield from cluster(self._found)
 
 
-def exposition(statistics: Callable[[], BrokerStatistics]) -> Callable[[], bytes]:
-    """What makes the text of a scrape: of the broker, and of its process (memory, descriptors, CPU)."""
+def exposition(found: BrokerStatistics) -> bytes:
+    """The text of a scrape: of the broker, and of its process (memory, descriptors, CPU)."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(statistics))
+    registry.register(Snapshot(found))
     ProcessCollector(registry=registry)
-    return lambda: generate_latest(registry)
+    return generate_latest(registry)
 
 
 def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:

@@ -56,7 +56,7 @@ def samples(text: str) -> Samples:
 
 
 def test_each_figure_has_its_place() -> None:
-    found = samples(exposition(lambda: FOUND)().decode())
+    found = samples(exposition(FOUND).decode())
 
     def of(name: str, **labels: str) -> float:
         return found[f"pykbroker_{name}", tuple(sorted(labels.items()))]
@@ -86,7 +86,7 @@ def test_each_figure_has_its_place() -> None:
 
 
 def test_durations_of_all_versions_are_one_histogram() -> None:
-    found = samples(exposition(lambda: FOUND)().decode())
+    found = samples(exposition(FOUND).decode())
     of_produce = {dict(labels)["le"]: value for (name, labels), value in found.items()
                   if name == "pykbroker_request_seconds_bucket" and dict(labels)["api"] == "PRODUCE"}
     counts = [of_produce[le] for le in sorted(of_produce, key=float)]
@@ -110,7 +110,7 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 async def served(statistics: Callable[[], Any], nursery: trio.Nursery) -> int:
     bound = socket.create_server(("127.0.0.1", 0))
     port: int = bound.getsockname()[1]
-    nursery.start_soon(serve, bound.detach(), statistics)
+    nursery.start_soon(serve, bound.detach(), statistics, trio.to_thread.run_sync)
     return port
 
 
