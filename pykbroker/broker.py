@@ -379,7 +379,8 @@ class Broker:
         transactions, endings = self._transactions.transactions, self._transactions.endings
         return [
             Produce(replicas, authorizer, self._world.wall_ms, transactions, self._verifies_transactions),
-            Fetch(replicas, authorizer, self._fetch_sessions, self._world.ticks_ns, config.fetch_max_bytes),
+            Fetch(replicas, authorizer, self._fetch_sessions, self._world.ticks_ns, config.fetch_max_bytes, node_id,
+                  config.broker_rack, advertised),
             ListOffsets(replicas, authorizer),
             Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable,
                      replicas),

@@ -17,22 +17,28 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import Fetching, Found, Wanted
 from pykbroker.core.fetch_session_cache import FetchSessionCache
+from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
+from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context
 from pykbroker.storage.errors import patiently
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from wire.messages.fetch import (
+    FetchableTopicResponse, FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
+)  # fmt: skip
 
 READ_COMMITTED = 1
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
+LEADER_VERSION_FIRST = 16
+WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Fetch(msgspec.Struct, frozen=True):
@@ -45,6 +51,9 @@ class Fetch(msgspec.Struct, frozen=True):
     sessions: FetchSessionCache
     ticks_ns: Callable[[], int]
     fetch_bytes_max: int
+    node_id: int
+    rack: str | None
+    advertised: Advertised
 
     def __call__(self, context: Context, request: FetchRequest) -> Answer:
         version = context.version
@@ -64,12 +73,12 @@ class Fetch(msgspec.Struct, frozen=True):
         try:
             found = reading.read()
         except NotCached:
-            return self._finish(fetching, patiently(reading.read), refused)
+            return self._finish(context, fetching, patiently(reading.read), refused)
         if reading.is_enough or request.max_wait_ms <= 0:
-            return self._answer(fetching, found, refused)
+            return self._answer(context, fetching, found, refused)
         watch = Watch(partition for _, partition in located)
         context.hurry = watch.hurry
-        return self._finish(fetching, reading.wait(watch, request.max_wait_ms), refused)
+        return self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused)
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
         """The same error for every partition, which every version can say."""
@@ -131,15 +140,30 @@ class Fetch(msgspec.Struct, frozen=True):
         return not topic or allows(principal, Operation.READ, ResourceType.TOPIC, topic)
 
     async def _finish(
-        self, fetching: Fetching, waiting: Awaitable[list[Found]], refused: list[Found]
+        self, context: Context, fetching: Fetching, waiting: Awaitable[list[Found]], refused: list[Found]
     ) -> FetchResponse:
-        return self._answer(fetching, await waiting, refused)
+        return self._answer(context, fetching, await waiting, refused)
 
-    def _answer(self, fetching: Fetching, found: list[Found], refused: list[Found]) -> FetchResponse:
+    def _answer(
+        self, context: Context, fetching: Fetching, found: list[Found], refused: list[Found]
+    ) -> FetchResponse:
         found += refused
-        if fetching.opening:
-            return self.sessions.open(fetching, found, self._now_ms())
-        return fetching.answer(found)
+        response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
+        if context.version >= LEADER_VERSION_FIRST:
+            for wanted, data in found:
+                if data.error_code in WRONG_LEADER and wanted.replica is not None:
+                    self._tell_leader(context, wanted.replica, data, response)
+        return response
+
+    def _tell_leader(
+        self, context: Context, partition: Partition, data: PartitionData, response: FetchResponse
+    ) -> None:
+        """Who leads the partition, and where that is (KIP-951)."""
+        leader = self.node_id if partition.is_leader else NO_LEADER
+        data.current_leader = LeaderIdAndEpoch(leader, partition.leader_epoch)
+        if partition.is_leader and not response.node_endpoints:
+            host, port = self.advertised.address(context.peer)
+            response.node_endpoints = [NodeEndpoint(self.node_id, host, port, self.rack)]
 
     def _now_ms(self) -> int:
         return self.ticks_ns() // 1_000_000

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import trio
 
-from tests.unit.apis.conftest import Client, House, batch, fetch_request
+from tests.unit.apis.conftest import Client, House, batch, fetch_request, serving
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchTopic
+from wire.messages.fetch import FetchPartition, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest
 from wire.records.batch import batches
 
 LONG_MS = 50_000
@@ -86,6 +89,29 @@ async def test_the_leader_epoch_is_checked(client: Client, epoch: int, code: Err
     request.topics[0].partitions[0].current_leader_epoch = epoch
     response = await client.call(request, 12)
     assert response.responses[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize("version", [12, 15, 16, 18])
+@pytest.mark.parametrize(("epoch", "code"), [
+    (0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+async def test_who_believes_in_an_old_leader_is_told_the_new_one(
+        tmp_path: Path, version: int, epoch: int, code: ErrorCode) -> None:
+    async with serving(tmp_path, topics=(("a", 1),)):
+        pass
+    async with serving(tmp_path, broker_rack="r") as house:  # it leads again, in a later epoch
+        client = await house.connect()
+        (known,) = (await client.call(MetadataRequest(topics=None), 12)).topics
+        request = fetch_request("a", 0)
+        request.topics[0].topic_id = known.topic_id
+        request.topics[0].partitions[0].current_leader_epoch = epoch
+        response = await client.call(request, version)
+        data = response.responses[0].partitions[0]
+        assert data.error_code == code
+        if version >= 16 and code is ErrorCode.FENCED_LEADER_EPOCH:
+            assert data.current_leader == LeaderIdAndEpoch(1, known.partitions[0].leader_epoch)
+            assert response.node_endpoints == [NodeEndpoint(1, house.serving.host, house.serving.port, "r")]
+        else:
+            assert (data.current_leader, response.node_endpoints) == (LeaderIdAndEpoch(), [])
 
 
 async def test_a_follower_that_we_do_not_know_is_refused(client: Client) -> None:

@@ -15,6 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
+from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Context
 from pykbroker.world.net import Peer
 from tests.unit.apis.conftest import Client, House, batch, serving
@@ -255,7 +256,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 
 def test_an_id_is_looked_up_until_it_is_known() -> None:
     one: Any = OneTopic()
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20)
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
     session = Session(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.took(called(fetch, session.request({0: 0}))) == unknown
@@ -272,7 +273,7 @@ def test_an_id_is_looked_up_until_it_is_known() -> None:
 def test_a_follower_needs_the_right_of_brokers(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20)
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
     request = Session(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code
