@@ -11,8 +11,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
@@ -31,7 +31,7 @@ class AlterClientQuotas(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: AlterClientQuotasRequest) -> Held:
-        if not self.authorizer.allows(context.principal, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Held(self.controller.alter_client_quotas(request))
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
@@ -45,7 +45,7 @@ class CreatePartitions(msgspec.Struct, frozen=True):
         return CreatePartitionsResponse(results=failed([topic.name for topic in request.topics], code))
 
     def _allowed(self, context: Context, name: str) -> bool:
-        return self.authorizer.allows(context.principal, Operation.ALTER, ResourceType.TOPIC, name)
+        return permitted(self.authorizer, context.principal, self.key, name)
 
 
 def failed(names: list[str], code: ErrorCode) -> list[CreatePartitionsTopicResult]:

@@ -14,7 +14,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -57,7 +57,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
 
     def _delete(self, context: Context, topic: str, index: int, offset: int) -> int:
         """Where the log begins now."""
-        if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.TOPIC, topic):
+        if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(topic, index)
         if is_internal(topic):

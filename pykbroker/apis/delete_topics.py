@@ -13,7 +13,7 @@ import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
@@ -62,7 +62,7 @@ class DeleteTopics(msgspec.Struct, frozen=True):
         if name is None:
             known = self.image().topics.by_id.get(topic.topic_id)
             name = known.name if known is not None else ""
-        return self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.TOPIC, name)
+        return permitted(self.authorizer, context.principal, self.key, name)
 
 
 def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:

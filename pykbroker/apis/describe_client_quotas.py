@@ -15,8 +15,8 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -45,8 +45,7 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
-        allows = self.authorizer.allows
-        if not allows(context.principal, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:
             check(request.components)

@@ -12,7 +12,8 @@ import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.operation import ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -36,7 +37,7 @@ class DescribeCluster(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != BROKERS:
             return unsupported(request.endpoint_type)
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         response = DescribeClusterResponse(
             cluster_id=self.cluster_id, controller_id=self.node_id, brokers=self._brokers(context, request)

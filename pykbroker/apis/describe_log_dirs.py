@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
@@ -37,7 +37,7 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: set[tuple[str, int]] | None = None
         if request.topics is not None:

@@ -11,7 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -51,7 +51,7 @@ class DescribeProducers(msgspec.Struct, frozen=True):
 
     def _check_topic(self, context: Context, name: str) -> None:
         check_topic_name(name)
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, name):
+        if not permitted(self.authorizer, context.principal, self.key, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

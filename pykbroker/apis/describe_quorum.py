@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Context
@@ -44,7 +44,7 @@ class DescribeQuorum(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.topics != METADATA_PARTITION:
             return unknown(request)

@@ -15,7 +15,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.operation import ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -72,7 +73,7 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
         return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
 
     def _allowed(self, context: Context, name: str) -> bool:
-        return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+        return permitted(self.authorizer, context.principal, self.key, name)
 
     def _describe(
         self, context: Context, name: str, topic: TopicImage | None, first: int, end: int

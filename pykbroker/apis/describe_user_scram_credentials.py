@@ -13,8 +13,8 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -36,7 +36,7 @@ class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
     def __call__(
         self, context: Context, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsResponse:
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known: dict[str, list[CredentialInfo]] = {}
         for record in self.image().records.of(UserScramCredentialRecord):

@@ -13,8 +13,8 @@ import msgspec
 
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -33,8 +33,7 @@ class ListConfigResources(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-        cluster = ResourceType.CLUSTER, CLUSTER_NAME
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE_CONFIGS, *cluster):
+        if not permitted(self.authorizer, context.principal, self.key):
             return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         every = context.version >= ALL_TYPES_VERSION_FIRST
         supported = tuple(ConfigResource) if every else (ConfigResource.CLIENT_METRICS,)

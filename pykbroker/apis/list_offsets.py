@@ -14,7 +14,7 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Context
@@ -69,7 +69,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
 
     def partition(self, context: Context, topic: str, asked: ListOffsetsPartition) -> Partition:
         """The partition that was asked for, if this client may see it and is right about its leader."""
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic):
+        if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(topic, asked.partition_index)
         partition.require_leader(asked.current_leader_epoch)

@@ -18,7 +18,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.operation import ResourceType
+from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
@@ -76,7 +77,7 @@ class Metadata(msgspec.Struct, frozen=True):
             topic.name
             for topic in topics
             if topic.name and topic.name not in known and legal(topic.name) and not is_internal(topic.name)
-            and self._allows(context, Operation.CREATE, topic.name)
+            and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, topic.name)
         ]  # fmt: skip
 
     async def _create(self, context: Context, request: MetadataRequest, names: list[str]) -> MetadataResponse:
@@ -113,7 +114,7 @@ class Metadata(msgspec.Struct, frozen=True):
             return [
                 self._described(topic)
                 for topic in topics.by_name.values()
-                if self._allows(context, Operation.DESCRIBE, topic.name)
+                if self._may_see(context, topic.name)
             ]
         asked = {(topic.name, topic.topic_id): topic for topic in request.topics}  # a topic named twice is told once
         return [self._topic(context, topic, topics.by_name, topics.by_id) for topic in asked.values()]
@@ -127,10 +128,10 @@ class Metadata(msgspec.Struct, frozen=True):
     ) -> MetadataResponseTopic:
         if asked.name is None or asked.topic_id != NIL:
             topic = by_id.get(asked.topic_id)
-            if topic is None or not self._allows(context, Operation.DESCRIBE, topic.name):
+            if topic is None or not self._may_see(context, topic.name):
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
             return self._described(topic)
-        if not self._allows(context, Operation.DESCRIBE, asked.name):
+        if not self._may_see(context, asked.name):
             return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
         topic = by_name.get(asked.name)
         if topic is not None:
@@ -160,8 +161,8 @@ class Metadata(msgspec.Struct, frozen=True):
             ],
         )
 
-    def _allows(self, context: Context, operation: Operation, topic: str) -> bool:
-        return self.authorizer.allows(context.principal, operation, ResourceType.TOPIC, topic)
+    def _may_see(self, context: Context, topic: str) -> bool:
+        return permitted(self.authorizer, context.principal, self.key, topic)
 
 
 def legal(name: str) -> bool:

@@ -11,8 +11,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context
 from wire.api import ApiKey
@@ -48,15 +48,9 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
 
     def _end_offset(self, context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
-            if not self._allows(context, topic):
+            if not permitted(self.authorizer, context.principal, self.key, topic):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             log = self.replicas.partition(topic, asked.partition).require_leader(asked.current_leader_epoch)
         except ApiError as error:
             return EpochEndOffset(error.code, asked.partition)
         return EpochEndOffset(0, asked.partition, *log.end_offset_for_epoch(asked.leader_epoch))
-
-    def _allows(self, context: Context, topic: str) -> bool:
-        allows, principal = self.authorizer.allows, context.principal
-        return allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic) or allows(
-            principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
-        )

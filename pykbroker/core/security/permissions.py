@@ -95,7 +95,9 @@ PERMISSIONS: dict[ApiKey, Needs] = {
 
 def permitted(authorizer: Authorizer, principal: str, key: ApiKey, name: str = "") -> bool:
     """Whether one of an API's needs is met, on the resource of this name where it is not the cluster."""
-    return not PERMISSIONS[key] or any(
-        authorizer.allows(principal, operation, resource, CLUSTER_NAME if resource is ResourceType.CLUSTER else name)
-        for operation, resource in PERMISSIONS[key]
-    )
+    needs = PERMISSIONS[key]
+    for operation, resource in needs:
+        named = CLUSTER_NAME if resource is ResourceType.CLUSTER else name
+        if authorizer.allows(principal, operation, resource, named):
+            return True
+    return not needs
