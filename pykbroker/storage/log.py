@@ -438,11 +438,12 @@ class Log(LogReads):
 
     async def rename(self, directory: str) -> None:
         """Give the directory another name and go on. OSError: nothing changed."""
-        await self._durability.wait_idle()
-        before = self.directory
-        self._disk.rename(before, directory)
-        self._opening.directory = directory
-        self._segments.doomed = [path.replace(before, directory, 1) for path in self._segments.doomed]
+        async with self._reshaping:
+            await self._durability.wait_idle()
+            before = self.directory
+            self._disk.rename(before, directory)
+            self._opening.directory = directory
+            self._segments.doomed = [path.replace(before, directory, 1) for path in self._segments.doomed]
 
     def succeed(self, log: Log) -> None:
         """Take over what `log` knows, and what its copy cannot know from the batches that are left."""
