@@ -1,14 +1,22 @@
-"""What the README lists is what there is: the options of the command, the APIs and their versions."""
+"""What the README lists is what there is: options of the command, APIs with their versions, configs without effect."""
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from pathlib import Path
 
 from pykbroker.cli.start import start
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, TOPIC, TOPIC_SYNONYMS
+from pykbroker.storage.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
+CHECKS = ("config_table.py", "config_check.py", "broker_change.py")  # they know every config, and obey none
+CODE = "".join(path.read_text() for path in (ROOT / "pykbroker").rglob("*.py") if path.name not in CHECKS)
+ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
+NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 
 
 def test_the_options_are_those_of_the_command():
@@ -23,3 +31,21 @@ def test_the_apis_are_those_that_have_a_file():
     rows = re.findall(r"^\|[^|]*\|([^|]*)\|$", README.partition("The APIs that are served")[2], re.MULTILINE)
     listed = [tuple(api.split()) for row in rows for api in row.split(",") if row.strip("-") and row != " APIs "]
     assert sorted(listed) == sorted((name, versions) for _, name, versions in served)
+
+
+def test_the_configs_without_effect_are_those_that_nothing_reads():
+    section = README.partition("## Configs without effect")[2].partition("\n## ")[0]
+    patterns = re.findall(r"`([a-z*][a-z.*]+)`", section)
+    known = {*BROKER, *TOPIC, *BROKER_QUOTAS}
+    told = {name for pattern in patterns for name in fnmatch.filter(known, pattern)}
+    read = set(filter(is_read, known))
+    assert sorted(told & read) == [], "these have an effect by now: take them out of the README's table"
+    assert sorted(known - read - told) == [], "nothing reads these: put them into the README's table"
+    assert [pattern for pattern in patterns if not fnmatch.filter(known, pattern)] == []
+
+
+def is_read(config: str) -> bool:
+    """Whether the code reads it, as an attribute or by its name, or the config of a topic that defaults to it."""
+    topics = [topic for topic, under in TOPIC_SYNONYMS.items() if config in under and topic != config]
+    attribute = config.replace(".", "_")
+    return attribute in ATTRIBUTES or not NAMES.isdisjoint((config, attribute)) or any(map(is_read, topics))
