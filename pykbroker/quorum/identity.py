@@ -17,7 +17,7 @@ from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
-from pykbroker.storage.checkpoints import CLEANED
+from pykbroker.storage.checkpoints import CLEANED, RECOVERY_POINTS
 from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
 from pykbroker.storage.partition_directory import parse_name
@@ -26,8 +26,8 @@ from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp",
-            f"{META_PROPERTIES}.tmp"}
+HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", RECOVERY_POINTS, f"{RECOVERY_POINTS}.tmp",
+            BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp", f"{META_PROPERTIES}.tmp"}
 """What may lie in a directory that counts as empty: formatting may have been cut short."""
 
 

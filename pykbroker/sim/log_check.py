@@ -14,6 +14,7 @@ from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import PLACE, Log
+from pykbroker.storage.opening import UNLISTED
 from pykbroker.world.disk import FileSlice
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
@@ -31,7 +32,7 @@ class Known:
 
     written: tuple[bytes, ...] = ()
     synced: int = 0
-    recovery_point: int = 0
+    recovery_point: int = UNLISTED
 
 
 class Violation(AssertionError):

@@ -60,6 +60,7 @@ class LogLife:
                 await log.flush()
                 self._know(synced=log.log_end_offset)
             elif step < 0.96:
+                await log.place()
                 self._know(recovery_point=log.recovery_point)
             else:
                 self._lead(log)

@@ -89,6 +89,8 @@ class LogDirectory:
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
                 await disk.sync_directory("")
+            if not directory._topic_ids:
+                await checkpoints.begin()
             if not disk.exists(CLEANED):
                 replace(disk, CLEANED, b"")
         except BaseException:
@@ -197,7 +199,7 @@ class LogDirectory:
         key, left = (topic, partition), self._checkpoints.left
         self.logs[key] = log = await Log.open(
             self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
-            recovery_point=left[RECOVERY_POINTS].get(key, 0), log_start_offset=left[LOG_STARTS].get(key, 0),
+            recovery_point=self._checkpoints.recovery_point(key), log_start_offset=left[LOG_STARTS].get(key, 0),
             cleaned_offset=left[CLEANED].get(key, 0),
             clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
         return log

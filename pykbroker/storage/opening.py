@@ -14,6 +14,8 @@ from pykbroker.storage.traffic import Traffic
 from pykbroker.world.disk import Disk
 
 LOADED_MAX = 64
+UNLISTED = -1
+"""As a recovery point: the checkpoint holds and says nothing of the log. No name in its directory need be durable."""
 
 
 class Unloadable(Hashable, Protocol):

@@ -5,7 +5,8 @@
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
 3. So does the first segment that does not follow the one before. Only compaction makes gaps.
 4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
-5. It begins where its leader epochs do, for they are cut, durably, before segments are let go.
+5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
+   a checkpoint has let nothing go.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pykbroker.storage.checked import TO_THE_END
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
-from pykbroker.storage.opening import Opening
+from pykbroker.storage.opening import UNLISTED, Opening
 from pykbroker.storage.rebuild import producers_at, rebuilt_epochs, recorded_epochs
 from pykbroker.storage.replay import recall
 from pykbroker.storage.sealed import SealedSegment
@@ -56,7 +57,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     snapshots = offsets_of(names, ".snapshot")
     bases = offsets_of(names, ".log")
     epochs = await recorded_epochs(disk, directory)
-    if bases and epochs is not None:
+    if bases:
         bases = _beginning(opening, bases, epochs, clean=clean)
     is_placed = clean and bool(bases)
     if not bases:
@@ -80,14 +81,18 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
         end = _begin_anew(opening, state)
     state.epochs.truncate_end(end)
     state.epochs.truncate_start(state.log_start_offset)
-    state.recovery_point = min(state.recovery_point, end)
+    state.recovery_point = max(0, min(state.recovery_point, end))
     _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
 
 
-def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs, *, clean: bool) -> list[int]:
+def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
     """The segments, or none if the first ones never were durable. CorruptLog: they were, and are missing."""
-    begin = epochs.entries[0][1] if epochs.entries else bases[0]
+    begin = bases[0]
+    if epochs is not None and epochs.entries:
+        begin = epochs.entries[0][1]
+    elif epochs is None and not clean and opening.recovery_point == UNLISTED:
+        begin = opening.log_start_offset
     if bases[0] <= max(begin, opening.log_start_offset):
         return bases
     if clean or opening.recovery_point > begin:

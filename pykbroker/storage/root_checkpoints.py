@@ -22,6 +22,7 @@ from pykbroker.storage.checkpoints import (
     decode_offsets,
     encode_offsets,
 )
+from pykbroker.storage.opening import UNLISTED
 from pykbroker.storage.small_files import read_disposable, replace_durably
 from pykbroker.world.disk import Disk
 
@@ -34,10 +35,11 @@ NAMES = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 class RootCheckpoints:
     """`left`: by file, what was found and is still so. One writer at a time, and none once the directory is left."""
 
-    def __init__(self, disk: Disk, found: Mapping[str, Offsets]) -> None:
-        self.left = {name: dict(offsets) for name, offsets in found.items()}
+    def __init__(self, disk: Disk, found: Mapping[str, Offsets | None]) -> None:
+        self.left = {name: dict(offsets or {}) for name, offsets in found.items()}
+        self._lists_all = found[RECOVERY_POINTS] is not None
         self._disk = disk
-        self._on_disk = {name: dict(offsets) for name, offsets in found.items()}
+        self._on_disk = {name: dict(offsets) for name, offsets in self.left.items()}
         self._forgotten: set[TopicPartition] = set()
         self._writing = trio.Lock()
         self._is_closed = False
@@ -46,6 +48,16 @@ class RootCheckpoints:
     async def read(cls, disk: Disk) -> RootCheckpoints:
         """As they are; a file that does not hold says nothing."""
         return cls(disk, {name: await _offsets(disk, name) for name in NAMES})
+
+    def recovery_point(self, key: TopicPartition) -> int:
+        """Of a log that is opened now; UNLISTED where the file holds and says nothing of it."""
+        return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
+
+    async def begin(self) -> None:
+        """In a directory without partitions: say durably that none is listed."""
+        if not self._lists_all:
+            await self.write(RECOVERY_POINTS, dict)
+            self._lists_all = True
 
     def forget(self, key: TopicPartition) -> None:
         """This partition is gone."""
@@ -77,9 +89,11 @@ class RootCheckpoints:
         self._is_closed = True
 
 
-async def _offsets(disk: Disk, name: str) -> Offsets:
+async def _offsets(disk: Disk, name: str) -> Offsets | None:
+    """None where nothing stands in the file, or nothing that holds."""
     try:
-        return decode_offsets(await read_disposable(disk, name) or b"")
+        content = await read_disposable(disk, name)
+        return decode_offsets(content) if content else None
     except CorruptCheckpoint as damage:
         logger.warning("%s/%s does not hold and is not used: %s", disk.path, name, damage)
-        return {}
+        return None
