@@ -72,6 +72,30 @@ def metadata(topics: Sequence[str] | None = ()) -> bytes:
     return frame(3, 4, body + b"\1")
 
 
+def find_coordinator(group: str) -> bytes:
+    """FindCoordinator version 0."""
+    return frame(10, 0, string(group))
+
+
+def find_coordinator_error(reply: bytes) -> int:
+    """The error code of an answer to `find_coordinator`."""
+    code: int = struct.unpack_from(">h", reply, 4)[0]
+    return code
+
+
+def offset_commit(group: str, topic: str, partition: int, offset: int) -> bytes:
+    """OffsetCommit version 2 of one partition, by nobody who is a member."""
+    data = struct.pack(">iiq", 1, partition, offset) + string("")
+    head = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">qi", -1, 1)
+    return frame(8, 2, head + string(topic) + data)
+
+
+def offset_commit_error(reply: bytes, topic: str) -> int:
+    """The error code of an answer to `offset_commit` of this topic."""
+    code: int = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)[0]
+    return code
+
+
 def create_topics(names: Sequence[str], partitions: int) -> bytes:
     """CreateTopics version 4 with one replica and no configs."""
     topics = b"".join(string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.bench.rows import end_to_end, flush, idle, recovery, requests, spark, start, steps, topics, volume
+from tools.bench.rows import end_to_end, flush, groups, idle, recovery, requests, spark, start, steps, topics, volume
 
 ROWS = (
     *start.ROWS,
@@ -11,6 +11,7 @@ ROWS = (
     *volume.ROWS,
     *requests.ROWS,
     *flush.ROWS,
+    *groups.ROWS,
     *end_to_end.ROWS,
     *idle.CONNECTION_ROWS,
     *spark.ROWS,
