@@ -115,8 +115,8 @@ exit 0
     "describe log directories": Said("LogDirsCommand", "--bootstrap-server {host} --describe --topic-list t", """\
 Querying brokers for log directories information
 Received log directory information from brokers 1
-{"brokers":[{"broker":1,"logDirs":[{"partitions":[…],"error":null,"logDir":"{one}"},{"partitions":[…],"error":null,\
-"logDir":"{two}"}]}],"version":1}
+{"brokers":[{"broker":1,"logDirs":[{"partitions":[…],"error":null,"logDir":"…"},{"partitions":[…],"error":null,\
+"logDir":"…"}]}],"version":1}
 exit 0
 """),
     "describe features": Said("FeatureCommand", "--bootstrap-server {host} describe", """\
