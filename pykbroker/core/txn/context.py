@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import ProducerIdSource, Reply
 from pykbroker.core.txn.settings import TransactionSettings
+from pykbroker.core.txn.state import PREPARED
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
@@ -24,6 +25,12 @@ class Context:
     settings: TransactionSettings
     producer_ids: ProducerIdSource
     wall_ms: int
+
+    def check_ended(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        """CONCURRENT_TRANSACTIONS: its producer goes on while the markers of its last one are being written."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state in PREPARED and known.successor == (producer_id, epoch):
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def of_producer(self, transactional_id: str, producer_id: int) -> Transaction:
         """The transaction, if it is this producer's. INVALID_PRODUCER_ID_MAPPING."""

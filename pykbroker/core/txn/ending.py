@@ -1,7 +1,8 @@
 """EndTxn, and what follows it: the markers are written, the transaction is complete.
 
 Up to version 1 the state alone tells a retry from a mistake. From version 2 on the epoch does: it rises with the end,
-so a retry bears the one before. What is in neither table is INVALID_TXN_STATE.
+so a retry bears the one before, and whoever bears the new one while the last transaction is not complete is early.
+What is in neither table is INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ def end_transaction(context: Context, request: EndTransaction) -> Decision:
 
 
 def _end_version_2(context: Context, request: EndTransaction) -> Decision:
+    context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.transactions.get(request.transactional_id)
     moved = known is not None and _moved_on(known, request)
     if known is None or (known.producer_id != request.producer_id and not moved):

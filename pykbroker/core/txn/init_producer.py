@@ -19,6 +19,7 @@ def init_producer(context: Context, request: InitProducer) -> Decision:
     """An open transaction is aborted first: CONCURRENT_TRANSACTIONS until that is done."""
     if not 0 < request.timeout_ms <= context.settings.timeout_ms_max:
         raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+    context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.transactions.get(request.transactional_id)
     if known is None:
         known = Transaction(request.transactional_id, context.next_producer_id(), request.timeout_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.context import Context, Decision
 from pykbroker.core.txn.requests import AddPartitions, Answer, Verified, VerifyPartitions
-from pykbroker.core.txn.state import PREPARED, State
+from pykbroker.core.txn.state import State
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
@@ -25,9 +25,8 @@ def verify_partitions(context: Context, request: VerifyPartitions) -> Decision:
 
 def _open_to(context: Context, request: AddPartitions | VerifyPartitions) -> Transaction:
     """The transaction, if this producer may write in it now."""
+    context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.of_producer(request.transactional_id, request.producer_id)
     if known.epoch != request.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
-    if known.state in PREPARED:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return known

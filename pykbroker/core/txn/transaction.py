@@ -49,6 +49,12 @@ class Transaction(msgspec.Struct, frozen=True):
         """Whether the client that began or ended it speaks transaction version 2."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
+    @property
+    def successor(self) -> tuple[int, int]:
+        """The producer id and epoch of the next transaction, which whoever ended this one was told."""
+        moved = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
+        return (self.next_producer_id, 0) if moved else (self.producer_id, self.epoch)
+
     def renewed(self, producer_id: int, epoch: int, timeout_ms: int, wall_ms: int) -> Transaction:
         """Its producer begins anew, with this id and epoch."""
         return self._become(State.EMPTY, wall_ms, producer_id=producer_id, epoch=epoch, timeout_ms=timeout_ms,
@@ -76,10 +82,9 @@ class Transaction(msgspec.Struct, frozen=True):
     def completed(self, wall_ms: int) -> Transaction:
         """All markers are written."""
         state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
-        moved = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
+        producer_id, epoch = self.successor
         return self._become(state, wall_ms, partitions=frozenset(), next_producer_id=NO_PRODUCER_ID,
-                            producer_id=self.next_producer_id if moved else self.producer_id,
-                            epoch=0 if moved else self.epoch)
+                            producer_id=producer_id, epoch=epoch)
 
     def _become(self, state: State, wall_ms: int, **changes: Any) -> Transaction:
         assert self.state in PREDECESSORS[state], f"{self.transactional_id}: from {self.state.title} to {state.title}"

@@ -109,7 +109,9 @@ def test_ends_of_version_2_are_those_of_the_table(state: State, commit: bool, ag
     room.load(at_epoch(5, state=state, started_ms=NOW_MS, client_version=2))
     answer = room.end(commit, epoch=4 if again else 5, version=2)
     wanted = VERSION_2.get((state, commit, again), ErrorCode.INVALID_TXN_STATE)
-    if state in (State.EMPTY, State.ONGOING) if again else state in PREPARED:
+    if state in PREPARED and not again:
+        assert answer == Answer(ErrorCode.CONCURRENT_TRANSACTIONS), "the markers of the last one are not written"
+    elif state in (State.EMPTY, State.ONGOING) and again:
         assert answer == Answer(ErrorCode.PRODUCER_FENCED)
     elif wanted is None:
         assert answer == Answer(producer_id=100, epoch=6)
@@ -137,6 +139,9 @@ def test_after_the_last_epoch_comes_another_producer_id(commit: bool) -> None:
     assert room.end(commit, epoch=LAST_EPOCH, version=2) == Answer(producer_id=200, epoch=0)
     assert (room.known.producer_id, room.known.epoch) == (100, EPOCH_MAX), "the markers are still of the old one"
     assert room.end(commit, epoch=LAST_EPOCH, version=2) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert room.end(commit=False, producer_id=200, version=2) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert room.add(ORDERS, producer_id=200, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert room.init(200, 0) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
     room.complete()
     assert (room.known.producer_id, room.known.epoch, room.known.previous_producer_id) == (200, 0, 100)
     again = room.end(commit, epoch=LAST_EPOCH, version=2)
