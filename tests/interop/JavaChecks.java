@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
@@ -12,6 +13,7 @@ import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -21,12 +23,14 @@ import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListGroupsOptions;
+import org.apache.kafka.clients.admin.ListTransactionsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
@@ -50,13 +54,16 @@ import org.apache.kafka.common.errors.GroupNotEmptyException;
 import org.apache.kafka.common.errors.GroupSubscribedToTopicException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.InvalidTopicException;
 import org.apache.kafka.common.errors.InvalidUpdateVersionException;
+import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.ResourceNotFoundException;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.apache.kafka.common.errors.UnacceptableCredentialException;
 import org.apache.kafka.common.errors.UnknownMemberIdException;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
@@ -93,6 +100,7 @@ public class JavaChecks {
         producing();
         consuming();
         groups();
+        transactions();
         admin.close(Duration.ofSeconds(1));
     }
 
@@ -577,6 +585,126 @@ public class JavaChecks {
         var consumer = consumer(settings);
         consumer.subscribe(List.of(name));
         return consumer;
+    }
+
+    static void transactions() {
+        check("a transaction is read when it is committed, and never when it is aborted", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var producer = transactional(place.topic())) {
+                for (var number = 0; number < 6; number++) {
+                    producer.beginTransaction();
+                    for (var record = 0; record < 3; record++) write(producer, place, number);
+                    if (number % 2 == 0) producer.commitTransaction();
+                    else producer.abortTransaction();
+                }
+            }
+            var values = committed(place, 9).stream().map(record -> (int) record.value()[0]).toList();
+            same(List.of(0, 0, 0, 2, 2, 2, 4, 4, 4), values);
+        });
+        check("a transaction over many partitions is all or nothing", () -> {
+            var name = topic(10);
+            try (var producer = transactional(name)) {
+                for (var commit : List.of(false, true)) {
+                    producer.beginTransaction();
+                    for (var partition = 0; partition < 10; partition++) {
+                        write(producer, new TopicPartition(name, partition), commit ? 1 : 0);
+                    }
+                    if (commit) producer.commitTransaction();
+                    else producer.abortTransaction();
+                }
+            }
+            for (var partition = 0; partition < 10; partition++) {
+                same((byte) 1, committed(new TopicPartition(name, partition), 1).get(0).value()[0]);
+            }
+        });
+        check("offsets are committed with a transaction or not at all", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            var group = unused();
+            send(place, Map.of(), 10);
+            try (var producer = transactional(group); var consumer = member(group, place.topic(), Map.of())) {
+                poll(consumer, 10);
+                for (var commit : List.of(true, false)) {
+                    producer.beginTransaction();
+                    var offset = new OffsetAndMetadata(commit ? 5 : 9);
+                    producer.sendOffsetsToTransaction(Map.of(place, offset), consumer.groupMetadata());
+                    if (commit) producer.commitTransaction();
+                    else producer.abortTransaction();
+                    same(5L, consumer.committed(Set.of(place)).get(place).offset());
+                }
+            }
+        });
+        check("the next instance of a producer fences the last", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            var last = transactional(place.topic());
+            last.beginTransaction();
+            write(last, place, 1);
+            last.flush();
+            try (var next = transactional(place.topic())) {
+                refused(InvalidProducerEpochException.class, () -> {
+                    write(last, place, 2);
+                    last.commitTransaction();
+                });
+                next.beginTransaction();
+                write(next, place, 3);
+                next.commitTransaction();
+            }
+            last.close(Duration.ZERO);
+            same((byte) 3, committed(place, 1).get(0).value()[0]);
+        });
+        check("an admin fences producers", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var producer = transactional(place.topic())) {
+                producer.beginTransaction();
+                write(producer, place, 1);
+                producer.flush();
+                admin.fenceProducers(List.of(place.topic())).all().get();
+                refused(ProducerFencedException.class, producer::commitTransaction);
+            }
+        });
+        check("an admin finds a transaction and ends it", () -> {
+            var place = new TopicPartition(topic(1), 0);
+            try (var producer = transactional(place.topic())) {
+                producer.beginTransaction();
+                write(producer, place, 1);
+                producer.flush();
+                send(place, Map.of(), 1);
+                var described = admin.describeTransactions(List.of(place.topic())).description(place.topic()).get();
+                same(TransactionState.ONGOING, described.state());
+                same(Set.of(place), described.topicPartitions());
+                var ongoing = new ListTransactionsOptions().filterStates(Set.of(TransactionState.ONGOING))
+                    .filterProducerIds(Set.of(described.producerId()));
+                same(1, admin.listTransactions(ongoing).all().get().size());
+                var open = admin.describeProducers(Set.of(place)).partitionResult(place).get().activeProducers().stream()
+                    .filter(one -> one.producerId() == described.producerId()).findFirst().get();
+                same(OptionalLong.of(0), open.currentTransactionStartOffset());
+                var coordinatorEpoch = open.coordinatorEpoch().orElse(0);
+                admin.abortTransaction(new AbortTransactionSpec(
+                    place, open.producerId(), (short) open.producerEpoch(), coordinatorEpoch)).all().get();
+                same(1L, committed(place, 1).get(0).offset());
+                producer.abortTransaction();
+            }
+            var why = TransactionalIdNotFoundException.class;
+            refused(why, admin.describeTransactions(List.of("nobody")).description("nobody"));
+        });
+    }
+
+    /** The first records that read_committed gives. */
+    static List<ConsumerRecord<byte[], byte[]>> committed(TopicPartition place, int count) {
+        try (var consumer = consumer(Map.of("isolation.level", "read_committed"))) {
+            consumer.assign(Set.of(place));
+            consumer.seekToBeginning(Set.of(place));
+            return poll(consumer, count);
+        }
+    }
+
+    static KafkaProducer<byte[], byte[]> transactional(String name) {
+        var producer = producer(Map.of("transactional.id", name));
+        producer.initTransactions();
+        return producer;
+    }
+
+    static void write(KafkaProducer<byte[], byte[]> producer, TopicPartition place, int value) {
+        producer.send(new ProducerRecord<>(place.topic(), place.partition(), null, new byte[] {(byte) value}));
     }
 
     /** Polls in turns until all have partitions, each partition one of them. */
