@@ -403,7 +403,7 @@ class Broker:
             RemoveRaftVoter(cluster_id, image, authorizer),
             DescribeAcls(), CreateAcls(), DeleteAcls(), SaslHandshake(), SaslAuthenticate(),
             CreateDelegationToken(), RenewDelegationToken(), ExpireDelegationToken(), DescribeDelegationToken(),
-            AlterConfigs(controller, authorizer), IncrementalAlterConfigs(controller, authorizer),
+            AlterConfigs(controller, authorizer), IncrementalAlterConfigs(node_id, controller, authorizer),
             UpdateFeatures(controller, authorizer), UnregisterBroker(controller, authorizer),
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
@@ -477,4 +477,5 @@ def controller_settings(config: BrokerConfig, identity: Identity) -> ControllerS
         num_partitions=config.num_partitions,
         default_replication_factor=config.default_replication_factor,
         min_insync_replicas=config.min_insync_replicas,
+        unclean_leader_election_enable=config.unclean_leader_election_enable,
     )

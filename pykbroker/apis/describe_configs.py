@@ -6,7 +6,6 @@ A broker without a name stands for what is set for all brokers. Its loggers answ
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import ClassVar
 
@@ -28,6 +27,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import NEEDS, check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.server.handler import Answer, Context
+from pykbroker.server.log_levels import logger_levels
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import (
@@ -36,8 +36,6 @@ from wire.messages.describe_configs import (
 
 AT_ONCE_MAX = 8
 """Resources described in one step of the loop; a broker takes some 2 ms."""
-LEVELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
-"""Log levels that have another name in Kafka."""
 
 
 class DescribeConfigs(msgspec.Struct, frozen=True):
@@ -153,8 +151,5 @@ def cluster_default(config: BrokerConfig) -> Iterator[Entry]:
 
 def loggers() -> Iterator[Entry]:
     """The loggers of this process and the levels that hold for them."""
-    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
-        if isinstance(logger, logging.Logger):
-            level = logger.getEffectiveLevel()
-            text = LEVELS.get(level) or logging.getLevelName(level)
-            yield Entry(logger.name, text, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), "")
+    for name, level in logger_levels():
+        yield Entry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), "")

@@ -1,21 +1,24 @@
 """IncrementalAlterConfigs (44), v0-1: configs of resources set and unset, lists appended to and shortened (KIP-339).
 
 v1 flexible
-What holds changes at once: the answer waits until this broker obeys.
+What holds changes at once: the answer waits until this broker obeys. Levels of loggers (KIP-412) last until it stops.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import ClassVar
 
 import msgspec
 
+from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
+from pykbroker.server.log_levels import alter_levels
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
@@ -25,10 +28,11 @@ from wire.messages.incremental_alter_configs import (
 
 
 class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's. The answers stand in the order of the request."""
+    """Authorises, and sets levels of loggers; all else is the controller's. Answers stand in the request's order."""
 
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar[str] = "0-1"
+    node_id: int
     controller: Controller
     authorizer: Authorizer
 
@@ -39,12 +43,17 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
         self, context: Context, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
         resources, allowed, answers = request.resources, [], {}
+        times = Counter(map(named, resources))
         for resource in resources:
             try:
                 check_config_right(self.authorizer, context.principal, Operation.ALTER_CONFIGS, named(resource))
-                allowed.append(resource)
+                if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
+                    alter_levels(resource, self.node_id, validate_only=request.validate_only)
+                    answers[named(resource)] = answered(resource, ErrorCode.NONE)
+                else:
+                    allowed.append(resource)
             except ApiError as error:
-                answers[named(resource)] = failed(resource, error.code)
+                answers[named(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
         response = await self.controller.incremental_alter_configs(request)
         answers.update({named(answer): answer for answer in response.responses})
@@ -53,7 +62,7 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
         """The same error for each resource."""
-        return IncrementalAlterConfigsResponse(responses=[failed(resource, code) for resource in request.resources])
+        return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
 
 
 def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
@@ -61,6 +70,8 @@ def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int
     return one.resource_type, one.resource_name
 
 
-def failed(resource: AlterConfigsResource, code: ErrorCode) -> AlterConfigsResourceResponse:
-    """It stays as it is."""
-    return AlterConfigsResourceResponse(code, None, *named(resource))
+def answered(
+    resource: AlterConfigsResource, code: ErrorCode, message: str | None = None
+) -> AlterConfigsResourceResponse:
+    """What came of a resource."""
+    return AlterConfigsResourceResponse(code, message, *named(resource))

@@ -119,6 +119,7 @@ class BrokerConfig:
     producer_id_expiration_check_interval_ms = Setting[int]("producer.id.expiration.check.interval.ms")
     producer_id_expiration_ms = Setting[int]("producer.id.expiration.ms")
     replica_high_watermark_checkpoint_interval_ms = Setting[int]("replica.high.watermark.checkpoint.interval.ms")
+    unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
     replica_lag_time_max_ms = Setting[int]("replica.lag.time.max.ms")
 
     # Metadata

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from wire.messages import alter_configs as whole
 from wire.messages import incremental_alter_configs as incremental
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
-TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+NOBODY = Denies(Operation.ALTER_CONFIGS)
 SET, DELETE = 0, 1
 Resource = tuple[int, str, dict[str, str | None]]
 
@@ -129,11 +131,16 @@ class Answers:
     incremental_alter_configs = alter_configs
 
 
-@pytest.mark.parametrize(("handler", "request_of"), [(AlterConfigs, changing), (IncrementalAlterConfigs, changing)])
+CONTROLLER: Any = Answers()
+HANDLERS = [(AlterConfigs(CONTROLLER, NOBODY), replacing), (IncrementalAlterConfigs(1, CONTROLLER, NOBODY), changing)]
+
+
+@pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
 def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) -> None:
     names: list[Resource] = [
-        (TOPIC, "a", {}), (BROKER, "", {}), (CLIENT_METRICS, "m", {}), (GROUP, "g", {}), (99, "x", {})]
-    held = handler(Answers(), Denies(Operation.ALTER_CONFIGS))(context(1), request_of(*names))
+        (TOPIC, "a", {}), (BROKER, "", {}), (CLIENT_METRICS, "m", {}), (GROUP, "g", {}), (BROKER_LOGGER, "1", {}),
+        (99, "x", {})]
+    held = handler(context(1), request_of(*names))
 
     async def answer() -> Any:
         return await held.coroutine
@@ -142,12 +149,13 @@ def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) ->
     assert [(one.error_code, one.resource_type, one.resource_name) for one in response.responses] == [
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TOPIC, "a"), (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER, ""),
         (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLIENT_METRICS, "m"),
-        (ErrorCode.GROUP_AUTHORIZATION_FAILED, GROUP, "g"), (0, 99, "x")]
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, GROUP, "g"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER_LOGGER, "1"), (0, 99, "x")]
 
 
-@pytest.mark.parametrize(("handler", "request_of"), [(AlterConfigs, replacing), (IncrementalAlterConfigs, changing)])
+@pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
 def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of: Request) -> None:
-    refused = handler(Answers(), Denies()).refuse(
+    refused = handler.refuse(
         request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
     assert [(one.error_code, one.resource_name) for one in refused.responses] == [
         (ErrorCode.POLICY_VIOLATION, "a"), (ErrorCode.POLICY_VIOLATION, "")]
@@ -160,3 +168,53 @@ async def test_the_next_connection_meets_the_new_limit(house: House, name: str) 
     assert await (await house.connect()).closed()
     assert await alter(client, (BROKER, name, {"max.connections.per.ip": None})) == [ErrorCode.NONE]
     assert await alter(await house.connect(), (TOPIC, "a", {})) == [ErrorCode.NONE]
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    one = logging.getLogger("pykbroker.test_alter_configs")
+    yield one
+    one.setLevel(logging.NOTSET)
+
+
+async def test_a_logger_gets_a_level_and_loses_it(client: Client, logger: logging.Logger) -> None:
+    for level, python in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
+        assert await alter(client, (BROKER_LOGGER, "1", {logger.name: level})) == [ErrorCode.NONE]
+        assert (logger.level, await told(client, BROKER_LOGGER, "1", logger.name)) == (python, level)
+    assert await alter(client, (BROKER_LOGGER, "1", {logger.name: "INFO"}), validate_only=True) == [ErrorCode.NONE]
+    assert logger.level == logging.CRITICAL
+    assert await alter(client, (BROKER_LOGGER, "1", {logger.name: None})) == [ErrorCode.NONE]
+    assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize(("node", "name", "operation", "level", "code", "message"), [
+    ("1", "no.such", SET, "INFO", ErrorCode.INVALID_CONFIG, "Logger no.such does not exist!"),
+    ("1", "root", DELETE, None, ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"),
+    ("1", "root", 2, "INFO", ErrorCode.INVALID_REQUEST,
+     "APPEND operation is not allowed for the BROKER_LOGGER resource"),
+    ("1", "root", 3, "INFO", ErrorCode.INVALID_REQUEST,
+     "SUBTRACT operation is not allowed for the BROKER_LOGGER resource"),
+    ("1", "root", 9, "INFO", ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
+    ("1", "root", SET, None, ErrorCode.INVALID_REQUEST, "Null value not supported for : root"),
+    ("7", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 7"),
+    ("x", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+    ("1", "root", SET, "LOUD", ErrorCode.INVALID_CONFIG,
+     "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are "
+     "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"),
+])
+async def test_a_wrong_level_changes_no_logger(
+    client: Client, logger: logging.Logger, node: str, name: str, operation: int, level: str | None, code: ErrorCode,
+    message: str
+) -> None:
+    response = await client.call(incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(
+        BROKER_LOGGER, node, [incremental.AlterableConfig(logger.name, SET, "DEBUG"),
+                              incremental.AlterableConfig(name, operation, level)])]), 1)
+    assert [(one.error_code, one.error_message) for one in response.responses] == [(code, message)]
+    assert logger.level == logging.NOTSET
+
+
+async def test_a_resource_of_loggers_is_named_once(client: Client, logger: logging.Logger) -> None:
+    changes: dict[str, str | None] = {logger.name: "DEBUG"}
+    assert await alter(client, (BROKER_LOGGER, "1", changes), (BROKER_LOGGER, "1", changes)) == [
+        ErrorCode.INVALID_REQUEST] * 2
+    assert logger.level == logging.NOTSET

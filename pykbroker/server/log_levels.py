@@ -1,0 +1,67 @@
+"""The levels of this process's loggers, as admin clients see and change them (KIP-412); a restart forgets changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from pykbroker.core.config_type import INTEGER
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.alter_configs import Operation
+from wire.error_codes import ErrorCode
+from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+
+TRACE = 5
+LEVELS = {
+    "TRACE": TRACE, "DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}  # fmt: skip
+NAMES = {level: name for name, level in LEVELS.items()}
+
+
+def logger_levels() -> Iterator[tuple[str, str]]:
+    """Every logger, the root first, with the level that holds for it."""
+    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.Logger):
+            level = logger.getEffectiveLevel()
+            yield logger.name, NAMES.get(level) or logging.getLevelName(level)
+
+
+def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
+    """All that is asked of this broker's loggers, or nothing. `ApiError` says why."""
+    name = resource.resource_name
+    if len({config.name for config in resource.configs}) < len(resource.configs):
+        raise bad_request("Error due to duplicate config keys")
+    if nulls := [one.name for one in resource.configs
+                 if one.value is None and one.config_operation != Operation.DELETE]:
+        raise bad_request(f"Null value not supported for : {', '.join(nulls)}")
+    if not INTEGER.fullmatch(name):
+        raise bad_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise bad_request(f"Unexpected node id. Expected {node_id}, but received {name}")
+    for config in resource.configs:
+        check_change(config)
+    for config in resource.configs if not validate_only else ():
+        deleted = config.config_operation == Operation.DELETE
+        logging.getLogger(config.name).setLevel(logging.NOTSET if deleted else LEVELS[str(config.value)])
+
+
+def check_change(config: AlterableConfig) -> None:
+    """One logger gets a level, or that of its parent again."""
+    name, operation = config.name, config.config_operation
+    if operation in (Operation.APPEND, Operation.SUBTRACT):
+        raise bad_request(f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
+    if operation not in tuple(Operation):
+        raise bad_request(f"Unknown operations type {operation}")
+    if name not in dict(logger_levels()):
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == Operation.SET and config.value not in LEVELS:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Cannot set the log level of {name} to {config.value} as it is not a "
+                       f"supported log level. Valid log levels are {', '.join(LEVELS)}")
+    if operation == Operation.DELETE and name == logging.root.name:
+        raise bad_request("Removing the log level of the root logger is not allowed")
+
+
+def bad_request(message: str) -> ApiError:
+    """The refusal of what is no matter of a level."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
