@@ -1,0 +1,122 @@
+"""The server's assignors: who of a group's members shall read which partitions (KIP-848).
+
+1. Every partition of a topic that somebody subscribes to has one member, who subscribes to the topic.
+2. `uniform` gives members that subscribe to the same topics the same number of partitions, give or take one; with
+   different subscriptions nobody has two more than another one who could take over. It moves no more than that takes.
+3. `range` gives each member a stretch of each topic, members in the order of their names, so that topics with as many
+   partitions are split alike. It does not look at what was before.
+Source: KIP-848; `uniform`, `range` of Kafka's group coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from pykbroker.core.group.consumer.assignment import Assignment
+
+MOVES_MAX = 100_000
+"""In search of balance among members of different subscriptions: past these it stays as it is."""
+
+
+class Subscriber(msgspec.Struct, frozen=True):
+    """A member: the ids of its topics, what it was to have before, and the name of a static one."""
+
+    topics: frozenset[bytes]
+    had: Assignment = {}
+    instance_id: str | None = None
+
+
+Members = Mapping[str, Subscriber]
+Assigned = dict[str, Assignment]
+Place = tuple[bytes, int]
+
+
+def uniform(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
+    """Balanced, and with as few moves as that takes. `partitions`: how many each topic has."""
+    subscribed = sorted({topic for member in members.values() for topic in member.topics if topic in partitions})
+    held: dict[str, dict[Place, None]] = {name: {} for name in members}
+    taken: set[Place] = set()
+    for name, member in members.items():
+        for topic, had in member.had.items():
+            for index in sorted(had):
+                place = topic, index
+                if topic in member.topics and index < partitions.get(topic, 0) and place not in taken:
+                    held[name][place] = None
+                    taken.add(place)
+    free = [(topic, index) for topic in subscribed for index in range(partitions[topic]) if (topic, index) not in taken]
+    if len({member.topics for member in members.values()}) <= 1:
+        _level(held, free)
+    else:
+        _spread(members, held, free)
+    return {name: _assignment(places) for name, places in held.items()}
+
+
+def _level(held: dict[str, dict[Place, None]], free: list[Place]) -> None:
+    """All could have all: those with most keep what is one above the even share, as far as that goes."""
+    if not held:
+        return
+    share, extra = divmod(len(free) + sum(map(len, held.values())), len(held))
+    wanted = {}
+    for name in sorted(held, key=lambda one: -len(held[one])):
+        wanted[name] = share + (extra > 0)
+        extra -= extra > 0
+    for name, places in held.items():
+        while len(places) > wanted[name]:
+            free.append(places.popitem()[0])
+    free.sort(reverse=True)
+    for name, places in held.items():
+        while len(places) < wanted[name]:
+            places[free.pop()] = None
+
+
+def _spread(members: Members, held: dict[str, dict[Place, None]], free: list[Place]) -> None:
+    """Give what is free to whoever of its subscribers has least, then move from who has two more than another."""
+    subscribers: dict[bytes, list[str]] = {}
+    for name, member in members.items():
+        for topic in member.topics:
+            subscribers.setdefault(topic, []).append(name)
+
+    def least(topic: bytes) -> str:
+        return min(subscribers[topic], key=lambda one: len(held[one]))
+
+    for place in sorted(free, key=lambda one: (len(subscribers[one[0]]), one)):
+        held[least(place[0])][place] = None
+    moves, moved = 0, True
+    while moved and moves < MOVES_MAX:
+        moved = False
+        for name in sorted(held, key=lambda one: -len(held[one])):
+            for place in list(held[name]):
+                other = least(place[0])
+                if len(held[name]) - len(held[other]) >= 2:
+                    del held[name][place]
+                    held[other][place] = None
+                    moves, moved = moves + 1, True
+
+
+def ranges(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
+    """A stretch of each topic for each of its subscribers."""
+    shares: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in members}
+    order = sorted(members, key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
+    for topic in sorted({topic for member in members.values() for topic in member.topics if topic in partitions}):
+        readers = [name for name in order if topic in members[name].topics]
+        share, extra = divmod(partitions[topic], len(readers))
+        start = 0
+        for place, name in enumerate(readers):
+            end = start + share + (place < extra)
+            if end > start:
+                shares[name][topic] = frozenset(range(start, end))
+            start = end
+    return dict(shares)
+
+
+def _assignment(places: Mapping[Place, None]) -> Assignment:
+    found: dict[bytes, set[int]] = {}
+    for topic, index in places:
+        found.setdefault(topic, set()).add(index)
+    return {topic: frozenset(indexes) for topic, indexes in found.items()}
+
+
+ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], Assigned]] = {"uniform": uniform, "range": ranges}
+"""The first one is the default."""
