@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,8 @@ from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignm
 from pykbroker.apis.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.apis.alter_user_scram_credentials import AlterUserScramCredentials
 from pykbroker.apis.api_versions import ApiVersions
+from pykbroker.apis.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from pykbroker.apis.create_acls import CreateAcls
 from pykbroker.apis.create_delegation_token import CreateDelegationToken
 from pykbroker.apis.create_partitions import CreatePartitions
@@ -87,7 +89,7 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
-from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
+from pykbroker.core.metadata.image import Delta, Endpoint, TopicsImage, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
@@ -123,6 +125,7 @@ from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.stored.group import GROUP_RECORDS
 
 LISTENER_NAME = "PLAINTEXT"
+GROUP_FEATURE = "group.version"
 CLOSING_S_MAX = 30
 """How long an orderly stop may take."""
 PLAINTEXT = 0
@@ -197,7 +200,7 @@ class Broker:
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
-        self._groups = groups_runtime(settings.config, world)
+        self._groups = groups_runtime(settings.config, world, lambda: controller.images.current.topics)
         self._producer_ids = ProducerIds(controller, identity.node_id, lambda: self._lifecycle.broker_epoch)
         self._transactions = TransactionCoordinator(
             settings.config, self._image, self._producer_ids, self._groups,
@@ -412,6 +415,8 @@ class Broker:
             JoinGroup(groups, authorizer), SyncGroup(groups, authorizer), Heartbeat(groups, authorizer),
             LeaveGroup(groups, authorizer), OffsetCommit(groups, image, authorizer),
             OffsetFetch(groups, image, authorizer), OffsetDelete(groups, image, authorizer),
+            ConsumerGroupHeartbeat(groups, authorizer, self._has_consumer_groups),
+            ConsumerGroupDescribe(groups, authorizer, self._has_consumer_groups),
             ListGroups(groups, authorizer), DescribeGroups(groups, authorizer), DeleteGroups(groups, authorizer),
             AddPartitionsToTxn(transactions, image, authorizer),
             AddOffsetsToTxn(transactions, self._group_partition, authorizer),
@@ -444,6 +449,11 @@ class Broker:
         dynamic = self._image().configs.dynamic(self._identity.node_id)
         return self._config.under(dynamic).transaction_partition_verification_enable
 
+    def _has_consumer_groups(self) -> bool:
+        """Whether the new group protocol is switched on, here and in the cluster."""
+        level = self._controller.images.current.features.level(GROUP_FEATURE)
+        return level > 0 and "consumer" in self._settings.config.group_coordinator_rebalance_protocols
+
     def _advertised(self) -> tuple[str, int] | None:
         settings = self._settings
         if settings.advertise_host is None:
@@ -451,10 +461,10 @@ class Broker:
         return settings.advertise_host, settings.advertise_port or self._bound.port
 
 
-def groups_runtime(config: BrokerConfig, world: World) -> Runtime:
+def groups_runtime(config: BrokerConfig, world: World, topics: Callable[[], TopicsImage]) -> Runtime:
     """The machines of groups, none of them led yet."""
     settings = GroupSettings.of(config)
-    return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(settings, world.rng), Batches(GROUP_RECORDS, 0),
+    return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(settings, world.rng, topics), Batches(GROUP_RECORDS, 0),
                    world.wall_ms)
 
 

@@ -129,6 +129,10 @@ class BrokerConfig:
     metadata_log_max_snapshot_interval_ms = Setting[int]("metadata.log.max.snapshot.interval.ms")
 
     # Groups and transactions
+    group_consumer_heartbeat_interval_ms = Setting[int]("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_size = Setting[int]("group.consumer.max.size")
+    group_consumer_session_timeout_ms = Setting[int]("group.consumer.session.timeout.ms")
+    group_coordinator_rebalance_protocols = Setting[tuple[str, ...]]("group.coordinator.rebalance.protocols")
     group_initial_rebalance_delay_ms = Setting[int]("group.initial.rebalance.delay.ms")
     group_max_session_timeout_ms = Setting[int]("group.max.session.timeout.ms")
     group_max_size = Setting[int]("group.max.size")

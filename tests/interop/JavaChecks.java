@@ -39,6 +39,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -514,6 +515,27 @@ public class JavaChecks {
                 }
             });
         }
+        check("members of the new protocol share and hand over", () -> {
+            var name = topic(4);
+            var group = unused();
+            try (var stays = newMember(group, name)) {
+                settled(4, stays);
+                try (var goes = newMember(group, name)) {
+                    settled(4, stays, goes);
+                    same(2, goes.assignment().size());
+                    var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                    same(GroupType.CONSUMER, described.type());
+                    same(2, described.members().size());
+                }
+                settled(4, stays);
+                stays.commitSync(Map.of(new TopicPartition(name, 0), new OffsetAndMetadata(3)));
+            }
+            try (var again = consumer(Map.of("group.id", group, "group.protocol", "consumer"))) {
+                again.subscribe(new SubscriptionPattern(name.substring(0, 20) + ".*"));
+                settled(4, again);
+                same(3L, again.committed(Set.of(new TopicPartition(name, 0))).get(new TopicPartition(name, 0)).offset());
+            }
+        });
         check("a static member comes back without a rebalance", () -> {
             var name = topic(2);
             var group = unused();
@@ -705,6 +727,12 @@ public class JavaChecks {
 
     static void write(KafkaProducer<byte[], byte[]> producer, TopicPartition place, int value) {
         producer.send(new ProducerRecord<>(place.topic(), place.partition(), null, new byte[] {(byte) value}));
+    }
+
+    static KafkaConsumer<byte[], byte[]> newMember(String group, String name) {
+        var consumer = consumer(Map.of("group.id", group, "group.protocol", "consumer"));
+        consumer.subscribe(List.of(name));
+        return consumer;
     }
 
     /** Polls in turns until all have partitions, each partition one of them. */

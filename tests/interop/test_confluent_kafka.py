@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
@@ -133,14 +134,14 @@ class ConfluentKafka:
 class ConfluentMember:
     """`Member` by confluent-kafka."""
 
-    strategy = "range"
+    ways: ClassVar[Mapping[str, object]] = {
+        "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200, "partition.assignment.strategy": "range"}
 
     def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
         self._topic = topic
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200,
-            "partition.assignment.strategy": self.strategy,
+            "auto.offset.reset": "earliest", **self.ways,
             **({} if instance is None else {"group.instance.id": instance})})
         self._consumer.subscribe([topic])
 
@@ -166,7 +167,13 @@ class ConfluentMember:
 class CooperativeMember(ConfluentMember):
     """One that gives back no more than it must (KIP-429)."""
 
-    strategy = "cooperative-sticky"
+    ways: ClassVar = {**ConfluentMember.ways, "partition.assignment.strategy": "cooperative-sticky"}
+
+
+class NewMember(ConfluentMember):
+    """One whose partitions the broker assigns (KIP-848)."""
+
+    ways: ClassVar = {"group.protocol": "consumer"}
 
 
 class TestConfluentKafka(Scenarios):
@@ -179,6 +186,10 @@ class TestGroups(GroupScenarios):
 
 class TestCooperativeGroups(GroupScenarios):
     library, member = ConfluentKafka, CooperativeMember
+
+
+class TestNewGroups(GroupScenarios):
+    library, member = ConfluentKafka, NewMember
 
 
 @pytest.fixture

@@ -17,14 +17,20 @@ from pykbroker.core.group.classic.heartbeat import heartbeat
 from pykbroker.core.group.classic.join import join
 from pykbroker.core.group.classic.leave import leave
 from pykbroker.core.group.classic.sync import sync
+from pykbroker.core.group.consumer import departure
+from pykbroker.core.group.consumer.describe import describe as consumer_describe
+from pykbroker.core.group.consumer.heartbeat import heartbeat as consumer_heartbeat
 from pykbroker.core.group.fetch_offsets import fetch_offsets
 from pykbroker.core.group.replay import replay
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.replication.producers import Marker
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
@@ -44,6 +50,8 @@ HANDLE: dict[type, Callable[[Shard, Any, Token, Step], None]] = {
     SyncGroupRequest: sync,
     HeartbeatRequest: heartbeat,
     LeaveGroupRequest: leave,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat,
+    ConsumerGroupDescribeRequest: consumer_describe,
     OffsetCommitRequest: commit.commit,
     TxnOffsetCommitRequest: commit.commit_in_transaction,
     Marker: commit.end_transaction,
@@ -59,6 +67,8 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
     rebalance.SESSION: rebalance.session_due,
     rebalance.JOIN: rebalance.join_due,
     rebalance.SYNC: rebalance.sync_due,
+    departure.CONSUMER_SESSION: departure.session_due,
+    departure.REVOCATION: departure.revocation_due,
     forget.EXPIRY: forget.expiry_due,
     forget.FORGETTING: forget.forgetting_due,
 }
@@ -67,8 +77,9 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
 class GroupMachine:
     """Matches `coordinator.machine.CoordinatorMachine`."""
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness) -> None:
-        self._shard = Shard(settings, randomness)
+    def __init__(self, settings: GroupSettings, randomness: Randomness,
+                 topics: Callable[[], TopicsImage] = TopicsImage) -> None:
+        self._shard = Shard(settings, randomness, topics)
 
     @property
     def deadline_ms(self) -> float:
@@ -85,6 +96,8 @@ class GroupMachine:
                     rebalance.expect(shard, group, member.id, member.session_timeout_ms, step)
                 if len(group.members) > shard.settings.group_max_size:
                     rebalance.prepare(shard, group, step)
+            else:
+                departure.resume(shard, group, step)
         return step.outcome()
 
     def handle(self, request: Question, token: Token, now_ms: float, wall_ms: int) -> Said:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pykbroker.core.errors import ApiError
@@ -10,6 +11,7 @@ from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Offsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.timers import Timers
 from wire.error_codes import ErrorCode
 
@@ -27,8 +29,8 @@ class Due(NamedTuple):
 class Shard:
     """A group that holds nothing but offsets is a classic one without a protocol type: a simple group."""
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness) -> None:
-        self.settings, self.randomness = settings, randomness
+    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage]) -> None:
+        self.settings, self.randomness, self.topics = settings, randomness, topics
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: Timers[Due] = Timers()

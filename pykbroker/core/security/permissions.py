@@ -70,6 +70,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.LIST_GROUPS: ((Operation.DESCRIBE, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.GROUP)),
     ApiKey.DESCRIBE_GROUPS: ((Operation.DESCRIBE, ResourceType.GROUP),),
     ApiKey.DELETE_GROUPS: ((Operation.DELETE, ResourceType.GROUP),),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ((Operation.READ, ResourceType.GROUP),),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ((Operation.DESCRIBE, ResourceType.GROUP),),
     ApiKey.ELECT_LEADERS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),

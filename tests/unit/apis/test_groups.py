@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import trio
 
+from pykbroker.apis.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.consumer_group_heartbeat import ConsumerGroupHeartbeat
 from pykbroker.apis.delete_groups import DeleteGroups
 from pykbroker.apis.describe_groups import DescribeGroups
 from pykbroker.apis.find_coordinator import FindCoordinator
@@ -26,6 +28,8 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -261,13 +265,15 @@ class Unreached:
     (LeaveGroup, LeaveGroupRequest("g"), 5, Operation.READ),
     (DescribeGroups, DescribeGroupsRequest(["g"]), 6, Operation.DESCRIBE),
     (DeleteGroups, DeleteGroupsRequest(["g"]), 2, Operation.DELETE),
+    (ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest("g"), 1, Operation.READ),
+    (ConsumerGroupDescribe, ConsumerGroupDescribeRequest(["g"]), 1, Operation.DESCRIBE),
     (OffsetCommit, committing(1), 9, Operation.READ),
     (OffsetFetch, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")]), 9, Operation.DESCRIBE),
     (OffsetFetch, OffsetFetchRequest("g"), 5, Operation.DESCRIBE),
     (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
 ])
 def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version: int, operation: Operation) -> None:
-    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation)}
+    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
     wanted = {field.name: fields[field.name] for field in dataclasses.fields(handler)}
     answer = handler(**wanted)(context(version), request_)
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
@@ -304,3 +310,57 @@ def test_topics_that_a_client_may_not_read() -> None:
     nobody: Any = Unreached()
     answer: Any = OffsetCommit(nobody, lambda: MetadataImage(), MayUseGroups())(context(9), committing(1))
     assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+async def beat(client: Client, epoch: int, version: int = 1, **fields: Any) -> Any:
+    return await client.call(ConsumerGroupHeartbeatRequest("g", "me", epoch, **fields), version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, version: int) -> None:
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(client, 0, version, rebalance_timeout_ms=1000, subscribed_topic_names=["t"],
+                            topic_partitions=[])
+        assert (joined.error_code, joined.member_epoch) == (0, 2)
+        (given,) = joined.assignment.topic_partitions
+        assert given.partitions == [0, 1]
+        told = (await client.call(ConsumerGroupDescribeRequest(["g", ""], True), version)).groups
+        assert (told[0].group_state, told[0].members[0].client_host, told[1].error_code) == (
+            "Stable", "/127.0.0.1", ErrorCode.INVALID_GROUP_ID)
+        assert told[0].members[0].assignment.topic_partitions[0].topic_name == "t"
+        assert (await client.call(committing(7, member_id="me", generation_id_or_member_epoch=2), 9)).topics[
+            0].partitions[0].error_code == 0
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        assert (await beat(client, 2, version)).error_code == 0
+        fenced = await beat(client, 5, version)
+        assert (fenced.error_code, "greater member epoch" in fenced.error_message) == (
+            ErrorCode.FENCED_MEMBER_EPOCH, True)
+        assert await fetch(client) == {("t", 0): (7, "why", 0)}
+        assert (await beat(client, -1, version)).member_epoch == -1
+        assert (await client.call(DeleteGroupsRequest(["g"]), 2)).results[0].error_code == 0
+
+
+async def test_topics_that_grow_are_noticed_at_the_next_heartbeat(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t1", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_regex="t.*", topic_partitions=[])
+        assert len(joined.assignment.topic_partitions) == 1
+        await client.create("t2", 3)
+        grown = await beat(client, joined.member_epoch)
+        assert sorted(len(one.partitions) for one in grown.assignment.topic_partitions) == [1, 3]
+        owned = [TopicPartitions(one.topic_id, one.partitions) for one in grown.assignment.topic_partitions]
+        assert (await beat(client, grown.member_epoch, topic_partitions=owned)).assignment is None
+
+
+async def test_the_new_protocol_can_be_switched_off(tmp_path: Path) -> None:
+    configs = {**CONFIGS, "group_coordinator_rebalance_protocols": "classic"}
+    async with serving(tmp_path, **configs) as house:
+        client = await house.connect()
+        await find(client)
+        assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
+        told = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
+        assert told[0].error_code == ErrorCode.UNSUPPORTED_VERSION

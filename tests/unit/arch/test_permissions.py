@@ -13,6 +13,8 @@ APIS = Path(__file__).parents[3] / "pykbroker" / "apis"
 FOR_PARTS: dict[str, set[tuple[str, str]]] = {
     "add_offsets_to_txn": {("READ", "GROUP")},
     "add_partitions_to_txn": {("CLUSTER_ACTION", "CLUSTER"), ("WRITE", "TOPIC")},
+    "consumer_group_describe": {("DESCRIBE", "TOPIC")},
+    "consumer_group_heartbeat": {("DESCRIBE", "TOPIC")},
     "describe_transactions": {("DESCRIBE", "TOPIC")},
     "fetch": {("CLUSTER_ACTION", "CLUSTER")},
     "offset_commit": {("READ", "TOPIC")},

@@ -1,5 +1,8 @@
-"""Consumer groups (KIP-848), whose members are assigned partitions by the broker.
+"""Consumer groups (KIP-848): each member talks to the broker alone, and the broker says who reads what.
 
-1. What stands in a log is kept, so that such a group is listed, commits and resumes; nobody can join one here.
-2. An empty one gives way to a classic group of its name, as in Kafka.
+1. `heartbeat` is all that members ask; `plan` follows from what changed, `reconcile` is a member's way to its target.
+2. Of a group, only what `replay` took from records counts. A heartbeat writes them into a `draft`, so that what it
+   decides later rests on what it has decided before.
+3. A partition has one holder, and is given to another when the holder no longer says that it has it, or is put out.
+4. An empty classic group gives way to a consumer group of its name, and the other way round; with members it does not.
 """

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, each, joined
+from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from pykbroker.core.metadata.image import TopicsImage
 from wire.stored import consumer_group as stored
+
+Said = stored.ConsumerGroupMemberMetadataValue
+FIRST_EPOCH = 1
 
 
 class ConsumerGroup:
-    """By member id: what the member said, what it shall have (`target`), what it has (`current`)."""
+    """By member id: what the member said, what it shall have (`target`), what it has (`current`).
+
+    `owners` has the member that holds a partition, also while it is giving it back. `seen` are the topics as of the
+    last heartbeat, by which it is known whether anything may have changed.
+    """
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
-        self.epoch = 0
-        self.assignment_epoch = 0
-        self.members: dict[str, stored.ConsumerGroupMemberMetadataValue] = {}
-        self.target: dict[str, stored.ConsumerGroupTargetAssignmentMemberValue] = {}
-        self.current: dict[str, stored.ConsumerGroupCurrentMemberAssignmentValue] = {}
+        self.epoch = self.assignment_epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.members: dict[str, Said] = {}
+        self.static: dict[str, str] = {}  # instance id -> member id
+        self.target: dict[str, Assignment] = {}
+        self.current: dict[str, Current] = {}
+        self.owners: dict[tuple[bytes, int], str] = {}
         self.regexes: dict[str, stored.ConsumerGroupRegularExpressionValue] = {}
         self.has_topics = False  # as brokers before 4.0 wrote them
+        self.seen: TopicsImage | None = None
+
+    def copy(self) -> ConsumerGroup:
+        """Another one that says the same."""
+        other = ConsumerGroup(self.id)
+        other.epoch, other.assignment_epoch = self.epoch, self.assignment_epoch
+        other.metadata_hash, other.has_topics, other.seen = self.metadata_hash, self.has_topics, self.seen
+        for name in ("members", "static", "target", "current", "owners", "regexes"):
+            setattr(other, name, getattr(self, name).copy())
+        return other
 
     @property
     def state(self) -> str:
@@ -26,21 +48,49 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        stable = all((current := self.current.get(member_id)) is not None and current.state == 0
-                     and current.member_epoch == self.assignment_epoch for member_id in self.members)
+        stable = all((current := self.current.get(member_id)) is not None and current.state is MemberState.STABLE
+                     and current.epoch == self.assignment_epoch for member_id in self.members)
         return "Stable" if stable else "Reconciling"
 
     def member_epoch(self, member_id: str) -> int | None:
         """The epoch that the member has reached; None for a stranger."""
         if member_id not in self.members:
             return None
-        current = self.current.get(member_id)
-        return 0 if current is None else current.member_epoch
+        return self.current.get(member_id, Current()).epoch
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member reads the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
             topic in regex.topics for regex in self.regexes.values())
+
+    def put_member(self, member_id: str, said: Said | None) -> None:
+        """What a member says of itself; None: it is gone."""
+        before = self.members.pop(member_id, None)
+        if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:
+            del self.static[before.instance_id]
+        if said is not None:
+            self.members[member_id] = said
+            if said.instance_id:
+                self.static[said.instance_id] = member_id
+
+    def put_current(self, member_id: str, current: Current | None) -> None:
+        """What a member has; None: nothing, it is gone."""
+        before = self.current.pop(member_id, Current())
+        for place in each(joined(before.assigned, before.revoking)):
+            if self.owners.get(place) == member_id:
+                del self.owners[place]
+        if current is not None:
+            self.current[member_id] = current
+            for place in each(joined(current.assigned, current.revoking)):
+                self.owners[place] = member_id
+
+    def is_free(self, topic_id: bytes, partition: int) -> bool:
+        """Whether nobody holds the partition."""
+        return (topic_id, partition) not in self.owners
+
+    def target_of(self, member_id: str) -> Assignment:
+        """What a member shall have."""
+        return self.target.get(member_id, NOTHING)
 
     def deleted(self) -> list[CoordinatorRecord]:
         """The group, which has no members, is no more."""

@@ -5,34 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.stored import read_current
 from wire.stored import consumer_group as stored
-from wire.stored.framing import CoordinatorValue
 
 
-def _put(rows: dict[str, Any], name: str, value: CoordinatorValue | None) -> None:
-    if value is None:
-        rows.pop(name, None)
-    else:
-        rows[name] = value
-
-
-def _member(group: ConsumerGroup, key: stored.ConsumerGroupMemberMetadataKey, value: CoordinatorValue | None) -> None:
-    _put(group.members, key.member_id, value)
+def _member(group: ConsumerGroup, key: stored.ConsumerGroupMemberMetadataKey,
+            value: stored.ConsumerGroupMemberMetadataValue | None) -> None:
+    group.put_member(key.member_id, value)
 
 
 def _target(group: ConsumerGroup, key: stored.ConsumerGroupTargetAssignmentMemberKey,
-            value: CoordinatorValue | None) -> None:
-    _put(group.target, key.member_id, value)
+            value: stored.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+    if value is None:
+        group.target.pop(key.member_id, None)
+    else:
+        group.target[key.member_id] = assignment.of(value.topic_partitions)
 
 
 def _current(group: ConsumerGroup, key: stored.ConsumerGroupCurrentMemberAssignmentKey,
-             value: CoordinatorValue | None) -> None:
-    _put(group.current, key.member_id, value)
+             value: stored.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+    group.put_current(key.member_id, None if value is None else read_current(value))
 
 
-def _regex(group: ConsumerGroup, key: stored.ConsumerGroupRegularExpressionKey, value: CoordinatorValue | None) -> None:
-    _put(group.regexes, key.regular_expression, value)
+def _regex(group: ConsumerGroup, key: stored.ConsumerGroupRegularExpressionKey,
+           value: stored.ConsumerGroupRegularExpressionValue | None) -> None:
+    if value is None:
+        group.regexes.pop(key.regular_expression, None)
+    else:
+        group.regexes[key.regular_expression] = value
 
 
 def _assignment(group: ConsumerGroup, _: object,
@@ -40,13 +42,13 @@ def _assignment(group: ConsumerGroup, _: object,
     group.assignment_epoch = -1 if value is None else value.assignment_epoch
 
 
-def _topics(group: ConsumerGroup, _: object, value: CoordinatorValue | None) -> None:
+def _topics(group: ConsumerGroup, _: object, value: stored.ConsumerGroupPartitionMetadataValue | None) -> None:
     group.has_topics = value is not None
 
 
 def _epoch(group: ConsumerGroup, _: object, value: stored.ConsumerGroupMetadataValue | None) -> None:
     if value is not None:
-        group.epoch = value.epoch
+        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
 
 
 REPLAY: dict[type, Callable[[ConsumerGroup, Any, Any], None]] = {

@@ -31,7 +31,7 @@ class Talk:
 
     def __init__(self, settings: GroupSettings | None = None, log: Iterable[LogRecord] = (), now_ms: float = 0) -> None:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
-        self.machine = GroupMachine(self.settings, Random(1))
+        self.machine = self.new_machine()
         self.log: list[LogRecord] = []
         self.now_ms = now_ms
         self.replies: dict[Any, Any] = {}
@@ -41,6 +41,9 @@ class Talk:
     @property
     def wall_ms(self) -> int:
         return WALL_MS + int(self.now_ms)
+
+    def new_machine(self) -> GroupMachine:
+        return GroupMachine(self.settings, Random(1))
 
     def restarted(self) -> Talk:
         """Another machine on the same log."""

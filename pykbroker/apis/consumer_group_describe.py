@@ -1,0 +1,82 @@
+"""ConsumerGroupDescribe (69), v0-1: consumer groups, their members, and what these have and shall have (KIP-848).
+
+v1 which protocol a member speaks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer, authorized_operations
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,
+)  # fmt: skip
+
+Part = Call | DescribedGroup
+
+
+@dataclass(frozen=True)
+class ConsumerGroupDescribe:
+    """Each group is its own machine's to describe; one that reads topics which the client may not see is not shown."""
+
+    key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
+    versions: ClassVar[str] = "0-1"
+    groups: Runtime
+    authorizer: Authorizer
+    enabled: Callable[[], bool]
+
+    def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Answer:
+        parts = {group_id: self._ask(context, group_id) for group_id in request.group_ids}
+        calls = [part for part in parts.values() if isinstance(part, Call)]
+        return when_settled(calls, lambda: ConsumerGroupDescribeResponse(groups=[
+            self._settled(context, request, group_id, part) for group_id, part in parts.items()]))
+
+    def _ask(self, context: Context, group_id: str) -> Part:
+        if not self.enabled():
+            return _failed(group_id, ApiError(ErrorCode.UNSUPPORTED_VERSION))
+        if not group_id:
+            return _failed(group_id, ApiError(ErrorCode.INVALID_GROUP_ID))
+        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            return _failed(group_id, ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        try:
+            return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
+        except ApiError as error:
+            return _failed(group_id, error)
+
+    def _settled(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
+                 part: Part) -> DescribedGroup:
+        if not isinstance(part, Call):
+            return part
+        try:
+            group: DescribedGroup = part.result().groups[0]
+        except ApiError as error:
+            return _failed(group_id, error)
+        if not all(self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+                   for name in _topics(group)):
+            return _failed(group_id, ApiError(
+                ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The group has described topic(s) that the client is not "
+                "authorized to describe."))
+        if request.include_authorized_operations and not group.error_code:
+            group.authorized_operations = authorized_operations(
+                self.authorizer, context.principal, ResourceType.GROUP, group_id)
+        return group
+
+
+def _topics(group: DescribedGroup) -> set[str]:
+    return {name for member in group.members for name in (
+        *member.subscribed_topic_names, *(one.topic_name for one in member.assignment.topic_partitions),
+        *(one.topic_name for one in member.target_assignment.topic_partitions))}
+
+
+def _failed(group_id: str, error: ApiError) -> DescribedGroup:
+    return DescribedGroup(group_id=group_id, error_code=error.code, error_message=error.message)

@@ -1,0 +1,59 @@
+"""ConsumerGroupHeartbeat (68), v0-1: be a member of a consumer group, all in one request (KIP-848).
+
+v1 members choose their own ids (KIP-1082), regular expressions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.server.handler import Answer, Context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+
+
+@dataclass(frozen=True)
+class ConsumerGroupHeartbeat:
+    """What it means is the group machine's. `enabled`: whether the broker has this protocol switched on."""
+
+    key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
+    versions: ClassVar[str] = "0-1"
+    groups: Runtime
+    authorizer: Authorizer
+    enabled: Callable[[], bool]
+
+    def __call__(self, context: Context, request: ConsumerGroupHeartbeatRequest) -> Answer:
+        if not self.enabled():
+            return _refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
+        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+            return _refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        for name in request.subscribed_topic_names or ():
+            if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name):
+                return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
+        try:
+            call = self.groups.ask(request.group_id, asked)
+        except ApiError as error:
+            return _refused(error)
+        return when_settled([call], lambda: _answer(call))
+
+
+def _answer(call: Call) -> ConsumerGroupHeartbeatResponse:
+    try:
+        response: ConsumerGroupHeartbeatResponse = call.result()
+    except ApiError as error:
+        return _refused(error)
+    return response
+
+
+def _refused(error: ApiError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

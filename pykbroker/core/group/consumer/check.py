@@ -1,0 +1,48 @@
+"""What a ConsumerGroupHeartbeat must say, whatever the group: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR."""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.consumer.assignors import ASSIGNORS
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
+"""What a member epoch may say instead of an epoch; static members that leave for now come back."""
+OWN_ID_VERSION_FIRST = 1
+"""From here on members choose their own ids."""
+
+
+def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    """ApiError: the request says too little, or what does not go together."""
+    epoch = request.member_epoch
+    fault = None
+    if not request.group_id:
+        fault = "GroupId can't be empty."
+    elif not request.member_id and (version >= OWN_ID_VERSION_FIRST or epoch != JOINING):
+        fault = "MemberId can't be empty."
+    elif request.instance_id == "":
+        fault = "InstanceId can't be empty."
+    elif request.rack_id == "":
+        fault = "RackId can't be empty."
+    elif epoch < LEAVING_FOR_NOW:
+        fault = "MemberEpoch is invalid."
+    elif epoch == LEAVING_FOR_NOW and request.instance_id is None:
+        fault = "InstanceId can't be null."
+    elif epoch == JOINING:
+        fault = _joining(request)
+    if fault is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, fault)
+    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+        raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported. "
+                       f"Supported assignors: {', '.join(ASSIGNORS)}.")
+
+
+def _joining(request: ConsumerGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if request.topic_partitions is None or request.topic_partitions:
+        return "TopicPartitions must be empty when (re-)joining."
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        return "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+    return None

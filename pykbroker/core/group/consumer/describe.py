@@ -1,0 +1,50 @@
+"""ConsumerGroupDescribe: the members of consumer groups, what they have and what they shall have."""
+
+from __future__ import annotations
+
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.plan import assignor_of
+from pykbroker.core.group.consumer.reconcile import Current
+from pykbroker.core.group.shard import Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.metadata.image import TopicsImage
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages import consumer_group_describe as wire
+
+CONSUMER_MEMBER = 1
+
+
+def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """A group that is not there, or is a classic one, was not found."""
+    request: wire.ConsumerGroupDescribeRequest = asked.message
+    step.reply(token, wire.ConsumerGroupDescribeResponse(groups=[
+        _described(shard, group_id, shard.topics()) for group_id in request.group_ids]))
+
+
+def _described(shard: Shard, group_id: str, topics: TopicsImage) -> wire.DescribedGroup:
+    group = shard.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        why = "not found" if group is None else "is not a consumer group"
+        return wire.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id,
+                                   error_message=f"Group {group_id} {why}.")
+    return wire.DescribedGroup(
+        group_id=group_id, group_state=group.state, group_epoch=group.epoch, assignment_epoch=group.assignment_epoch,
+        assignor_name=assignor_of(group), members=[_member(group, member_id, topics) for member_id in group.members])
+
+
+def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
+    said, has = group.members[member_id], group.current.get(member_id, Current())
+    return wire.Member(
+        member_id=member_id, instance_id=said.instance_id, rack_id=said.rack_id, member_epoch=has.epoch,
+        client_id=said.client_id, client_host=said.client_host, subscribed_topic_names=said.subscribed_topic_names,
+        subscribed_topic_regex=said.subscribed_topic_regex, assignment=_assignment(has.assigned, topics),
+        target_assignment=_assignment(group.target_of(member_id), topics), member_type=CONSUMER_MEMBER)
+
+
+def _assignment(given: Assignment, topics: TopicsImage) -> wire.Assignment:
+    """Topics that are gone have no name any more, and are left out."""
+    return wire.Assignment([wire.TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions))
+                            for topic_id, partitions in given.items() if topic_id in topics.by_id])

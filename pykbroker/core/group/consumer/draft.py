@@ -1,0 +1,23 @@
+"""A consumer group while one heartbeat changes it: what is written shows here at once, and there when replayed."""
+
+from __future__ import annotations
+
+from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.replay import REPLAY
+from pykbroker.core.group.step import Step
+
+
+class Draft:
+    """`group` is the group itself until the first write, then a copy."""
+
+    def __init__(self, group: ConsumerGroup, step: Step) -> None:
+        self.group, self.step = group, step
+        self._is_copy = False
+
+    def write(self, record: CoordinatorRecord) -> None:
+        """The log shall hold this."""
+        if not self._is_copy:
+            self.group, self._is_copy = self.group.copy(), True
+        self.step.write(record)
+        REPLAY[type(record.key)](self.group, record.key, record.value)

@@ -1,0 +1,73 @@
+"""What follows for a consumer group from a change of its members, their subscriptions, or the topics: a new epoch, and
+targets for all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pykbroker.core.group.consumer import stored
+from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.topic_pattern import matching
+from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of
+from pykbroker.core.metadata.image import TopicsImage
+
+
+def plan(draft: Draft, topics: TopicsImage, *, changed: bool) -> None:
+    """`changed`: a member came, or subscribes otherwise. Where nothing else did either, this costs next to nothing."""
+    if changed or draft.group.seen is not topics:
+        if changed or _changed(draft.group.seen, topics):
+            _resolve(draft, topics)
+        number = hash_of(_names(draft.group), topics)
+        if changed or number != draft.group.metadata_hash:
+            draft.write(stored.epoch(draft.group.id, draft.group.epoch + 1, number))
+    if draft.group.assignment_epoch < draft.group.epoch:
+        _assign(draft, topics)
+
+
+def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
+    """Whether there may be names that were not there."""
+    return seen is None or seen.by_name.keys() != topics.by_name.keys()
+
+
+def _resolve(draft: Draft, topics: TopicsImage) -> None:
+    """Look anew which topics the regular expressions match, and forget those that nobody asks for."""
+    group = draft.group
+    asked = dict.fromkeys(one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex)
+    for pattern in [one for one in group.regexes if one not in asked]:
+        draft.write(stored.regex(group.id, pattern, None, 0, 0))
+    for pattern in asked:
+        found = matching(pattern, topics.by_name)
+        known = group.regexes.get(pattern)
+        if known is None or known.topics != found:
+            draft.write(stored.regex(group.id, pattern, found, 0, draft.step.wall_ms))
+
+
+def _names(group: ConsumerGroup) -> set[str]:
+    matches = {pattern: value.topics for pattern, value in group.regexes.items()}
+    names: set[str] = set()
+    for said in group.members.values():
+        names |= names_of(said, matches)
+    return names
+
+
+def _assign(draft: Draft, topics: TopicsImage) -> None:
+    """Compute everybody's target by the assignor that most members ask for, and write those that are new."""
+    group = draft.group
+    matches = {pattern: value.topics for pattern, value in group.regexes.items()}
+    members = {member_id: Subscriber(ids_of(names_of(said, matches), topics), group.target_of(member_id),
+                                     said.instance_id) for member_id, said in group.members.items()}
+    read = {topic_id for one in members.values() for topic_id in one.topics}
+    partitions = {topic_id: len(topics.by_id[topic_id].partitions) for topic_id in sorted(read)}
+    for member_id, target in ASSIGNORS[assignor_of(group)](members, partitions).items():
+        if target != group.target.get(member_id):
+            draft.write(stored.target(group.id, member_id, target))
+    draft.write(stored.assigned(group.id, group.epoch, draft.step.wall_ms))
+
+
+def assignor_of(group: ConsumerGroup) -> str:
+    """The assignor that most members want, of those who want one."""
+    wanted = Counter(one.server_assignor for one in group.members.values() if one.server_assignor in ASSIGNORS)
+    return wanted.most_common(1)[0][0] or "" if wanted else next(iter(ASSIGNORS))

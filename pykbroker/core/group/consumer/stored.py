@@ -1,0 +1,68 @@
+"""The records of consumer groups, from what they say."""
+
+from __future__ import annotations
+
+from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.group.consumer import assignment
+from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from wire.stored import consumer_group as stored
+
+
+def member(group_id: str, member_id: str, said: Said | None) -> CoordinatorRecord:
+    """What a member says of itself; None: it is gone."""
+    return CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), said)
+
+
+def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
+    """The group's epoch, with a hash of the topics that it reads."""
+    value = stored.ConsumerGroupMetadataValue(epoch=number, metadata_hash=metadata_hash)
+    return CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=group_id), value)
+
+
+def target(group_id: str, member_id: str, shall_have: Assignment | None) -> CoordinatorRecord:
+    """What a member shall have."""
+    key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
+    if shall_have is None:
+        return CoordinatorRecord(key, None)
+    return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=[
+        stored.TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in shall_have.items()]))
+
+
+def assigned(group_id: str, number: int, wall_ms: int) -> CoordinatorRecord:
+    """The epoch for which targets were computed, and when."""
+    value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=number, assignment_timestamp=wall_ms)
+    return CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+
+
+def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRecord:
+    """What a member has."""
+    key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
+    if has is None:
+        return CoordinatorRecord(key, None)
+    return CoordinatorRecord(key, stored.ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=has.epoch, previous_member_epoch=has.previous_epoch, state=has.state,
+        assigned_partitions=_partitions(has.assigned, has.epoch),
+        partitions_pending_revocation=_partitions(has.revoking, has.epoch)))
+
+
+def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, wall_ms: int) -> CoordinatorRecord:
+    """The topics that a regular expression matched in the metadata of that version; None: nobody asks any more."""
+    key = stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
+    if topics is None:
+        return CoordinatorRecord(key, None)
+    return CoordinatorRecord(key, stored.ConsumerGroupRegularExpressionValue(topics, version, wall_ms))
+
+
+def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
+    """The reverse of `current`. A state that is not known, as from a newer broker, begins anew."""
+    known = value.state in MemberState.__members__.values()
+    return Current(value.member_epoch, value.previous_member_epoch,
+                   MemberState(value.state) if known else MemberState.UNRELEASED_PARTITIONS,
+                   assignment.of(value.assigned_partitions), assignment.of(value.partitions_pending_revocation))
+
+
+def _partitions(given: Assignment, number: int) -> list[stored.TopicPartitions]:
+    return [stored.TopicPartitions(topic_id, sorted(partitions), [number] * len(partitions))
+            for topic_id, partitions in given.items()]

@@ -1,0 +1,326 @@
+"""Regular expressions over topic names, in RE2's syntax, matched in time that is linear in the name.
+
+Python's own engine would do for honest patterns; others make it try for ever. So a pattern becomes a program of states
+(Thompson), all of which are followed at once. What no automaton can do (back references, looking around) RE2 refuses,
+too. A pattern must match the whole name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
+
+PATTERN_CHARS_MAX = 1000
+PROGRAM_STATES_MAX = 2000
+REPEATS_MAX = 1000
+STEPS_MAX = 100_000
+"""States followed for one pattern over all names: past these it is too expensive to answer."""
+KNOWN_MAX = 10_000
+"""Ways from one set of states to the next that are remembered."""
+
+Test = Callable[[str], bool]
+CHAR, SPLIT, START, END, MATCH = range(5)
+Instruction = tuple[int, Test | None, tuple[int, ...]]
+States = tuple[int, ...]
+SPECIAL = set("|*+?()[]{}.^$\\")
+CLASSES: dict[str, Test] = {
+    "d": lambda char: char in "0123456789",
+    "w": lambda char: char.isascii() and (char.isalnum() or char == "_"),
+    "s": lambda char: char in "\t\n\f\r ",
+}
+CONTROL = {"t": "\t", "n": "\n", "f": "\f", "r": "\r", "v": "\v", "a": "\a"}
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that match, in order. ApiError INVALID_REGULAR_EXPRESSION."""
+    automaton = Automaton(compiled(pattern))
+    found = []
+    for name in sorted(names):
+        if automaton.matches(name):
+            found.append(name)
+        if automaton.steps > STEPS_MAX:
+            raise refused(pattern, "too expensive for the topics there are")
+    return found
+
+
+def refused(pattern: str, why: str) -> ApiError:
+    """It is none, or one that cannot be had."""
+    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern[:100]}` is not a valid "
+                    f"regular expression: {why}.")
+
+
+@lru_cache(100)
+def compiled(pattern: str) -> tuple[Instruction, ...]:
+    """The program of a pattern. ApiError INVALID_REGULAR_EXPRESSION."""
+    if len(pattern) > PATTERN_CHARS_MAX:
+        raise refused(pattern, f"longer than {PATTERN_CHARS_MAX} characters")
+    parser = _Parser(pattern)
+    node = parser.alternatives()
+    if parser.more:
+        raise refused(pattern, "unexpected )")
+    program: list[Instruction] = []
+    node(program)
+    program.append((MATCH, None, ()))
+    return tuple(program)
+
+
+Node = Callable[[list[Instruction]], None]
+"""Appends to a program the states that follow it through, and then go on with what is appended next."""
+
+
+class _Parser:
+    """Recursive descent; every node counts its states, so that nothing grows without bound."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern, self.at, self.fold = pattern, 0, False
+
+    @property
+    def more(self) -> bool:
+        return self.at < len(self.pattern)
+
+    def fail(self, why: str) -> ApiError:
+        return refused(self.pattern, why)
+
+    def take(self, text: str) -> bool:
+        if self.pattern.startswith(text, self.at):
+            self.at += len(text)
+            return True
+        return False
+
+    def next(self) -> str:
+        if not self.more:
+            raise self.fail("it ends too early")
+        self.at += 1
+        return self.pattern[self.at - 1]
+
+    def alternatives(self) -> Node:
+        branches = [self.sequence()]
+        while self.take("|"):
+            branches.append(self.sequence())
+        return branches[0] if len(branches) == 1 else self.either(branches)
+
+    def sequence(self) -> Node:
+        parts: list[Node] = []
+        while self.more and self.pattern[self.at] not in "|)":
+            parts.append(self.repeated(self.atom()))
+        return lambda program: _each(parts, program)
+
+    def either(self, branches: list[Node]) -> Node:
+        def build(program: list[Instruction]) -> None:
+            ends = []
+            for branch in branches[:-1]:
+                split = self.add(program, (SPLIT, None, ()))
+                branch(program)
+                ends.append(self.add(program, (SPLIT, None, ())))
+                program[split] = (SPLIT, None, (split + 1, len(program)))
+            branches[-1](program)
+            for end in ends:
+                program[end] = (SPLIT, None, (len(program),))
+        return build
+
+    def repeated(self, node: Node) -> Node:
+        while self.more:
+            bounds = self.bounds()
+            if bounds is None:
+                return node
+            self.take("?")  # lazy ones match the same names
+            node = self.repeat(node, *bounds)
+        return node
+
+    def bounds(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self.take(sign):
+                return bounds
+        end = self.pattern.find("}", self.at)
+        if self.pattern[self.at] != "{" or end < 0:
+            return None
+        least, comma, most = self.pattern[self.at + 1:end].partition(",")
+        if not least.isdigit() or (most and not most.isdigit()):
+            return None
+        self.at = end + 1
+        low, high = int(least), (int(most) if most else None if comma else int(least))
+        if max(low, high or 0) > REPEATS_MAX or (high is not None and high < low):
+            raise self.fail("bad repetition")
+        return low, high
+
+    def repeat(self, node: Node, least: int, most: int | None) -> Node:
+        def build(program: list[Instruction]) -> None:
+            for _ in range(least):
+                node(program)
+            splits = []
+            if most is None:
+                split = self.add(program, (SPLIT, None, ()))
+                node(program)
+                self.add(program, (SPLIT, None, (split,)))
+                program[split] = (SPLIT, None, (split + 1, len(program)))
+            for _ in range((most or 0) - least if most is not None else 0):
+                splits.append(self.add(program, (SPLIT, None, ())))
+                node(program)
+            for split in splits:
+                program[split] = (SPLIT, None, (split + 1, len(program)))
+        return build
+
+    def atom(self) -> Node:
+        char = self.next()
+        if char == "(":
+            return self.group()
+        if char == "[":
+            return self.single(self.char_class())
+        if char == ".":
+            return self.single(lambda one: one != "\n")
+        if char in "^$":
+            return self.anchor(START if char == "^" else END)
+        if char == "\\":
+            return self.escape()
+        if char in "*+?":
+            raise self.fail(f"nothing to repeat before {char}")
+        return self.single(self.literal(char))
+
+    def group(self) -> Node:
+        fold = self.fold
+        if self.take("?"):
+            if self.take("P<") or self.take("<"):
+                if self.pattern[self.at:self.at + 1] in ("=", "!"):
+                    raise self.fail("looking around")
+                while self.next() != ">":
+                    pass
+            elif not self.take(":"):
+                flags = ""
+                while (char := self.next()) not in ":)":
+                    flags += char
+                if set(flags) - set("imsU-"):
+                    raise self.fail(f"(?{flags}")
+                self.fold = "i" in flags.partition("-")[0]
+                if char == ")":
+                    return lambda program: None
+        node = self.alternatives()
+        if not self.take(")"):
+            raise self.fail("missing )")
+        self.fold = fold
+        return node
+
+    def escape(self) -> Node:
+        char = self.next()
+        if char in "Az":
+            return self.anchor(START if char == "A" else END)
+        return self.single(self.escaped(char))
+
+    def escaped(self, char: str) -> Test:
+        test = CLASSES.get(char.lower())
+        if test is not None:
+            return test if char.islower() else lambda one: not test(one)
+        if char in CONTROL:
+            return self.literal(CONTROL[char])
+        if char.isalnum():
+            raise self.fail(f"\\{char}")
+        return self.literal(char)
+
+    def char_class(self) -> Test:
+        negated, tests = self.take("^"), list[Test]()
+        while not tests or not self.take("]"):
+            low = self.next()
+            if low == "[" and self.take(":"):
+                raise self.fail("named classes")
+            if low == "\\":
+                low = self.next()
+                if not (low in CONTROL or not low.isalnum()):
+                    tests.append(self.escaped(low))
+                    continue
+                low = CONTROL.get(low, low)
+            if self.pattern[self.at:self.at + 1] == "-" and self.pattern[self.at + 1:self.at + 2] not in ("]", ""):
+                self.at += 1
+                high = self.next()
+                high = self.next() if high == "\\" else high
+                if high < low:
+                    raise self.fail(f"bad range {low}-{high}")
+                tests.append(self.between(low, high))
+            else:
+                tests.append(self.literal(low))
+        return lambda one: any(test(one) for test in tests) != negated
+
+    def between(self, low: str, high: str) -> Test:
+        if self.fold:
+            return lambda one: low <= one.lower() <= high or low <= one.upper() <= high
+        return lambda one: low <= one <= high
+
+    def literal(self, char: str) -> Test:
+        if self.fold:
+            return lambda one: one.lower() == char.lower()
+        return lambda one: one == char
+
+    def single(self, test: Test) -> Node:
+        def build(program: list[Instruction]) -> None:
+            self.add(program, (CHAR, test, ()))
+        return build
+
+    def anchor(self, kind: int) -> Node:
+        def build(program: list[Instruction]) -> None:
+            self.add(program, (kind, None, ()))
+        return build
+
+    def add(self, program: list[Instruction], instruction: Instruction) -> int:
+        if len(program) >= PROGRAM_STATES_MAX:
+            raise self.fail("too large")
+        program.append(instruction)
+        return len(program) - 1
+
+
+def _each(parts: list[Node], program: list[Instruction]) -> None:
+    for part in parts:
+        part(program)
+
+
+class Automaton:
+    """A program at work. Where a character leads from a set of states is remembered, so that honest patterns cost a
+    look-up for each character; `steps` counts the states that were followed to find it out.
+    """
+
+    def __init__(self, program: tuple[Instruction, ...]) -> None:
+        self._program = program
+        self._known: dict[tuple[States, str, bool], States] = {}
+        self.steps = 0
+
+    def matches(self, name: str) -> bool:
+        """Whether the whole name matches."""
+        states = _reach(self._program, [0], at_start=True, at_end=not name)
+        last = len(name) - 1
+        for place, char in enumerate(name):
+            key = states, char, place == last
+            following = self._known.get(key)
+            if following is None:
+                following = self._follow(*key)
+            if not following:
+                return False
+            states = following
+        return any(self._program[state][0] == MATCH for state in states)
+
+    def _follow(self, states: States, char: str, at_end: bool) -> States:
+        self.steps += len(states) + 1
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        moved = [state + 1 for state in states if (test := self._program[state][1]) is not None and test(char)]
+        following = self._known[states, char, at_end] = _reach(self._program, moved, at_start=False, at_end=at_end)
+        return following
+
+
+def _reach(program: tuple[Instruction, ...], states: list[int], *, at_start: bool, at_end: bool) -> States:
+    """The states that wait for a character, or match, from these on."""
+    seen: set[int] = set()
+    found, stack = [], states[::-1]
+    while stack:
+        state = stack.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        kind, _, following = program[state]
+        if kind == SPLIT:
+            stack.extend(following)
+        elif kind in (START, END):
+            if at_start if kind == START else at_end:
+                stack.append(state + 1)
+        else:
+            found.append(state)
+    return tuple(found)

@@ -1,0 +1,258 @@
+"""Consumer groups of KIP-848: epochs, steps towards a target, and who is put out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
+from tests.unit.core.group.talk import REBALANCE_MS, Talk
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.list_groups import ListGroupsRequest
+
+CONSUMER_SESSION_MS = 45_000
+
+
+def topics(**partitions: int) -> TopicsImage:
+    known = [TopicImage(name, name.encode() * 16, {n: PartitionImage((), (), 1, 0, 0, ()) for n in range(count)})
+             for name, count in partitions.items()]
+    return TopicsImage({one.name: one for one in known}, {one.id: one for one in known})
+
+
+class Room(Talk):
+    """A group machine that sees topics, and members by name."""
+
+    def __init__(self, seen: TopicsImage | None = None, **fields: Any) -> None:
+        self.seen = topics(t=4, u=2) if seen is None else seen
+        self.epochs: dict[str, int] = {}
+        self.has: dict[str, dict[str, list[int]]] = {}
+        super().__init__(**fields)
+
+    def new_machine(self) -> Any:
+        machine = super().new_machine()
+        machine._shard.topics = lambda: self.seen
+        return machine
+
+    def restarted(self) -> Room:
+        other = Room(self.seen, settings=self.settings, log=self.log, now_ms=self.now_ms)
+        other.epochs, other.has = dict(self.epochs), dict(self.has)
+        return other
+
+    def say(self, name: str, *, version: int = 1, **fields: Any) -> Any:
+        """A heartbeat; answers the response, or the error's code."""
+        owned = fields.pop("owned", self.has.get(name))
+        fields.setdefault("member_epoch", self.epochs.get(name, 0))
+        held = None if owned is None else [
+            TopicPartitions(topic.encode() * 16, partitions) for topic, partitions in owned.items()]
+        fields.setdefault("topic_partitions", held)
+        response = self.ask(ConsumerGroupHeartbeatRequest("g", name, **fields), version)
+        if isinstance(response, ErrorCode):
+            return response
+        self.epochs[name] = response.member_epoch
+        if response.assignment is not None:
+            self.has[name] = {one.topic_id[:1].decode(): one.partitions for one in response.assignment.topic_partitions}
+        return response
+
+    def enter(self, name: str, *names: str, **fields: Any) -> Any:
+        """A first heartbeat."""
+        fields = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(names or ("t",)), **fields}
+        return self.say(name, member_epoch=0, topic_partitions=[], **fields)
+
+    def settle(self, *names: str) -> None:
+        """Heartbeats of all until nothing changes."""
+        for _ in range(6):
+            for name in names:
+                assert not isinstance(self.say(name), ErrorCode)
+        assert self.told().group_state == "Stable"
+
+    def told(self) -> Any:
+        return self.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups[0]
+
+    def parts(self, *names: str, topic: str = "t") -> list[list[int]]:
+        return [self.has[name].get(topic, []) for name in names]
+
+
+def test_a_member_joins_and_has_all_at_once() -> None:
+    room = Room()
+    answer = room.enter("a", "t", "u")
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 2, 5000)
+    assert room.has["a"] == {"t": [0, 1, 2, 3], "u": [0, 1]}
+    assert room.say("a").assignment is None
+    kinds = [record.key.record_type for record in room.log if isinstance(record, CoordinatorRecord)]
+    assert kinds == [5, 3, 7, 6, 8], "in the order of Kafka's records"
+    assert room.told().group_state == "Stable"
+    (listed,) = room.ask(ListGroupsRequest(types_filter=["Consumer"]), 5).groups
+    assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
+    assert room.restarted().say("a").member_epoch == 2
+
+
+def test_partitions_are_given_back_before_another_one_has_them() -> None:
+    room = Room()
+    room.enter("a")
+    assert room.enter("b").assignment.topic_partitions == []
+    assert room.told().group_state == "Reconciling"
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    assert room.parts("a", "b") == [[0, 1], []]
+    assert room.epochs == {"a": 2, "b": 3}, "it stays in its epoch until it has given back"
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    assert room.say("b").assignment is None
+    room.say("a", owned={"t": [0, 1]})
+    assert room.epochs["a"] == 3
+    room.say("b")
+    assert room.parts("a", "b") == [[0, 1], [2, 3]]
+    room.settle("a", "b")
+
+
+def test_who_leaves_or_is_silent_is_replaced() -> None:
+    room = Room()
+    for name in ("a", "b", "c"):
+        room.enter(name)
+    room.settle("a", "b", "c")
+    assert sorted(map(len, room.parts("a", "b", "c"))) == [1, 1, 2]
+    left = room.say("c", member_epoch=LEAVING)
+    assert left.member_epoch == LEAVING
+    for _ in range(3):
+        room.say("a")
+        room.wait(CONSUMER_SESSION_MS / 2)
+    assert room.say("b") == ErrorCode.UNKNOWN_MEMBER_ID
+    room.settle("a")
+    assert room.parts("a") == [[0, 1, 2, 3]]
+    room.wait(CONSUMER_SESSION_MS)
+    assert room.told().group_state == "Empty"
+    assert room.restarted().told().group_state == "Empty"
+
+
+def test_who_does_not_give_back_in_time_is_put_out() -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    for _ in range(4):
+        room.say("a", owned={"t": [0, 1, 2, 3]})
+        room.say("b")
+        room.wait(REBALANCE_MS / 3)
+    assert room.say("a") == ErrorCode.UNKNOWN_MEMBER_ID
+    room.settle("b")
+    assert room.parts("b") == [[0, 1, 2, 3]]
+
+
+def test_epochs_fence() -> None:
+    room = Room()
+    room.enter("a")
+    assert room.say("a", member_epoch=3) == room.say("a", member_epoch=1) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert room.say("nobody", member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    room.enter("b")
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    room.say("a", owned={"t": [0, 1]})
+    assert room.say("a", member_epoch=2, owned={"t": [0, 1]}).member_epoch == 3, "its answer may have been lost"
+    assert room.say("a", member_epoch=2, owned={"t": [0, 3]}) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert room.enter("a").member_epoch == 3
+    assert room.parts("a") == [[0, 1]]
+
+
+def test_subscriptions_and_topics_change() -> None:
+    room = Room()
+    room.enter("a")
+    room.settle("a")
+    assert room.say("a", subscribed_topic_names=["u"]).member_epoch == 2
+    assert room.has["a"] == {}
+    assert room.say("a", owned={}).member_epoch == 3
+    assert room.has["a"] == {"u": [0, 1]}
+    room.seen = topics(t=4, u=3)
+    assert room.say("a").member_epoch == 4
+    assert room.has["a"] == {"u": [0, 1, 2]}
+    room.seen = topics(t=4)
+    room.say("a")
+    assert room.say("a", owned={}).member_epoch == 5
+    assert room.has["a"] == {}
+    room.settle("a")
+
+
+def test_regular_expressions_follow_the_topics() -> None:
+    room = Room(topics(t=1, u=1, v=1))
+    room.enter("a", subscribed_topic_names=None, subscribed_topic_regex="[tu]")
+    assert set(room.has["a"]) == {"t", "u"}
+    room.seen = topics(t=1, v=1)
+    room.say("a")
+    room.settle("a")
+    assert set(room.has["a"]) == {"t"}
+    refused = room.enter("b", subscribed_topic_names=None, subscribed_topic_regex="(")
+    assert refused == ErrorCode.INVALID_REGULAR_EXPRESSION
+    room.say("a", member_epoch=LEAVING)
+    assert room.log[-2].value is None
+    assert room.log[-2].key.record_type == 16
+
+
+def test_static_members_come_back_under_another_id() -> None:
+    room = Room()
+    room.enter("a", instance_id="i")
+    room.enter("b")
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    room.settle("a", "b")
+    assert room.enter("a2", instance_id="i") == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert room.say("a2", member_epoch=LEAVING_FOR_NOW, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    assert room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i").member_epoch == LEAVING_FOR_NOW
+    room = room.restarted()
+    mine = room.parts("a")
+    assert room.enter("a2", instance_id="i").member_epoch == room.epochs["b"]
+    assert room.parts("a2") == mine
+    assert room.say("a", member_epoch=3, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    room.settle("a2", "b")
+
+
+def test_groups_change_their_kind_when_they_are_empty() -> None:
+    room = Room()
+    room.commit(7)
+    assert room.enter("a").member_epoch == 2
+    assert room.commit(8) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert room.join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    room.say("a", member_epoch=LEAVING)
+    assert room.new_id()
+    assert room.enter("a") == ErrorCode.GROUP_ID_NOT_FOUND, "somebody is about to join"
+    assert room.restarted().describe().group_state == "Empty"
+
+
+def test_groups_have_a_size() -> None:
+    room = Room(settings=GroupSettings(group_consumer_max_size=1))
+    room.enter("a")
+    assert room.enter("b") == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert room.enter("a").member_epoch == 2
+
+
+def test_most_members_choose_the_assignor() -> None:
+    room = Room()
+    for name, assignor in (("a", "range"), ("b", "range"), ("c", "uniform"), ("d", None)):
+        room.enter(name, server_assignor=assignor)
+    assert room.told().assignor_name == "range"
+
+
+@pytest.mark.parametrize(("fields", "code"), [
+    ({"group_id": ""}, ErrorCode.INVALID_REQUEST), ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+    ({"instance_id": ""}, ErrorCode.INVALID_REQUEST), ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+    ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST), ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
+    ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST), ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),
+    ({"topic_partitions": [TopicPartitions(b"t" * 16, [0])]}, ErrorCode.INVALID_REQUEST),
+    ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+    ({"server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR), ({"member_epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
+    ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_requests_that_say_too_little(fields: dict[str, Any], code: ErrorCode) -> None:
+    told = {"group_id": "g", "member_id": "a", "member_epoch": 0, "rebalance_timeout_ms": 1000,
+            "subscribed_topic_names": ["t"], "topic_partitions": [], **fields}
+    room = Room()
+    assert room.ask(ConsumerGroupHeartbeatRequest(**told), 1) == code
+    assert room.log == []
+
+
+def test_version_0_is_given_an_id() -> None:
+    room = Room()
+    assert room.enter("", version=0).member_id
+    with pytest.raises(ApiError):
+        room.machine.handle(Asked(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), 0, 0)
