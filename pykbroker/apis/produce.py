@@ -17,7 +17,7 @@ import trio
 
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.transactions import Transactions
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, KeysRequired
 from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.replication.verification import Verification
 from pykbroker.core.security.authorizer import Authorizer
@@ -31,7 +31,8 @@ from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.produce import (
-    PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse,
+    BatchIndexAndErrorMessage, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
+    TopicProduceResponse,
 )  # fmt: skip
 from wire.records.batch import TRANSACTIONAL, Batch
 
@@ -186,7 +187,7 @@ def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, no
     try:
         appended = partition.append(data, now_ms, shown)
     except ApiError as error:
-        return failed(part.index, error)
+        return refused(PartitionProduceResponse(part.index), error, partition)
     if appended is None:
         answer = PartitionProduceResponse(part.index)
         unsettled.append(Unsettled(partition, answer, unopened=data, shown=shown))
@@ -236,7 +237,7 @@ async def open_batches(request: ProduceRequest, response: ProduceResponse, unset
     """Append what has to be opened; later requests may start after that, whatever the answer still waits for."""
     for each in unsettled:
         if each.unopened:
-            await attempt(each.answer, each.open, now_ms, request.acks == ACKS_ALL)
+            await attempt(each, each.open, now_ms, request.acks == ACKS_ALL)
     return settle(request, response, unsettled)
 
 
@@ -245,24 +246,23 @@ async def settle(request: ProduceRequest, response: ProduceResponse,
     """Flush where that is due, and wait for followers as long as the client says."""
     forget_records(request)
     for each in unsettled:  # nothing is acknowledged before its flush, however long that takes
-        await attempt(each.answer, each.flush)
+        await attempt(each, each.flush)
     with trio.move_on_after(max(0, request.timeout_ms) / 1000):
         for each in unsettled:
-            await attempt(each.answer, each.commit)
+            await attempt(each, each.commit)
     for each in unsettled:
         if each.partition.high_watermark < each.offset and not each.answer.error_code:
             each.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
     return response if request.acks else unanswered(response)
 
 
-async def attempt(answer: PartitionProduceResponse, step: Callable[..., Awaitable[None]], *args: object) -> None:
+async def attempt(each: Unsettled, step: Callable[..., Awaitable[None]], *args: object) -> None:
     """Do this for a partition that has not failed; what goes wrong stands in its answer."""
-    if not answer.error_code:
+    if not each.answer.error_code:
         try:
             await step(*args)
         except ApiError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-            answer.base_offset = -1
+            refused(each.answer, error, each.partition)
 
 
 def forget_records(request: ProduceRequest) -> None:
@@ -280,6 +280,20 @@ def unanswered(response: ProduceResponse) -> ProduceResponse | None:
                 name, message = ErrorCode(answer.error_code).name, answer.error_message or ""
                 raise CloseConnection(f"Produce with acks=0 failed: {name} {message}")
     return None
+
+
+def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partition) -> PartitionProduceResponse:
+    """The answer of a partition that has looked at its batch; which records are to blame, in Kafka's words."""
+    answer.error_code, answer.base_offset, answer.error_message = error.code, -1, error.message
+    if isinstance(error, KeysRequired) and partition.log is not None:
+        told = ("Compacted topic cannot accept message without key in topic partition "
+                f"{partition.topic}-{partition.index}")
+        first = ", ".join(f"RecordError(batchIndex={index}, message='{told}')" for index in error.indexes[:3])
+        answer.error_message = (f"One or more records have been rejected due to {error.count} record errors in total, "
+                                f"and only showing the first three errors at most: [{first}]")
+        answer.record_errors = [BatchIndexAndErrorMessage(index, told) for index in error.indexes]
+        answer.log_start_offset = partition.log.log_start_offset
+    return answer
 
 
 def failed(index: int, error: ApiError) -> PartitionProduceResponse:

@@ -17,5 +17,13 @@ class ApiError(Exception):
         return self.message or self.code.name
 
 
+class KeysRequired(ApiError):
+    """INVALID_RECORD: records of a compacted topic need keys. `indexes`: those without, or the first of `count`."""
+
+    def __init__(self, indexes: list[int], count: int) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, f"{count} records have no key")
+        self.indexes, self.count = indexes, count
+
+
 class StartError(Exception):
     """The broker cannot start as it was told to; the text says why and what to do. No traceback is shown."""

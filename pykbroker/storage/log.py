@@ -416,7 +416,8 @@ class Log(LogReads):
         sealed = await cleaned.finish()
         async with self._reshaping:
             require_sources(self._segments, cleaned.sources)
-            await swap(self._opening, self._segments, self._durability, cleaned.sources, sealed)
+            with trio.CancelScope(shield=True):
+                await swap(self._opening, self._segments, self._durability, cleaned.sources, sealed)
 
     @property
     def cleaned_offset(self) -> int:

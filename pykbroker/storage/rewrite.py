@@ -5,7 +5,7 @@ Pure, so that a thread may run it: decompression and compression are the only lo
 
 from __future__ import annotations
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, KeysRequired
 from pykbroker.storage.config import LONG_MAX, LogConfig
 from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
@@ -14,7 +14,7 @@ from wire.records import frames
 from wire.records.batch import CODEC_MASK, HEADER_BYTES, Batch
 from wire.records.builder import recompress, stamped
 from wire.records.compression import Codec, TooLarge
-from wire.records.record import validate_records
+from wire.records.record import NoKeys, validate_records
 
 CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 """`compression.type`; "producer" keeps what came."""
@@ -75,6 +75,8 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int) -> Batch:
         target = CODECS.get(config.compression_type)
         if target is not None and batch.codec is not target:
             batch = Batch.read(recompress(batch, target, _level(config, target), config.decompressed_bytes_max))
+    except NoKeys as error:
+        raise KeysRequired(error.indexes, error.count) from error
     except TooLarge as error:
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except DecodeError as error:

@@ -15,6 +15,7 @@ from wire.records.batch import HEADER_BYTES, Batch
 from wire.records.compression import decompress
 from wire.records.zigzag import read_varint, read_varlong
 
+RECORDS_TOLD_MAX = 1000
 _RECORD_BYTES_MIN = 7  # six fields of one byte, and the length
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -57,18 +58,31 @@ def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
         raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
 
 
+class NoKeys(DecodeError):
+    """Records without a key where each needs one; `indexes` has those of them, or the first RECORDS_TOLD_MAX."""
+
+    def __init__(self, indexes: list[int], count: int) -> None:
+        super().__init__(f"{count} records without a key, the first is record {indexes[0]}")
+        self.indexes, self.count = indexes, count
+
+
 def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False) -> tuple[int, int]:
     """Walk every record of a producer's batch; the smallest and the largest timestamp.
 
-    DecodeError: damaged, offsets not 0 to n - 1 in order, unknown attributes, or no key where `key_required`.
+    DecodeError: damaged, offsets not 0 to n - 1 in order, unknown attributes. NoKeys, where `key_required`.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
     data = _content(batch, bytes_max)
-    pos = smallest = largest = 0
+    pos = smallest = largest = missing = 0
+    told: list[int] = []
     try:
         for index in range(batch.count):
-            delta, pos = _validate_record(data, pos, index, key_required)
+            delta, pos, has_key = _validate_record(data, pos, index)
+            if key_required and not has_key:
+                missing += 1
+                if missing <= RECORDS_TOLD_MAX:
+                    told.append(index)
             if delta > largest or not index:
                 largest = delta
             if delta < smallest or not index:
@@ -77,6 +91,8 @@ def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False
         raise DecodeError(f"records cut off at {len(data)} bytes") from None
     if pos != len(data):
         raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
+    if missing:
+        raise NoKeys(told, missing)
     return batch.base_timestamp + smallest, batch.base_timestamp + largest
 
 
@@ -99,8 +115,8 @@ def _bounds(data: bytes, pos: int) -> tuple[int, int]:
     return pos, end
 
 
-def _validate_record(data: bytes, pos: int, index: int, key_required: bool) -> tuple[int, int]:
-    """The timestamp delta of the record at `pos`, and where it ends."""
+def _validate_record(data: bytes, pos: int, index: int) -> tuple[int, int, bool]:
+    """The timestamp delta of the record at `pos`, where it ends, and whether it has a key."""
     pos, end = _bounds(data, pos)
     attributes = data[pos]
     timestamp_delta, pos = read_varlong(data, pos + 1)
@@ -113,9 +129,7 @@ def _validate_record(data: bytes, pos: int, index: int, key_required: bool) -> t
         raise DecodeError(f"record {index} ends at byte {pos}, not {end}")
     if attributes or offset_delta != index:
         raise DecodeError(f"record {index} has offset delta {offset_delta} and attributes {attributes}")
-    if key_required and key_bytes < 0:
-        raise DecodeError(f"record {index} has no key")
-    return timestamp_delta, pos
+    return timestamp_delta, pos, key_bytes >= 0
 
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:

@@ -11,6 +11,8 @@ from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.batch import batches
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
 from wire.records.crc import crc32c
 
 
@@ -166,3 +168,32 @@ async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, cla
     answer = await client.produce("a", bytes(lying))
     assert answer.error_code == (0 if claimed == 3 else ErrorCode.INVALID_RECORD)
     assert (await client.fetch("a", 0)).high_watermark == (3 if claimed == 3 else 0)
+
+
+NO_KEY = "Compacted topic cannot accept message without key in topic partition compacted-0"
+
+
+def keyed(*keys: bytes | None, codec: Codec = Codec.NONE) -> bytes:
+    """A batch with a record for each of these keys."""
+    builder = BatchBuilder(codec)
+    for key in keys:
+        builder.append(key, b"value", timestamp=1_700_000_000_000)
+    return builder.build()
+
+
+@pytest.mark.parametrize("codec", Codec)
+async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Codec) -> None:
+    await client.create("compacted", cleanup_policy="compact")
+    for keys, missing in (((None,), [0]), ((None, b"k", None, None, None), [0, 2, 3, 4]), ((b"k", None), [1])):
+        answer = await client.produce("compacted", keyed(*keys, codec=codec))
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
+        assert [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors] == [
+            (index, NO_KEY) for index in missing]
+        first = ", ".join(f"RecordError(batchIndex={index}, message='{NO_KEY}')" for index in missing[:3])
+        assert answer.error_message == (
+            f"One or more records have been rejected due to {len(missing)} record errors in total, and only showing "
+            f"the first three errors at most: [{first}]")
+    answer = await client.produce("compacted", keyed(*[None] * 2001, codec=codec))
+    assert "2001 record errors in total" in answer.error_message
+    assert len(answer.record_errors) == 1000
+    assert (await client.produce("compacted", keyed(b"k", b"", codec=codec))).base_offset == 0

@@ -147,7 +147,7 @@ def test_keys_where_they_are_required() -> None:
     validate_records(Batch.read(keyed.build()), 0, key_required=True)
     keyed.append(None, b"value")
     validate_records(Batch.read(keyed.build()), 0)
-    with pytest.raises(DecodeError, match="record 2 has no key"):
+    with pytest.raises(DecodeError, match="1 records without a key, the first is record 2"):
         validate_records(Batch.read(keyed.build()), 0, key_required=True)
 
 
