@@ -77,6 +77,8 @@ class Peer:
     waits_for_session: bool = False
     flushing: tuple[str, ...] = ()
     """Options with which nothing is acknowledged before an fsync covers it."""
+    cleaning: tuple[str, ...] = ()
+    """Options with which a log is compacted as soon as it is due."""
 
     def start(self, directory: Path, *, fresh: bool = True, options: tuple[str, ...] = ()) -> Broker:
         """Start it on `directory` and wait for its first Metadata answer; the wait is in `Broker.start_seconds`."""
@@ -205,9 +207,11 @@ PEERS = {
     peer.name: peer
     for peer in (
         Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command, in_process=True,
-             flushing=("--set", "pykbroker.flush.before.ack=true")),
+             flushing=("--set", "pykbroker.flush.before.ack=true"),
+             cleaning=("--set", "log.cleaner.backoff.ms=50")),
         Peer("kafka", fetch_kafka, prepare_kafka, kafka_command, waits_for_session=True,
-             flushing=("--override", "log.flush.interval.messages=1")),
+             flushing=("--override", "log.flush.interval.messages=1"),
+             cleaning=("--override", "log.cleaner.backoff.ms=50")),
         # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
         Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tools.bench.rows import end_to_end, flush, groups, idle, recovery, requests, spark, start, steps, topics, volume
+from tools.bench.rows import (
+    cleaner, end_to_end, flush, groups, idle, recovery, requests, spark, start, steps, topics, volume,
+)  # fmt: skip
 
 ROWS = (
     *start.ROWS,
@@ -11,6 +13,7 @@ ROWS = (
     *volume.ROWS,
     *requests.ROWS,
     *flush.ROWS,
+    *cleaner.ROWS,
     *groups.ROWS,
     *end_to_end.ROWS,
     *idle.CONNECTION_ROWS,
