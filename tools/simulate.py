@@ -48,17 +48,19 @@ def main() -> None:
               help="Sync before an acknowledgement; without, power is never lost.")
 @click.option("--producers", default=Plan.producers, show_default=True)
 @click.option("--consumers", default=Plan.consumers, show_default=True)
+@click.option("--compacted", is_flag=True, help="Compact logs all the while.")
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
-def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, producers: int, consumers: int, log: bool,
-        trace: IO[str] | None, as_json: bool) -> None:
+def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, producers: int, consumers: int, compacted: bool,
+        log: bool, trace: IO[str] | None, as_json: bool) -> None:
     """Run a broker and its clients."""
     show_log(wanted=log)
-    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers), 0
+    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted), 0
     for each in range(seed, seed + runs):
         replay = (f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
-                  f" --consumers {consumers}{'' if fsync else ' --no-fsync'}")
+                  f" --consumers {consumers}{'' if fsync else ' --no-fsync'}"
+                  f"{' --compacted' if compacted else ''}")
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
     if bad and not as_json:
         print(f"{bad} of {runs} runs were not good")

@@ -56,10 +56,10 @@ class Producer:
     """Writes to any of `places` until `draining`, then until all is settled. Only an idempotent one sends again."""
 
     def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place], wall_ms: Callable[[], int], *,
-                 idempotent: bool, acks: int) -> None:
+                 idempotent: bool, acks: int, keyed: bool) -> None:
         self.name, self._dialer, self._history, self._places = name, dialer, history, places
         self._wall_ms, self._dice = wall_ms, dialer.dice
-        self._idempotent, self._acks = idempotent, acks
+        self._idempotent, self._acks, self._keyed = idempotent, acks, keyed
         self._producer_id = -1
         self._sequences = dict.fromkeys(places, 0)
         self._pending: deque[Pending] = deque()
@@ -135,7 +135,7 @@ class Producer:
             self._values += 1
             value = f"{place[0]}-{place[1]}/{self.name}/{self._values} ".encode()
             values.append(value + dice.randbytes(filling_bytes))
-            builder.append(None, values[-1], (), self._wall_ms())
+            builder.append(value if self._keyed else None, values[-1], (), self._wall_ms())
         self._sequences[place] += len(values)
         return Pending(Send(self.name, place, tuple(values)), builder.build())
 

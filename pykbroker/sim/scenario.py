@@ -34,6 +34,7 @@ T = TypeVar("T")
 BROKER, PORT = "broker-1", 9092
 TOPICS = {"rolls": 3, "plain": 1}
 SEGMENT_BYTES = 30_000
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
 """Idempotent or not, and acks."""
 PROGRESS_S_MAX = 30.0
@@ -46,13 +47,17 @@ DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate. `fsync`: with `pykbroker.flush.before.ack`, and the power may go."""
+    """What to simulate. `fsync`: with `pykbroker.flush.before.ack`, and the power may go.
+
+    `compacted`: all the while logs are compacted. Every record has a key of its own, so that none may be missed.
+    """
 
     seconds: float = 30.0
     kinds: tuple[str, ...] = Nemesis.KINDS
     fsync: bool = True
     producers: int = 4
     consumers: int = 2
+    compacted: bool = False
 
 
 @dataclass
@@ -79,7 +84,8 @@ class Scenario:
         faults = self._machine.disk_faults
         faults.wait_s, faults.stalls, faults.not_cached = DEVICE_S, STALLS, NOT_CACHED
         config = BrokerConfig.from_mapping({
-            "node.id": "1", "pykbroker.flush.before.ack": str(plan.fsync).lower()})
+            "node.id": "1", "pykbroker.flush.before.ack": str(plan.fsync).lower(),
+            **({"log.cleaner.backoff.ms": "100"} if plan.compacted else {})})
         settings = Settings(config, (f"/{BROKER}/0",), BROKER, PORT)
         self._node = BrokerNode(self._machine, settings, self._history)
         self._log = LogWatch(simulation, self._history)
@@ -96,7 +102,7 @@ class Scenario:
 
     def _producer(self, name: str, *, idempotent: bool, acks: int) -> Producer:
         return Producer(name, self._dialer(name), self._history, self._places, self._wall_ms, idempotent=idempotent,
-                        acks=acks)
+                        acks=acks, keyed=self._plan.compacted)
 
     def _consumer(self, name: str) -> Consumer:
         return Consumer(name, self._dialer(name), self._history, self._places)
@@ -175,6 +181,7 @@ class Scenario:
 
     async def _create_topics(self, connection: Connection) -> None:
         configs = {"internal.segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "1000"}
+        configs |= COMPACTED if self._plan.compacted else {}
         topics = []
         for topic, partitions in TOPICS.items():
             chosen = configs if topic == "rolls" else {}

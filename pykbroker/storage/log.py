@@ -447,9 +447,12 @@ class Log(LogReads):
             self._segments.doomed = [path.replace(before, directory, 1) for path in self._segments.doomed]
 
     def succeed(self, log: Log) -> None:
-        """Take over what `log` knows, and what its copy cannot know from the batches that are left."""
+        """Take over what `log` knows, and what its copy cannot know from the batches that are left.
+
+        Not how far it is compacted: this copy may be of what it was before.
+        """
         self.delete_records(log.log_start_offset)
-        self.producers, self.cleaned_offset = log.producers, log.cleaned_offset
+        self.producers = log.producers
         for epoch, start_offset in log.epochs.entries[-1:]:
             self._assign_epoch(epoch, start_offset)
 
