@@ -102,6 +102,7 @@ class Cleaner:
             if (log is None or not partition.is_online or not log.config.compacted or log in failed
                     or log in self._uncleanable):
                 continue
+            await trio.lowlevel.checkpoint()  # there may be thousands
             try:
                 cleanable = await Cleanable.of(log, partition.high_watermark, now_ms)
             except (CorruptLog, OSError) as failure:

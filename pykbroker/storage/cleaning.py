@@ -126,18 +126,31 @@ class Cleaning:
         """The worker's answers to a segment, piece by piece. The last may have left some of it."""
         position, wanted = 0, PIECE_BYTES
         while position < segment.size:
-            if segment.is_dropped or not self._log.config.compacted or self._log.is_deleted:
-                raise Interrupted(f"segment {segment.base_offset} is to be compacted no more")
-            await patiently(segment.require_loaded)
+            self._require(segment)
             size = min(wanted, segment.size - position)
-            said = await self._ask(request(bytes(await read_file(segment.file, position, size))), answer)
+            said = await self._ask(request(await self._read(segment, position, size)), answer)
             await self._pace(size)
+            if said.damage:
+                self._require(segment)
             if said.damage or not (said.taken or size < segment.size - position or getattr(said, "is_full", False)):
                 raise CorruptLog(f"{self._log.directory}: segment {segment.base_offset}, from byte {position} on: "
                                  f"{said.damage or 'a batch is cut off'}")
             position += said.taken
             wanted = PIECE_BYTES if said.taken else 2 * wanted
             yield said
+
+    async def _read(self, segment: SealedSegment, position: int, size: int) -> bytes:
+        try:
+            await patiently(segment.require_loaded)
+            return bytes(await read_file(segment.file, position, size))
+        except (CorruptLog, OSError):
+            self._require(segment)
+            raise
+
+    def _require(self, segment: SealedSegment) -> None:
+        """Interrupted: the log is deleted, or not compacted any more, or was cut."""
+        if self._log.is_deleted or not self._log.config.compacted or segment not in self._log.segments.sealed:
+            raise Interrupted(f"segment {segment.base_offset} is to be compacted no more")
 
     async def _ask(self, request: msgspec.Struct, answer: Any) -> Any:
         return msgspec.msgpack.decode(await self._worker.ask(msgspec.msgpack.encode(request)), type=answer)

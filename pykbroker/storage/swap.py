@@ -9,6 +9,8 @@ Readers have the new segment from step 2 on. Those that are still in an old one 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from pykbroker.storage.durability import Durability
 from pykbroker.storage.leftovers import CLEANED, SWAP
 from pykbroker.storage.opening import Opening
@@ -22,7 +24,8 @@ class Interrupted(Exception):
 
 def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
     """Interrupted: they are not all there any more."""
-    if any(one.is_dropped for one in sources) or sources[0] not in segments.sealed:
+    at = bisect_left(segments.sealed, sources[0].base_offset, key=lambda one: one.base_offset)
+    if segments.sealed[at : at + len(sources)] != sources:
         raise Interrupted(f"segment {sources[0].base_offset} is not what it was")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import msgspec
 import pytest
 import trio
@@ -21,6 +23,8 @@ from tests.unit.storage.compacted import (
     COMPACTED, RETENTION_MS, clean, end, last_values, opened, put, stored, unpaced, view,
 )  # fmt: skip
 from tests.unit.storage.logs import DIRECTORY, NOW
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 
@@ -167,6 +171,42 @@ async def test_a_log_that_is_cut_or_shrinks_meanwhile_is_left_alone(disk: System
     assert not [name for name in disk.names(DIRECTORY) if name.endswith((".swap", ".cleaned"))]
     assert log.log_start_offset == log.segments.sealed[0].base_offset > 0
     assert len(await last_values(log)) == len(KEYS)
+
+
+async def test_a_log_that_is_cut_meanwhile_is_left_alone(disk: SystemDisk) -> None:
+    log = await filled(disk)
+    await replace(log, segment_bytes=5000)
+    calls = 0
+    middle = log.segments.sealed[3]
+    before = (await stored(log, middle.base_offset + 1))[0]
+
+    async def cut(_bytes: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == len(log.segments.sealed) + 6:
+            await log.truncate(middle.base_offset + 1)
+
+    with pytest.raises(Interrupted):
+        await clean(log, pace=cut)
+    assert log.segments.active.base_offset == middle.base_offset
+    assert [one.base_offset for one in (await stored(log))[0]] == [one.base_offset for one in before]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+async def test_a_batch_may_be_larger_than_a_piece(disk: SystemDisk, codec: Codec) -> None:
+    log = await filled(disk, 1)
+    await replace(log, segment_bytes=3_000_000)
+    values = [Random(number).randbytes(1_000_000) for number in range(4)]
+    for value in values:
+        builder = BatchBuilder(codec)
+        builder.append(b"large", value, timestamp=NOW)
+        builder.append(b"small", b"1", timestamp=NOW)
+        log.append(builder.build(), 0, NOW)
+    put(log, [(b"small", b"2" * 900_000)])
+    before = await last_values(log)
+    assert await clean(log)
+    assert await last_values(log) == before
+    assert log.size_bytes < 4_000_000
 
 
 @pytest.mark.parametrize("at", [1, 3, 9, 10, 11, 12, 13])
