@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.coordinator.transactions import Transactions, spoken
 from pykbroker.core.metadata.image import MetadataImage
@@ -73,6 +74,7 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(results_by_transaction=found)
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
+        await trio.lowlevel.checkpoint()  # there may be many
         if refused := self._refused(asked.topics):
             return results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED)
         who = asked.transactional_id, asked.producer_id, asked.producer_epoch, places(asked.topics)

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.security.authorizer import Authorizer
@@ -48,6 +49,7 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
     async def _state(self, principal: str, transactional_id: str) -> TransactionState:
         if not permitted(self.authorizer, principal, self.key, transactional_id):
             return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
+        await trio.lowlevel.checkpoint()  # there may be many
         reply = await self.transactions.asked(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)

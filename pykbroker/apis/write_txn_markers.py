@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.coordinator.endings import Ending, Endings
 from pykbroker.core.errors import ApiError
@@ -23,11 +24,12 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 )  # fmt: skip
 
-Appended = list[tuple[WritableTxnMarkerPartitionResult, Ending]]
+APPENDED_MAX = 100
+"""At once; then others have their turn."""
 
 
 class WriteTxnMarkers(msgspec.Struct, frozen=True):
-    """All are appended at once, in order; the answer waits until they are committed."""
+    """All are appended, in order; then the answer waits until they are committed."""
 
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar[str] = "1-2"
@@ -37,33 +39,38 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: WriteTxnMarkersRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        appended: Appended = []
-        answers = [self._append(asked, appended) for asked in request.markers if asked.topics]
-        return self._wait(WriteTxnMarkersResponse(answers), appended)
+        return self._write([asked for asked in request.markers if asked.topics])
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
         """The same error for every partition."""
         return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
 
-    def _append(self, asked: WritableTxnMarker, appended: Appended) -> WritableTxnMarkerResult:
-        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch,
-                        asked.transaction_version)
-        answer = result(asked, ErrorCode.NONE)
-        for topic in answer.topics:
-            for partition in topic.partitions:
-                try:
-                    appended.append((partition, self.endings.append(topic.name, partition.partition_index, marker)))
-                except ApiError as error:
-                    partition.error_code = error.code
-        return answer
-
-    async def _wait(self, response: WriteTxnMarkersResponse, appended: Appended) -> WriteTxnMarkersResponse:
+    async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
+        response, appended = WriteTxnMarkersResponse(), list[tuple[WritableTxnMarkerPartitionResult, Ending]]()
+        for asked in markers:
+            response.markers.append(answer := result(asked, ErrorCode.NONE))
+            for topic in answer.topics:
+                for place, partition in enumerate(topic.partitions, 1):
+                    try:
+                        ending = self.endings.append(topic.name, partition.partition_index, marker_of(asked))
+                        appended.append((partition, ending))
+                    except ApiError as error:
+                        partition.error_code = error.code
+                    if place % APPENDED_MAX == 0:
+                        await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
         for partition, ending in appended:
             try:
                 await ending.wait()
             except ApiError as error:
                 partition.error_code = error.code
         return response
+
+
+def marker_of(asked: WritableTxnMarker) -> Marker:
+    """What is appended."""
+    return Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch,
+                  asked.transaction_version)
 
 
 def result(asked: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:

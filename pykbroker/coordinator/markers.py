@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 """Before a partition is tried again that did not take its marker, or a machine that is not loaded is asked again."""
+APPENDED_MAX = 100
+"""Markers that are appended at once; then others have their turn."""
 ENDED_OTHERWISE = ErrorCode.INVALID_PRODUCER_EPOCH
 """A newer epoch of the producer has ended what was open there."""
 
@@ -88,7 +90,9 @@ class MarkerWriter:
     async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Append to all of them, then wait for all; answers those that must be tried again."""
         appended, again = [], []
-        for place in sorted(partitions):
+        for count, place in enumerate(sorted(partitions), 1):
+            if count % APPENDED_MAX == 0:
+                await trio.lowlevel.checkpoint()
             try:
                 appended.append((place, self._endings.append(*place, marker)))
             except ApiError as error:
