@@ -77,7 +77,7 @@ class Room:
         assert isinstance(reply, expected)
         return reply
 
-    def await_markers(self, token: str) -> None:
+    def await_markers(self, token: object) -> None:
         self._take(self.machine.handle(AwaitMarkers(), token, self.wall_ms, self.wall_ms))
         self.pass_ms(0)
 
