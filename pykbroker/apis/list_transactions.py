@@ -1,7 +1,7 @@
-"""ListTransactions (66), v0-1: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions (66), v0-2: the transactional ids that this broker coordinates (KIP-664).
 
 v1 only transactions that have been open for longer than a duration (KIP-994)
-v2, a pattern for transactional ids (KIP-1152), is not served.
+v2 only ids that match a regular expression as a whole (KIP-1152)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
+from pykbroker.core.group.consumer.topic_pattern import matching
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.state import TITLES
@@ -26,7 +27,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
     """What the client may not see is left out."""
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
-    versions: ClassVar[str] = "0-1"
+    versions: ClassVar[str] = "0-2"
     transactions: Transactions
     wall_ms: Callable[[], int]
     authorizer: Authorizer
@@ -40,7 +41,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )
         try:
-            found = await self.transactions.listed(wanted)
+            found = matched(request.transactional_id_pattern, await self.transactions.listed(wanted))
         except ApiError as error:
             return ListTransactionsResponse(error_code=error.code)
         response.transaction_states = [
@@ -49,6 +50,14 @@ class ListTransactions(msgspec.Struct, frozen=True):
             if permitted(self.authorizer, principal, self.key, known.transactional_id)
         ]
         return response
+
+
+def matched(pattern: str | None, found: list[Transaction]) -> list[Transaction]:
+    """Those with such an id; an empty pattern is none. ApiError INVALID_REGULAR_EXPRESSION."""
+    if not pattern:
+        return found
+    names = set(matching(pattern, [known.transactional_id for known in found]))
+    return [known for known in found if known.transactional_id in names]
 
 
 class Wanted:

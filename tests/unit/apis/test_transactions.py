@@ -331,17 +331,23 @@ async def test_transactions_are_described_and_listed(house: House) -> None:
     assert (await unknown.described()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert (await Talk(talk.client, "").described()).error_code == ErrorCode.INVALID_REQUEST
 
-    async def listed(version: int = 1, **filters: object) -> dict[str, str]:
+    async def listed(version: int = 2, **filters: object) -> dict[str, str]:
         answer = await talk.client.call(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
         assert answer.error_code == OK
         return {one.transactional_id: one.transaction_state for one in answer.transaction_states}
 
     both = {"copier": "Ongoing", "other": "Empty"}
     assert await listed(0) == await listed() == await listed(duration_filter=-5) == both
+    assert await listed(transactional_id_pattern="") == await listed(transactional_id_pattern="c.*|other") == both
+    assert await listed(transactional_id_pattern="cop") == {}, "as a whole"
+    assert await listed(transactional_id_pattern="cop.*") == {"copier": "Ongoing"}
     assert await listed(state_filters=["Ongoing"]) == {"copier": "Ongoing"}
     assert await listed(state_filters=["ongoing"]) == {}
     assert await listed(producer_id_filters=[other.producer_id]) == {"other": "Empty"}
     assert await listed(producer_id_filters=[other.producer_id], state_filters=["Ongoing"]) == {}
     assert await listed(duration_filter=100_000) == {"other": "Empty"}, "which Kafka counts from 1970, too"
+    for pattern in ("(", "(?=x)", r"(.)\1"):
+        answer = await talk.client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
     answer = await talk.client.call(ListTransactionsRequest(state_filters=["Empty", "Bogus"]), 1)
     assert answer.unknown_state_filters == ["Bogus"]
