@@ -41,8 +41,12 @@ def _too_much(sizes: list[int], retention_bytes: int) -> int:
 async def _too_old(segments: Segments, below: int, config: LogConfig, now_ms: int) -> int:
     if config.retention_ms < 0:
         return 0
-    for count, segment in enumerate(segments.every()[:below]):
+    count = 0
+    for at, segment in enumerate(segments.every()[:below]):
+        if not segment.size:
+            continue  # compaction left nothing of it: it goes with the next one that does
         await patiently(segment.require_date)
         if segment.max_timestamp < 0 or now_ms - segment.max_timestamp <= config.retention_ms:
-            return count
-    return below
+            break
+        count = at + 1
+    return count

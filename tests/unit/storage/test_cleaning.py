@@ -272,6 +272,32 @@ async def test_small_segments_whose_records_are_gone_are_merged_away(disk: Syste
     assert len(await last_values(again)) == len(KEYS)
 
 
+async def test_what_is_compacted_ages_where_both_policies_hold(disk: SystemDisk) -> None:
+    log = await filled(disk)
+    await replace(log, cleanup_policy=("compact", "delete"), retention_ms=1000)
+    assert await clean(log)
+    sealed, end_offset = list(log.segments.sealed), log.log_end_offset
+    assert (sealed[0].size, sealed[-1].size > 0) == (0, True)
+    await log.retain(NOW + 1000, end_offset)
+    assert log.segments.sealed == sealed
+    await log.retain(NOW + 1001, end_offset)
+    assert log.log_start_offset == log.log_end_offset == end_offset
+    put(log, [(b"a", b"again")])
+    assert await last_values(log) == {b"a": b"again"}
+
+
+async def test_what_is_only_compacted_does_not_age(disk: SystemDisk) -> None:
+    log = await filled(disk)
+    await replace(log, retention_ms=1000, retention_bytes=1)
+    assert await clean(log)
+    sealed = list(log.segments.sealed)
+    await log.retain(NOW + 1001, log.log_end_offset)
+    assert log.segments.sealed == sealed
+    log.delete_records(log.segments.active.base_offset)
+    await log.retain(NOW, log.log_end_offset)
+    assert log.segments.sealed == []
+
+
 STEP = st.one_of(
     st.tuples(st.just("put"), st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=60)),
                                        min_size=1, max_size=4), st.sampled_from([-1, -1, 1, 2])),
