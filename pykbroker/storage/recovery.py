@@ -3,7 +3,8 @@
 1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
    on is, with checksums; what lies below was synced and is checked when it is read.
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
-3. So does the first segment that does not follow the one before. Only compaction makes gaps.
+3. So does the first segment that does not follow the one before. Only compaction makes gaps; in
+   a compacted log a hole that a power loss left above the recovery point is taken for one.
 4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
 5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
    a checkpoint has let nothing go.

@@ -81,7 +81,8 @@ def test_large_answers_arrive_whole():
 
 
 def test_nothing_is_found_where_logs_are_compacted():
-    outcome = simulate("run", "--seed", "4", "--runs", "2", "--seconds", "12", "--compacted", "--json", "--log")
+    outcome = simulate("run", "--seed", "4", "--runs", "2", "--seconds", "12", "--no-fsync", "--compacted",
+                       "--json", "--log")
     reports = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith("{")]
     assert [report["findings"] for report in reports] == [[], []], outcome.stdout
     assert (outcome.stdout + outcome.stderr).count("compacted up to offset") > 10
