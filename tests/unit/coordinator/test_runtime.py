@@ -281,3 +281,27 @@ async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None
         await trio.sleep(5)
         assert offset(fetch(runtime).result()) == 5
         nursery.cancel_scope.cancel()
+
+
+async def test_callers_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykbroker.coordinator.hosted.CALLS_MAX", 2)
+    log = MemoryLog(held=True)
+    async with hosting(log) as runtime:
+        waiting = [commit(runtime), commit(runtime)]
+        with pytest.raises(ApiError) as refused:
+            commit(runtime)
+        assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.commit()
+        for call in waiting:
+            await call.wait()
+        log.held = False
+        commit(runtime).result()
+
+
+async def test_a_producer_that_the_log_refuses_costs_its_caller_alone() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        commit(runtime, 4).result()
+        log.error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        assert code_of(commit(runtime, 5)) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert offset(fetch(runtime).result()) == 4

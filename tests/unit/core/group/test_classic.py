@@ -9,6 +9,7 @@ import pytest
 from pykbroker.core.group.settings import GroupSettings
 from tests.unit.core.group.talk import REBALANCE_MS, SESSION_MS, WALL_MS, Talk, subscription
 from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.sync_group import SyncGroupRequest
@@ -315,3 +316,64 @@ def test_a_protocol_that_one_member_names_twice_is_known_to_one_member() -> None
     talk.wait(0)
     talk.wait(REBALANCE_MS)
     assert {reply.protocol_name for reply in talk.replies.values() if not reply.error_code} == {"range"}
+
+
+def waiting(talk: Talk, member: Any, ms: int) -> None:
+    """Time passes in which a static member shows that it lives, and does not join."""
+    for _ in range(ms // (SESSION_MS - 1) + 1):
+        talk.wait(SESSION_MS - 1)
+        talk.beat(member, "i")
+
+
+def test_who_has_joined_leads_where_the_static_leader_has_not() -> None:
+    talk = Talk()
+    away = static(talk)
+    assert talk.join(token="b", version=3) is None
+    waiting(talk, away, REBALANCE_MS)
+    joined = talk.replies["b"]
+    assert (joined.generation_id, joined.leader) == (2, joined.member_id)
+    assert {one.group_instance_id for one in joined.members} == {"i", None}
+
+
+def test_a_generation_does_not_begin_with_nobody() -> None:
+    talk = Talk()
+    away = static(talk)
+    pending = talk.new_id()
+    assert talk.join(pending, "b") is None
+    assert talk.leave((pending, None)) == [0]
+    waiting(talk, away, 2 * REBALANCE_MS)
+    assert talk.state() == "PreparingRebalance"
+    assert talk.join(away.member_id, "back", instance="i").generation_id == 2
+
+
+def test_a_member_id_that_was_given_out_is_no_static_member_s() -> None:
+    talk = Talk()
+    member_id = talk.new_id()
+    assert talk.join(member_id, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert talk.join("other") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_member_ids_that_are_not_used_yet_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykbroker.core.group.classic.join.PENDING_MEMBERS_MAX", 2)
+    talk = Talk()
+    talk.new_id()
+    talk.new_id()
+    assert talk.join() == ErrorCode.GROUP_MAX_SIZE_REACHED
+    talk.wait(SESSION_MS)
+    assert talk.new_id()
+
+
+def test_a_group_needs_a_name() -> None:
+    talk = Talk()
+    for request in (HeartbeatRequest(""), SyncGroupRequest("")):
+        assert talk.ask(request, 3) == ErrorCode.INVALID_GROUP_ID
+
+
+def test_who_leaves_while_it_waits_for_an_assignment_is_told_so() -> None:
+    talk = Talk()
+    leader, other = talk.stable(2)
+    talk.join(leader.member_id, "leader")
+    talk.join(other.member_id, "other")
+    assert talk.sync(talk.replies["other"], "sync") is None
+    assert talk.leave((other.member_id, None)) == [0]
+    assert talk.replies["sync"].error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.core.coordinator_record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
@@ -16,7 +16,14 @@ from tests.unit.core.group.talk import REBALANCE_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.join_group import JoinGroupResponse
 from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 CONSUMER_SESSION_MS = 45_000
 
@@ -256,3 +263,27 @@ def test_version_0_is_given_an_id() -> None:
     assert room.enter("", version=0).member_id
     with pytest.raises(ApiError):
         room.machine.handle(Asked(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), 0, 0)
+
+
+def fetched(room: Room, member_id: str | None, epoch: int) -> Any:
+    answer = room.ask(FetchOffsets(OffsetFetchRequestGroup("g", member_id, epoch, None), require_stable=False), 0)
+    return answer if isinstance(answer, ErrorCode) else answer.topics[0].partitions[0].committed_offset
+
+
+def test_members_commit_and_fetch_in_their_epoch() -> None:
+    room = Room()
+    room.enter("a")
+    member = JoinGroupResponse(generation_id=2, member_id="a")
+    assert room.commit(5, member) == 0
+    assert [fetched(room, name, epoch) for name, epoch in ((None, -1), ("a", 2))] == [5, 5]
+    assert fetched(room, "a", 1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert fetched(room, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    member.generation_id = 1
+    assert room.commit(6, member) == ErrorCode.STALE_MEMBER_EPOCH
+    assert room.commit(6, member, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])
+    asked = TxnOffsetCommitRequest("tx", "g", 5, 0, 1, "a", topics=[topic])
+    assert room.ask(asked, 3) == ErrorCode.ILLEGAL_GENERATION
+    room.say("a", member_epoch=LEAVING)
+    assert room.commit(7) == 0
+    assert fetched(room, None, -1) == 7
