@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, Self, TypeVar
 
@@ -23,6 +25,7 @@ from tools.broker_process import BrokerProcess
 
 T = TypeVar("T")
 KILLS = 3
+PARTITIONS = 3
 
 
 class TransactionalProducer(Protocol):
@@ -162,9 +165,9 @@ def new_producer(library: type[TransactionalProducer], bootstrap: str) -> Iterat
         producer.close()
 
 
-def new_topic(bootstrap: str) -> str:
+def new_topic(bootstrap: str, partitions: int = 1) -> str:
     name, admin = f"t-{uuid.uuid4().hex}", AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE_S)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
     return name
 
 
@@ -173,11 +176,11 @@ def topic(bootstrap: str) -> str:
     return new_topic(bootstrap)
 
 
-def read(bootstrap: str, topic: str, isolation: str = "read_committed") -> list[bytes]:
-    """All of partition 0 that a new consumer gets, up to the end as it sees it."""
+def read(bootstrap: str, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes]:
+    """All of a partition that a new consumer gets, up to the end as it sees it."""
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": isolation,
                             "auto.offset.reset": "earliest", "enable.partition.eof": True})
-    consumer.assign([ck.TopicPartition(topic, 0, 0)])
+    consumer.assign([ck.TopicPartition(topic, partition, 0)])
     values: list[bytes] = []
     while (record := consumer.poll(PATIENCE_S)) is not None and not record.error():
         values.append(record.value())
@@ -255,6 +258,70 @@ def test_what_takes_too_long_is_aborted_and_others_are_read(start_broker: Callab
     assert values == [b"behind"]
     with pytest.raises(ck.KafkaException):
         producer.commit_transaction(PATIENCE_S)
+
+
+@pytest.mark.timeout(120)
+def test_transactions_over_partitions_are_all_or_nothing_though_the_broker_is_killed(broker: BrokerProcess) -> None:
+    topic = new_topic(broker.address, PARTITIONS)
+    writers = [Writer(broker.address, topic, number) for number in range(2)]
+    threads = [threading.Thread(target=writer.write) for writer in writers]
+    for thread in threads:
+        thread.start()
+    for kill in range(1, KILLS + 1):
+        for writer in writers:
+            while len(writer.committed) < 20 * kill:
+                time.sleep(0.01)
+        broker.restart()
+    for writer in writers:
+        writer.enough.set()
+    for thread in threads:
+        thread.join()
+    for writer in writers:
+        writer.begin_anew()  # what was left open or undecided is decided then
+    found = [Counter(read(broker.address, topic, partition=index)) for index in range(PARTITIONS)]
+    assert found[1:] == found[:-1], "no transaction is torn, and none holds back what is behind it"
+    assert set(found[0].values()) == {1}, "nothing comes twice"
+    for writer in writers:
+        assert set(writer.committed) <= set(found[0])
+        assert not set(writer.aborted) & set(found[0])
+
+
+class Writer:
+    """Writes one value to every partition in each of its transactions, until it is `enough`."""
+
+    def __init__(self, bootstrap: str, topic: str, number: int) -> None:
+        self._settings = {"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{number}", "linger.ms": 0,
+                          "log_level": 0, "metadata.recovery.strategy": "none"}
+        self._topic, self._name = topic, f"{number}".encode()
+        self.committed: list[bytes] = []
+        self.aborted: list[bytes] = []
+        self.enough = threading.Event()
+
+    def begin_anew(self) -> ck.Producer:
+        while True:
+            producer = ck.Producer(self._settings)
+            with contextlib.suppress(ck.KafkaException):
+                producer.init_transactions(PATIENCE_S)
+                return producer
+
+    def write(self) -> None:
+        producer = self.begin_anew()
+        for number in itertools.count():
+            if self.enough.is_set():
+                return
+            value = self._name + b"-%d" % number
+            try:
+                producer.begin_transaction()
+                for index in range(PARTITIONS):
+                    producer.produce(self._topic, value, partition=index)
+                if number % 3:
+                    producer.commit_transaction(PATIENCE_S)
+                    self.committed.append(value)
+                else:
+                    self.aborted.append(value)
+                    producer.abort_transaction(PATIENCE_S)
+            except ck.KafkaException:
+                producer = self.begin_anew()
 
 
 @pytest.mark.timeout(120)
