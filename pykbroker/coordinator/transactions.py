@@ -9,8 +9,8 @@ from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, EndTransaction, InitProducer, ListTransactions, Reply, TransactionRequest, Verified,
-    VerifyPartitions,
+    AddPartitions, Answer, EndTransaction, InitProducer, ListTransactions, ProducerIdSource, Reply, TransactionRequest,
+    Verified, VerifyPartitions,
 )  # fmt: skip
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition, Transaction
 from wire.error_codes import ErrorCode
@@ -28,11 +28,8 @@ TOLD: Mapping[ErrorCode, ErrorCode] = {
 """What clients are told of what befell the log of transactions."""
 
 
-class ProducerIds(Protocol):
-    """Where the machines take new producer ids from."""
-
-    def next_nowait(self) -> int | None:
-        """None: there is none in hand now."""
+class ProducerIds(ProducerIdSource, Protocol):
+    """Where the machines take new producer ids from, and how there come to be some."""
 
     @property
     def in_hand(self) -> bool:
