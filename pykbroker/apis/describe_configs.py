@@ -152,4 +152,4 @@ def cluster_default(config: BrokerConfig) -> Iterator[Entry]:
 def loggers() -> Iterator[Entry]:
     """The loggers of this process and the levels that hold for them."""
     for name, level in logger_levels():
-        yield Entry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, (), "")
+        yield Entry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, ())

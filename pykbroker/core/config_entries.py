@@ -52,7 +52,6 @@ class Entry(NamedTuple):
     read_only: bool
     sensitive: bool
     synonyms: tuple[Synonym, ...]
-    documentation: str
 
 
 FAMILIES = {name: family for family in TOPIC_SYNONYMS.values() for name in family}
@@ -102,7 +101,7 @@ def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool
     """The line of one config; its source is that of its best synonym."""
     source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
     shown = None if hidden(row) else text_of(value)
-    return Entry(row.name, shown, row.type, source, read_only, hidden(row), synonyms, row.doc)
+    return Entry(row.name, shown, row.type, source, read_only, hidden(row), synonyms)
 
 
 def broker_row(name: str) -> Row:

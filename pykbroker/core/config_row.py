@@ -26,7 +26,6 @@ class Row(NamedTuple):
     valid: Valid | None = None
     update: Update = Update.READ_ONLY
     internal: bool = False
-    doc: str = ""
 
     @property
     def sensitive(self) -> bool:

@@ -48,8 +48,15 @@ def described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsR
     return DescribeConfigsResourceResult(
         entry.name, entry.value, entry.read_only, entry.source, entry.sensitive,
         [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
-        entry.type, entry.documentation if request.include_documentation else None,
+        entry.type, told(entry.name) if request.include_documentation else None,
     )  # fmt: skip
+
+
+def told(name: str) -> str:
+    """What a config means."""
+    from pykbroker.core.config_docs import documentation
+
+    return documentation(name)
 
 
 def size(config: DescribeConfigsResourceResult) -> int:

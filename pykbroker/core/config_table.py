@@ -423,13 +423,9 @@ BROKER = table(
     Row("telemetry.max.bytes",                              INT,    1_048_576, at_least(1)),
 
     # pykbroker's own
-    Row("pykbroker.flush.before.ack", BOOLEAN, False,
-        doc="Whether a batch is on disk, by an fsync that many share, before it is acknowledged or consumed."),
-    Row("pykbroker.memory.budget.bytes", LONG, 1 << 30, at_least(1 << 20),
-        doc="How much memory the broker plans with. A quarter of it is for requests and answers in flight, like"
-            " queued.max.request.bytes, of which the smaller value holds."),
-    Row("pykbroker.validate.records", BOOLEAN, False,
-        doc="Whether every record of a produced batch is checked, not only the batch's header and checksum."),
+    Row("pykbroker.flush.before.ack", BOOLEAN, False),
+    Row("pykbroker.memory.budget.bytes", LONG, 1 << 30, at_least(1 << 20)),
+    Row("pykbroker.validate.records", BOOLEAN, False),
 )
 
 TOPIC = table(

@@ -11,6 +11,7 @@ import pytest
 
 from pykbroker.apis.describe_configs import DescribeConfigs
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_docs import documentation
 from pykbroker.core.config_entries import Source
 from pykbroker.core.config_sheet import size
 from pykbroker.core.config_type import Type
@@ -101,11 +102,26 @@ async def test_a_list_of_no_names_asks_for_all(client: Client) -> None:
     assert {one.name for one in result.configs} == set(KAFKA["GROUP"])
 
 
-async def test_documentation_comes_where_it_is_asked_for(client: Client) -> None:
-    name = "pykbroker.validate.records"
-    assert (await configs(client, BROKER, "1", name))[name].documentation is None
-    found = await configs(client, BROKER, "1", name, include_documentation=True)
-    assert "every record" in (found[name].documentation or "")
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "1"), (CLIENT_METRICS, "m"), (GROUP, "g")])
+async def test_documentation_comes_where_it_is_asked_for(client: Client, kind: int, name: str, version: int) -> None:
+    silent = await configs(client, kind, name, version=version)
+    found = await configs(client, kind, name, version=version, include_documentation=True)
+    assert {one.documentation for one in silent.values()} == {None}
+    assert {config: one.documentation for config, one in found.items()} == {one: documentation(one) for one in silent}
+    assert [one.name for one in found.values() if not one.documentation] == []
+
+
+async def test_what_nobody_knows_has_no_documentation(tmp_path: Path) -> None:
+    async with serving(tmp_path, nobody_knows="x") as house:
+        client = await house.connect()
+        found = await configs(client, BROKER, "1", "nobody.knows", include_documentation=True)
+        assert found["nobody.knows"].documentation == ""
+
+
+async def test_loggers_have_no_documentation(client: Client) -> None:
+    found = await configs(client, BROKER_LOGGER, "1", include_documentation=True)
+    assert {one.documentation for one in found.values()} == {""}
 
 
 @pytest.mark.parametrize(("unit", "source", "synonyms"), [

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from pykbroker.cli.start import start
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_docs import DOCS, NO_EFFECT
 from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, TOPIC, TOPIC_SYNONYMS
 from pykbroker.storage.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
-CHECKS = ("config_table.py", "config_check.py", "broker_change.py")  # they know every config, and obey none
+CHECKS = ("config_table.py", "config_docs.py", "config_check.py", "broker_change.py")  # these know them, and obey none
 CODE = "".join(path.read_text() for path in (ROOT / "pykbroker").rglob("*.py") if path.name not in CHECKS)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
@@ -42,6 +43,8 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     assert sorted(told & read) == [], "these have an effect by now: take them out of the README's table"
     assert sorted(known - read - told) == [], "nothing reads these: put them into the README's table"
     assert [pattern for pattern in patterns if not fnmatch.filter(known, pattern)] == []
+    documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
+    assert sorted(documented ^ told) == [], "move these between OBEYED and IDLE of config_docs.py"
 
 
 def is_read(config: str) -> bool:
