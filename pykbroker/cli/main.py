@@ -9,10 +9,11 @@ from pykbroker.cli.dump_log import dump_log
 from pykbroker.cli.log_dirs import log_dirs
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
+from pykbroker.core.version import VERSION
 
 
 @click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="pykbroker", message="%(prog)s %(version)s")
+@click.version_option(VERSION, message="%(prog)s %(version)s")
 @click.pass_context
 def pykbroker(context: click.Context) -> None:
     """A Kafka broker in Python, for unmodified Kafka clients."""

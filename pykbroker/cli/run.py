@@ -8,7 +8,6 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +21,7 @@ from pykbroker.cli.process import raise_open_files_limit, settle_garbage_collect
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.core.version import VERSION
 
 if TYPE_CHECKING:
     from pykbroker.cli.console import Console
@@ -120,12 +120,4 @@ def sentence(settings: Settings, serving: Serving) -> str:
     """What stdout says once clients can connect."""
     where = "nothing is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
     address = Address(serving.host, serving.port)
-    return f"pykbroker {version()} is listening on {address} (cluster {serving.cluster_id}, {where})"
-
-
-def version() -> str:
-    """Of the installed package."""
-    try:
-        return metadata.version("pykbroker")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
+    return f"pykbroker {VERSION} is listening on {address} (cluster {serving.cluster_id}, {where})"
