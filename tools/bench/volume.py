@@ -44,14 +44,16 @@ def produce(broker: Broker, topic: Topic, count: int, *values: bytes, codec: str
     )
     producer.list_topics(topic.name, 10)
     places = range(topic.partitions) if spread else (ANY_PARTITION,)
-    messages = [{"value": values[i % len(values)], "partition": places[i % len(places)]} for i in range(AT_ONCE)]
+    messages = [{"value": values[i % len(values)]} for i in range(AT_ONCE)]
     begun = time.perf_counter()
     for sent in range(0, count, AT_ONCE):
         some = messages[: count - sent]
         while len(producer) > QUEUED_MAX - AT_ONCE:
             producer.poll(0.01)
-        if producer.produce_batch(topic.name, some) < len(some):
-            raise RuntimeError(f"the client refused messages: {some[0]}")
+        for index, place in enumerate(places):
+            share = some[index :: len(places)]
+            if producer.produce_batch(topic.name, share, place) < len(share):
+                raise RuntimeError(f"the client refused messages: {share[0]}")
         producer.poll(0)
     left = producer.flush(DRAIN_TIMEOUT_S)
     if left or failed:
