@@ -153,8 +153,13 @@ class ConfluentMember:
         return {place.partition for place in self._consumer.assignment()}
 
     def commit(self) -> None:
-        for place in self._consumer.commit(asynchronous=False):
-            assert place.error is None
+        try:
+            places = self._consumer.commit(asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # it has read nothing since its last commit
+                raise
+        else:
+            assert all(place.error is None for place in places)
 
     def committed(self, partition: int) -> int | None:
         (place,) = self._consumer.committed([TopicPartition(self._topic, partition)], PATIENCE_S)
