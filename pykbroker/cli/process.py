@@ -6,6 +6,8 @@ import gc
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
@@ -54,8 +56,19 @@ def raise_open_files_limit() -> None:
             logging.getLogger(__name__).debug("The limit of open files stays at %d: %s", soft, error)
 
 
+@contextmanager
+def garbage_collector_off() -> Iterator[None]:
+    """What is imported and made at a start stays: looking through it takes a twentieth of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def settle_garbage_collector() -> None:
     """What start-up made stays, and requests make no cycles: looking less often saves 10 to 25 % of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.enable()

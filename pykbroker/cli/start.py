@@ -51,8 +51,11 @@ def start(
     from pykbroker.cli.signals import noted_signals
 
     with noted_signals() as noted:
-        from pykbroker.cli.options import Options
-        from pykbroker.cli.run import run
+        from pykbroker.cli.process import garbage_collector_off
 
-        options = Options(listen, advertise, data_dir, memory, topics, dict(configs), file)
-        run(options, log_level, log_format, console, noted)
+        with garbage_collector_off():
+            from pykbroker.cli.options import Options
+            from pykbroker.cli.run import run
+
+            options = Options(listen, advertise, data_dir, memory, topics, dict(configs), file)
+            run(options, log_level, log_format, console, noted)
