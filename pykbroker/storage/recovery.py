@@ -110,7 +110,7 @@ async def _open_end(opening: Opening, state: LogState) -> None:
     loading = await load(opening.disk, opening.directory, segment)
     segment.aborted_unread = not segment.is_empty
     if loading.damage:
-        _cut(opening, segment, loading.damage)
+        await _cut(opening, segment, loading.damage)
     segment.checked.add(segment.size, TO_THE_END)
 
 
@@ -153,7 +153,7 @@ async def _scan_segment(opening: Opening, state: LogState) -> bool:
     segment.checked.add(0, TO_THE_END)
     segment.rest()
     if walk.damage:
-        _cut(opening, segment, walk.damage)
+        await _cut(opening, segment, walk.damage)
     return not walk.damage
 
 
@@ -168,8 +168,10 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     return False
 
 
-def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
-    """What is behind the good part of the file is no part of the log. CorruptLog: it was synced."""
+async def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
+    """What is behind the good part of the file is no part of the log, for good: a segment behind it could begin there
+    before the cut is durable, and then nobody would cut again. CorruptLog: it was synced.
+    """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: {damage}, at byte {position} of segment {segment.base_offset}; all "
@@ -177,6 +179,7 @@ def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
     logger.warning("%s: %s; cut to offset %d, %d bytes of segment %d are dropped", opening.directory, damage,
                    segment.next_offset, file.size - position, segment.base_offset)
     file.truncate(position)
+    await file.sync()
 
 
 def _drop(opening: Opening, bases: list[int]) -> None:
