@@ -176,7 +176,7 @@ def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, no
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     data, shown = part.records or b"", None
-    if len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL:
+    if is_transactional(data):
         place = topic.name, part.index
         if request.transactional_id is None:
             return failed(part.index, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
