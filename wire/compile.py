@@ -3,11 +3,11 @@
 A version that the class does not have is a ValueError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from wire.compile_decoder import compile_decoder
-from wire.compile_encoder import compile_encoder
+from wire.compile_encoder import compile_encoder, compile_stepwise_encoder
 from wire.declare import Buffer, Message
 
 M = TypeVar("M", bound=Message)
@@ -28,3 +28,8 @@ def encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], None]:
     Records and bytes are appended as they are, and must stay unchanged until `out` is sent.
     """
     return compile_encoder(cls, version)
+
+
+def stepwise_encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], Generator[None]]:
+    """As `encoder`, of a message that may be long: it yields after each element of an array."""
+    return compile_stepwise_encoder(cls, version)

@@ -175,7 +175,7 @@ class _Decoder(Source):
         for field, local in tagged:
             self.add(f"{local} = {self.default(field)}")
         with self.block(f"if {count}:"):
-            self.add(f"{count}, pos = read_uvarint(buf, pos - 1)", f"budget -= {count}")
+            self.add(f"if {count} > 127: {count}, pos = read_uvarint(buf, pos - 1)", f"budget -= {count}")
             self._refuse(f"{count} > end - pos or budget < 0", "count of tagged fields")
             with self.block(f"for _ in range({count}):"):
                 self._tag(tagged, unknown)

@@ -4,8 +4,9 @@ Fixed-size values, lengths and empty tag sections are gathered and packed by one
 are inlined; bytes and records become buffers of their own, uncopied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
+from typing import Any
 
 import msgspec
 
@@ -19,23 +20,32 @@ from wire.varint import UVARINTS, uvarint
 @cache
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
     """`encode(message, out)`; see `wire.compile.encoder`."""
-    return _Encoder(cls, version).function(cls)
+    return _Encoder(cls, version, stepwise=False).function(cls)
+
+
+@cache
+def compile_stepwise_encoder(cls: type[Message], version: int) -> Callable[..., Generator[None]]:
+    """The same as a generator; see `wire.compile.stepwise_encoder`."""
+    return _Encoder(cls, version, stepwise=True).function(cls)
 
 
 class _Encoder(Source):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
+        self._stepwise = stepwise
         self._codes = ""  # values gathered and not yet packed: their codes, and expressions for all but "x"
         self._values: list[str] = []
         self.globals.update(EncodeError=EncodeError, UVARINTS=UVARINTS, uvarint=uvarint, tag_section=tag_section,
                             joined_uuids=joined_uuids)
 
-    def function(self, cls: type[Message]) -> Callable[..., None]:
+    def function(self, cls: type[Message]) -> Callable[..., Any]:
         self.add("start = len(out)")
         with self.block("try:"):
             self.add("put = out.append")
             self._struct(cls, "message")
             self._flush()
+            if self._stepwise:
+                self.add("yield")
         with self.block("except Exception as error:"):
             self.add("del out[start:]", f"raise EncodeError(f'{self.title}: {{error}}') from error")
         return self.build("def encode(message, out):")
@@ -148,6 +158,8 @@ class _Encoder(Source):
             with self.block(f"for {element} in {local} or ():" if nullable else f"for {element} in {local}:"):
                 self._value(item, element, False)
                 self._flush()
+                if self._stepwise:
+                    self.add("yield")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[Field], name: str) -> None:
         """Writes the tag section; the common case, an empty one, goes with what is gathered."""

@@ -8,16 +8,14 @@ VARINT_BYTES_MAX = 5
 
 def uvarint(n: int) -> bytes:
     """The bytes of `n`, which is not negative."""
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
+    return UVARINTS[n] if n < SMALL_MAX else _encode(n)
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
     """The varint at `pos`, and the position after it. IndexError at the end of the buffer."""
+    n = buf[pos]
+    if n < 128:
+        return n, pos + 1
     n = 0
     for shift in range(0, 7 * VARINT_BYTES_MAX, 7):
         byte = buf[pos]
@@ -28,5 +26,15 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
     raise DecodeError("a varint of more than 5 bytes")
 
 
-UVARINTS = [uvarint(n) for n in range(1024)]
+def _encode(n: int) -> bytes:
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+SMALL_MAX = 1024
+UVARINTS = [_encode(n) for n in range(SMALL_MAX)]
 """The small ones, ready made."""

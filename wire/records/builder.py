@@ -84,10 +84,9 @@ class BatchBuilder(msgspec.Struct):
         attributes = (self.codec | LOG_APPEND_TIME * (self.append_time is not None)
                       | TRANSACTIONAL * self.transactional | CONTROL * self.control)
         max_timestamp = self.max_timestamp if self.append_time is None else self.append_time
-        header = Batch(memoryview(b""), self.base_offset, 0, self.leader_epoch, MAGIC, 0,
-                       attributes, self.count - 1, self.base_timestamp, max_timestamp,
-                       self.producer_id, self.producer_epoch, self.base_sequence, self.count)
-        return sealed(header, compress(self.codec, self.payload, self.level))
+        payload = compress(self.codec, self.payload, self.level) if self.codec else self.payload
+        return _sealed(payload, self.base_offset, self.leader_epoch, attributes, self.count - 1, self.base_timestamp,
+                       max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence, self.count)
 
 
 def batch_of(records: Sequence[Record], codec: Codec = Codec.NONE) -> bytes:
@@ -117,12 +116,16 @@ def stamped(batch: Batch, append_time: int) -> bytes:
 
 def sealed(header: Batch, payload: Buffer) -> bytes:
     """A whole batch of that payload. Of the header all counts but its length, magic, checksum and bytes."""
+    return _sealed(payload, header.base_offset, header.leader_epoch, header.attributes, header.last_offset_delta,
+                   header.base_timestamp, header.max_timestamp, header.producer_id, header.producer_epoch,
+                   header.base_sequence, header.count)
+
+
+def _sealed(payload: Buffer, base_offset: int, leader_epoch: int, *after_checksum: int) -> bytes:
     try:
-        checked = _CHECKED.pack(header.attributes, header.last_offset_delta, header.base_timestamp,
-                                header.max_timestamp, header.producer_id, header.producer_epoch,
-                                header.base_sequence, header.count)
-        unchecked = _UNCHECKED.pack(header.base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
-                                    header.leader_epoch, MAGIC, crc32c(payload, initial=crc32c(checked)))
+        checked = _CHECKED.pack(*after_checksum)
+        unchecked = _UNCHECKED.pack(base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(payload), leader_epoch, MAGIC,
+                                    crc32c(payload, initial=crc32c(checked)))
         return b"".join((unchecked, checked, payload))
     except error as cause:
         raise EncodeError(f"batch header: {cause}") from None

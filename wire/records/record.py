@@ -43,7 +43,7 @@ def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
     try:
         for _ in range(batch.count):
             pos, end = _bounds(data, pos)
-            timestamp_delta, pos = read_varlong(data, pos + 1)
+            timestamp_delta, pos = read_varlong(data, pos + 1) if data[pos + 1] else (0, pos + 2)
             offset_delta, pos = read_varint(data, pos)
             key, pos = _bytes(data, pos)
             value, pos = _bytes(data, pos)
@@ -134,6 +134,9 @@ def _validate_record(data: bytes, pos: int, index: int) -> tuple[int, int, bool]
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
     """A nullable field. Its length is held against the end of the record, by the caller."""
+    byte = data[pos]
+    if byte < 0x80 and not byte & 1:
+        return data[pos + 1 : pos + 1 + (byte >> 1)], pos + 1 + (byte >> 1)
     size, pos = read_varint(data, pos)
     if size < 0:
         if size < -1:

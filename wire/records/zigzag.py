@@ -12,6 +12,10 @@ def read_varint(data: bytes, pos: int) -> tuple[int, int]:
     byte = data[pos]
     if byte < 0x80:
         return byte >> 1 ^ -(byte & 1), pos + 1
+    second = data[pos + 1]
+    if second < 0x80:
+        byte = byte & 0x7F | second << 7
+        return byte >> 1 ^ -(byte & 1), pos + 2
     return _read(data, pos, 32)
 
 

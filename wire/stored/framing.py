@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Mapping
+from struct import Struct, error
 from typing import Any, ClassVar, TypeVar
 
 from wire.compile import decoder, encoder
@@ -16,6 +17,7 @@ from wire.versions import parse_versions
 
 FRAME_VERSION = 1
 I16_BYTES = 2
+I16 = Struct(">h")
 
 S = TypeVar("S", bound=Stored)
 
@@ -100,12 +102,16 @@ def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
 
 
 def _i16(data: Buffer) -> int:
-    if len(data) < I16_BYTES:
-        raise DecodeError("no room for a version")
-    return int.from_bytes(data[:I16_BYTES], "big", signed=True)
+    try:
+        number: int = I16.unpack_from(data)[0]
+    except error:
+        raise DecodeError("no room for a version") from None
+    return number
 
 
 def _decode(cls: type[S], version: int, data: Buffer, pos: int) -> S:
-    if version not in parse_versions(cls.versions):
-        raise DecodeError(f"{cls.__name__} has no version {version}")
-    return decoder(cls, version)(data, pos, len(data))
+    try:
+        decode = decoder(cls, version)
+    except ValueError as unknown:
+        raise DecodeError(str(unknown)) from None
+    return decode(data, pos, len(data))

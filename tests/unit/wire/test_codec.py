@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from msgspec import field
 
-from wire.compile import decoder, encoder
+from wire.compile import decoder, encoder, stepwise_encoder
 from wire.declare import (
     NIL, UUID, AnyRecords, Bool, Buffer, Float64, FrozenStruct, Int8, Int16, Int32, Message, Records, Request, Stored,
     StoredPart, Struct, UInt16, UInt32, V,
@@ -16,6 +16,10 @@ from wire.errors import DecodeError, EncodeError
 def encode(message: Message, version: int) -> str:
     out: list[Any] = []
     encoder(type(message), version)(message, out)
+    in_steps: list[Any] = []
+    for _ in stepwise_encoder(type(message), version)(message, in_steps):
+        pass
+    assert in_steps == out
     return b"".join(out).hex(" ")
 
 
