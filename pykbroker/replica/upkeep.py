@@ -70,6 +70,8 @@ class Upkeep:
                 await partition.commit()
 
     async def _retain(self, directory: LogDirectory) -> None:
+        """A log lets nothing go before a checkpoint knows of it: recovery takes one that none knows for a new one."""
+        await directory.checkpoint()
         now_ms = self._wall_ms()
         for partition in list(self._replicas.online(directory)):
             try:

@@ -84,6 +84,12 @@ class SimFile:
             self._disk.volume.truncate(self._inode.number, self.size)
         raise failure(errno.ENOSPC, self.path)
 
+    def write_over(self, offset: int, data: Buffer) -> None:
+        self._enter()
+        if self._disk.strikes(self._disk.faults.write_fails, "write failed"):
+            raise failure(errno.EIO, self.path)
+        self._disk.volume.write(self._inode.number, offset, bytes(data))
+
     def read_nowait(self, offset: int, size: int) -> Buffer:
         disk = self._disk
         size = min(size, self.size - offset)

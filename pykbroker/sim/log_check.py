@@ -1,7 +1,9 @@
 """What must hold of a log after a crash, whatever the disk has kept.
 
-1. It is a beginning of what was written, and holds all that was synced; nothing torn is in it.
-2. Producers, leader epochs and open transactions are those of the batches in it.
+1. It is a beginning of what was written, and holds all that was synced; nothing torn is in it. What was deleted may be
+   missing at its start.
+2. Producers, leader epochs and open transactions are those of the batches in it. A producer may be known by batches
+   that were deleted, or without them.
 3. It goes on: a batch that comes again is known, and the next one stands right behind the last.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pykbroker.core.replication.producers import BATCHES_REMEMBERED
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
@@ -28,11 +31,16 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Known:
-    """What may be in the log, as it stores it, and what must be: all below `synced`. `recovery_point`: as on disk."""
+    """What may be in the log, as it stores it, and what must be: all from `deleted`, where its start was moved, or is
+    about to be, to `synced`. The rest is as on disk: both checkpoints, and whether the log was closed in order.
+    """
 
     written: tuple[bytes, ...] = ()
     synced: int = 0
+    deleted: int = 0
     recovery_point: int = UNLISTED
+    log_start_offset: int = 0
+    clean: bool = False
 
 
 class Violation(AssertionError):
@@ -45,10 +53,11 @@ def require(holds: bool, otherwise: str) -> None:
         raise Violation(otherwise)
 
 
-async def opened(volume: Volume, recovery_point: int) -> Log:
+async def opened(volume: Volume, known: Known) -> Log:
     """The log, recovered."""
     return await Log.open(SimDisk(volume), DIRECTORY, CONFIG, off_loop=InlineOffLoop(), now_ms=NOW_MS,
-                          recovery_point=recovery_point)
+                          recovery_point=known.recovery_point, log_start_offset=known.log_start_offset,
+                          clean=known.clean)
 
 
 async def stored(log: Log) -> list[Batch]:
@@ -67,21 +76,29 @@ async def stored(log: Log) -> list[Batch]:
 
 async def check_recovery(volume: Volume, known: Known) -> None:
     """Recover the log of a volume and judge it. Violation."""
-    log = await opened(volume, known.recovery_point)
+    log = await opened(volume, known)
     found = await stored(log)
-    end = found[-1].last_offset + 1 if found else 0
-    require(b"".join(known.written).startswith(b"".join(batch.buffer for batch in found)),
+    start, end = log.log_start_offset, log.log_end_offset
+    before = below(known.written, found[0].base_offset if found else end)
+    require(known.written[len(before) :][: len(found)] == tuple(bytes(batch.buffer) for batch in found),
             "the log is no beginning of what was written")
-    require(end == log.log_end_offset, f"the last batch ends at {end}, the log at {log.log_end_offset}")
+    require(not found or end == found[-1].last_offset + 1, f"the log ends at {end}, behind its last batch")
     require(end >= known.synced, f"all below {known.synced} was synced, the log ends at {end}")
+    require(known.log_start_offset <= start <= known.deleted,
+            f"the log starts at {start}, not in {known.log_start_offset}..{known.deleted}")
     _check_epochs(log, found)
-    _check_producers(log, found)
+    _check_producers(log, [*map(Batch.read, before), *found])
     _check_goes_on(log, found)
+
+
+def below(written: tuple[bytes, ...], offset: int) -> tuple[bytes, ...]:
+    """The batches that end below an offset."""
+    return tuple(each for each in written if Batch.read(each).last_offset < offset)
 
 
 def _check_epochs(log: Log, found: list[Batch]) -> None:
     for batch in found:
-        epoch = log.epochs.epoch_of(batch.base_offset)
+        epoch = log.epochs.epoch_of(max(batch.base_offset, log.log_start_offset))
         require(epoch == batch.leader_epoch, f"offset {batch.base_offset}: epoch {epoch}, not {batch.leader_epoch}")
 
 
@@ -107,26 +124,37 @@ class Expected:
             self.open_since = batch.base_offset
 
 
-def _check_producers(log: Log, found: list[Batch]) -> None:
+def _expected(found: list[Batch]) -> dict[int, Expected]:
+    """The producers of these batches."""
     expected: dict[int, Expected] = {}
     for batch in found:
         if batch.producer_id >= 0:
             expected.setdefault(batch.producer_id, Expected(batch.producer_epoch)).take(batch)
+    return expected
+
+
+def _check_producers(log: Log, ever_written: list[Batch]) -> None:
+    begin = log.segments.every()[0].base_offset
+    here, ever = _expected([one for one in ever_written if one.base_offset >= begin]), _expected(ever_written)
     actual = {
         one.producer_id: Expected(one.epoch, one.last_sequence, one.batches[-1].last_offset if one.batches else NONE,
                                   one.txn_first_offset)
         for one in log.producers.entries()
     }
-    require(actual == expected, f"producers {actual}, expected {expected}")
-    since = [one.open_since for one in expected.values() if one.open_since != NONE]
-    stable = log.last_stable_offset(log.log_end_offset)
-    require(stable == min(since, default=log.log_end_offset), f"last stable offset {stable}, open since {since}")
+    for producer in actual.keys() | ever.keys():
+        one, possible = actual.get(producer), (here.get(producer), ever.get(producer))
+        require(one in possible, f"producer {producer}: {one}, expected {possible}")
+    since = [one.open_since for one in actual.values() if one.open_since != NONE]
+    stable, start = log.last_stable_offset(log.log_end_offset), log.log_start_offset
+    require(stable == max(start, min(since, default=log.log_end_offset)),
+            f"last stable offset {stable}, open since {since}")
 
 
 def _check_goes_on(log: Log, found: list[Batch]) -> None:
-    newest = {batch.producer_id: batch for batch in found if batch.producer_id >= 0}
-    for batch in newest.values():
-        if not batch.is_control:
+    for producer in log.producers.entries():
+        sent = [batch for batch in found if not batch.is_control
+                and (batch.producer_id, batch.producer_epoch) == (producer.producer_id, producer.epoch)]
+        for batch in sent[-BATCHES_REMEMBERED:]:
             appended = log.append(as_sent(batch), batch.leader_epoch, NOW_MS)
             require(appended.duplicate and appended.last_offset == batch.last_offset,
                     f"the batch of offset {batch.base_offset} is not known when it comes again")

@@ -1,4 +1,6 @@
-"""One log's life on a recorded disk: appends by several producers, rolls, flushes, new leaders, checkpoints."""
+"""One log's life on a recorded disk: appends by several producers, rolls, flushes, new leaders, checkpoints, records
+that are deleted, with their segments and then their files, kills, and orderly closes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from random import Random
 
 from pykbroker.core.replication.verification import Verification
 from pykbroker.sim.crash_points import Ending, Recording
-from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, check_recovery, opened, require, stored
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, below, check_recovery, opened, require, stored
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.log import PLACE, Log
@@ -39,31 +42,63 @@ class LogLife:
 
     def __init__(self, seed: int, start: Volume | None = None, known: Known | None = None) -> None:
         self.known = known or Known()
-        self.recording = Recording(self.known, start or empty_directory())
-        self._dice = Random(f"log {seed}")
+        self.recording = Recording(replace(self.known, clean=False), start or empty_directory())
+        self._disk, self._dice = SimDisk(self.recording.volume), Random(f"log {seed}")
         first_id = self._dice.randrange(1 << 40)
         self._writers = [Writer(-1), Writer(first_id), Writer(first_id + 1), Writer(first_id + 2, transactional=True)]
         self._end = self._epoch = 0
 
     async def live(self, steps: int) -> None:
         """Recover, then do so many things."""
-        log = await opened(self.recording.volume, self.known.recovery_point)
+        log = await opened(self.recording.volume, self.known)
         found = await stored(log)
-        self.known = replace(self.known, written=tuple(bytes(batch.buffer) for batch in found))
+        before = below(self.known.written, found[0].base_offset if found else log.log_end_offset)
+        self._know(written=(*before, *(bytes(batch.buffer) for batch in found)), clean=False)
         self._end, self._epoch = log.log_end_offset, max(0, log.epochs.latest)
         self._lead(log)
         for _ in range(steps):
             step = self._dice.random()
             if step < 0.80:
                 self._write(log, self._dice.choice(self._writers))
-            elif step < 0.92:
+            elif step < 0.88:
                 await log.flush()
                 self._know(synced=log.log_end_offset)
-            elif step < 0.96:
-                await log.place()
-                self._know(recovery_point=log.recovery_point)
+            elif step < 0.91:
+                await self._checkpoint(log)
+            elif step < 0.95:
+                await self._delete(log)
+            elif step < 0.97:
+                log = await self._restarted(log)
             else:
                 self._lead(log)
+
+    async def _checkpoint(self, log: Log) -> None:
+        await log.place()
+        self._know(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset * log.starts_inside)
+
+    async def _delete(self, log: Log) -> None:
+        """Records, then the segments below them; files that were let go before."""
+        for path in log.take_doomed():
+            self._disk.remove(path)
+        offset = self._dice.randrange(log.log_start_offset, log.log_end_offset + 1)
+        self._know(deleted=offset)
+        log.delete_records(offset)
+        if self._dice.random() < 0.7:
+            await self._checkpoint(log)
+            await log.retain(NOW_MS, log.log_end_offset)
+
+    async def _restarted(self, log: Log) -> Log:
+        """Closed in order, or killed; the page cache lives."""
+        if self._dice.random() < 0.5:
+            await log.close()
+            self._know(synced=log.log_end_offset)
+            await self._checkpoint(log)
+            self._know(clean=True)
+        known = self.known
+        self._know(clean=False)
+        log = await opened(self.recording.volume, known)
+        self._lead(log)
+        return log
 
     def _know(self, **news: object) -> None:
         self.known = replace(self.known, **news)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.storage.checkpoints import TopicPartition
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
+from pykbroker.storage.portions import portions
 from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
@@ -36,27 +37,37 @@ class Chores:
     async def round(self) -> list[OSError]:
         """Do what is due, and first what makes room; answers what the disk refused. One log does not stop another's."""
         now_ms = self._wall_ms()
-        for log in self._logs.values():
-            self.doom(log.take_doomed(), log.config.file_delete_delay_ms)
+        for few in portions(self._logs.values()):
+            for log in few:
+                self.doom(log.take_doomed(), log.config.file_delete_delay_ms)
+            await trio.lowlevel.checkpoint()
         await self._remove(now_ms)
-        refusals = [refusal for log in list(self._logs.values()) if (refusal := await self._flush(log, now_ms))]
+        refusals = []
+        for few in portions(self._logs.values()):
+            for log in few:
+                if self._is_due(log, now_ms) and (refusal := await self._flush(log)):
+                    refusals.append(refusal)
+            await trio.lowlevel.checkpoint()
         if now_ms >= self._next_expiry_ms:
             self._next_expiry_ms = now_ms + EXPIRY_INTERVAL_MS
-            for log in self._logs.values():
-                log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+            for few in portions(self._logs.values()):
+                for log in few:
+                    log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
+                await trio.lowlevel.checkpoint()
         return refusals
 
-    async def _flush(self, log: Log, now_ms: int) -> OSError | None:
-        """If it is due."""
-        if log.failed is None and (log.has_rolled or self._waited_enough(log, now_ms)):
-            try:
-                await log.flush()
-            except ApiError as deleted:
-                logger.info("%s is not flushed: %s", log.directory, deleted)
-            except CorruptLog as damage:
-                logger.error("%s/%s goes offline: %s", self._disk.path, log.directory, damage)
-            except OSError as refusal:
-                return refusal
+    def _is_due(self, log: Log, now_ms: int) -> bool:
+        return log.failed is None and (log.has_rolled or self._waited_enough(log, now_ms))
+
+    async def _flush(self, log: Log) -> OSError | None:
+        try:
+            await log.flush()
+        except ApiError as deleted:
+            logger.info("%s is not flushed: %s", log.directory, deleted)
+        except CorruptLog as damage:
+            logger.error("%s/%s goes offline: %s", self._disk.path, log.directory, damage)
+        except OSError as refusal:
+            return refusal
         return None
 
     def _waited_enough(self, log: Log, now_ms: int) -> bool:

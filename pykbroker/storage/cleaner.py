@@ -21,6 +21,7 @@ from pykbroker.storage.cleaning import Cleanable, Cleaning
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.pace import Pace
 from pykbroker.storage.swap import Interrupted
 from pykbroker.world.worker import Worker, WorkerGone, Workers
 
@@ -72,7 +73,7 @@ class Cleaner:
                  settings: Callable[[], CleanerSettings], wall_ms: Callable[[], int]) -> None:
         self._partitions, self._workers, self._settings, self._wall_ms = partitions, workers, settings, wall_ms
         self._uncleanable: WeakSet[Log] = WeakSet()
-        self._free_at = 0.0
+        self._pace = Pace(lambda: self._settings().bytes_per_second)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -137,10 +138,3 @@ class Cleaner:
         else:
             logger.warning("%s/%s is compacted later: %s", partition.directory.path, log.directory, failure)
             partition.directory.fail(failure)
-
-    async def _pace(self, size: int) -> None:
-        """Wait until so many more bytes keep within `log.cleaner.io.max.bytes.per.second`."""
-        now = trio.current_time()
-        self._free_at = max(now, self._free_at) + size / self._settings().bytes_per_second
-        if self._free_at > now:
-            await trio.sleep(self._free_at - now)

@@ -6,7 +6,7 @@ A round needs no memory of an earlier one: a crash between two groups costs only
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -17,6 +17,7 @@ from pykbroker.core.compaction.dirty import Dirt, Sizes, below, dirt, first_dirt
 from pykbroker.storage.config import LONG_MAX
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Log
+from pykbroker.storage.scrub import Paced
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.swap import Interrupted, require_sources
 from pykbroker.storage.walk import read_file
@@ -26,8 +27,6 @@ from wire.records.batch import HEADER_BYTES
 PIECE_BYTES = 256 << 10
 MAX_TIMESTAMP = slice(35, 43)
 """Where it stands in a batch's header."""
-Pace = Callable[[int], Awaitable[None]]
-"""Waits so long that no more than so many bytes go in a second."""
 
 
 class Cleanable(msgspec.Struct):
@@ -74,7 +73,7 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
 class Cleaning:
     """One round. `pace` is called with all bytes that are read or written."""
 
-    def __init__(self, cleanable: Cleanable, worker: Worker, pace: Pace) -> None:
+    def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
         self._log, self._segments = cleanable.log, cleanable.segments
         self._dirt, self._worker, self._pace = cleanable.dirt, worker, pace
 

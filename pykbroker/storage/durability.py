@@ -1,8 +1,8 @@
 """How far one log is safe from a crash, and what must be on disk before that is said.
 
 1. The recovery point moves after an fsync, and after all that goes with the log below it was brought to its files.
-2. A failed fsync is final: the kernel forgets what it could not write, and a later one succeeds without it. What
-   fails before it is tried again with the next flush, but for damage.
+2. A failed fsync is final: the kernel forgets what it could not write, and a later one succeeds without it, also in
+   the next process (see `lost_writes`). What fails before it is tried again with the next flush, but for damage.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.storage import lost_writes
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.config import LONG_MAX
 from pykbroker.storage.errors import CorruptLog, patiently
@@ -141,6 +142,7 @@ class Durability:
         except OSError as failure:
             if failure.errno not in NO_DESCRIPTOR and not self.is_deleted:
                 self.failed = failure
+                lost_writes.note(self._disk)
             raise
 
     async def place(self) -> None:

@@ -25,6 +25,7 @@ from pykbroker.storage.recovery import LogState, recover
 from pykbroker.storage.replay import remember
 from pykbroker.storage.retention import expired
 from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
+from pykbroker.storage.scrub import Paced, check
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.small_files import replace, warned
@@ -42,7 +43,9 @@ from pykbroker.world.disk import Buffer, Disk
 from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.records.batch import CODEC_MASK, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches
+from wire.records.batch import (
+    CODEC_MASK, CONTROL, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches,
+)  # fmt: skip
 from wire.records.compression import Codec
 from wire.records.control import transaction_marker
 from wire.records.crc import crc32c
@@ -152,8 +155,8 @@ class Log(LogReads):
     def _append_trusted(self, batch: Batch, leader_epoch: int) -> Appended:
         base = self._write(batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp,
                            leader_epoch)
-        placed = msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch)
-        self._remember(placed)
+        if batch.producer_id >= 0:
+            self._remember(msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch))
         return Appended(base, base + batch.last_offset_delta,
                         batch.max_timestamp if batch.is_log_append_time else -1)
 
@@ -207,10 +210,13 @@ class Log(LogReads):
 
         ApiError: its producer is fenced, or it would begin a transaction here without being `shown` to be part of it.
         """
-        batch = Batch.read(data)
-        if batch.is_transactional and not batch.is_control:
-            self.producers.check_verified(batch.producer_id, batch.producer_epoch, shown)
-        return self._append_trusted(batch, leader_epoch)
+        _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, _, _ = unpack_header(data)
+        if producer_id >= 0:
+            if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
+                self.producers.check_verified(producer_id, epoch, shown)
+            return self._append_trusted(Batch.read(data), leader_epoch)
+        base = self._write(data, len(data), length, delta, max_timestamp, leader_epoch)
+        return Appended(base, base + delta)
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or its coordinator was fenced."""
@@ -317,6 +323,20 @@ class Log(LogReads):
     async def place(self) -> None:
         """Make the directory itself durable, with what says whose it is."""
         await self._durability.place()
+
+    # Looking after
+
+    async def scrub(self, pace: Paced) -> None:
+        """Read all that is stored with its checksums. CorruptLog: it does not hold. OSError: the disk refuses.
+
+        What is let go or compacted meanwhile is nobody's concern any more.
+        """
+        for segment in self._segments.every():
+            try:
+                await check(segment, self.directory, 0, segment.size, pace)
+            except (CorruptLog, OSError):
+                if segment in self._segments.every() and not self.is_deleted:
+                    raise
 
     # Shrinking
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 import trio
 
 from pykbroker.core.errors import ApiError, StartError
+from pykbroker.storage import lost_writes
 from pykbroker.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
 from pykbroker.storage.chores import Chores, remove_tree
 from pykbroker.storage.config import LogConfig
@@ -36,6 +37,7 @@ from pykbroker.storage.partition_directory import (
     encode_metadata,
     parse_name,
 )
+from pykbroker.storage.portions import portions
 from pykbroker.storage.refusals import is_of_the_disk
 from pykbroker.storage.root_checkpoints import Offsets, RootCheckpoints
 from pykbroker.storage.small_files import read_disposable, read_whole, replace, replace_durably
@@ -364,7 +366,11 @@ class LogDirectory:
 
     async def _placed(self) -> dict[TopicPartition, Log]:
         """The logs that no crash can take away any more."""
-        return {key: log for key, log in list(self.logs.items()) if await self._is_placed(log)}
+        placed: dict[TopicPartition, Log] = {}
+        for few in portions(self.logs.items()):
+            placed.update([(key, log) for key, log in few if await self._is_placed(log)])
+            await trio.lowlevel.checkpoint()
+        return placed
 
     async def _is_placed(self, log: Log) -> bool:
         try:
@@ -390,6 +396,7 @@ class LogDirectory:
             await self.checkpoint()
             await self.checkpoint_high_watermarks(high_watermarks)
             if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
+                lost_writes.forget(self._disk)
                 content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
         except OSError as failure:

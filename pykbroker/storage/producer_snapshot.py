@@ -2,12 +2,14 @@
 
 Shape: version i16 = 1, CRC-32C u32 of all after it, count i32, then for each producer: id i64, epoch i16,
 last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of the open
-transaction i64; -1 for none. Of the five remembered batches only the last is kept. Big-endian.
+transaction i64; -1 for none. Big-endian.
+Kafka keeps the last of the five remembered batches. Here the older ones stand before it, as entries of their own, so
+that those of them that come again are known after a restart, too; in Kafka, which reads them, the last entry counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct, error
 
 from pykbroker.core.replication.producers import SEQUENCE_MASK, Producer, Producers, Written
@@ -17,6 +19,7 @@ HEAD = Struct(">hIi")
 ENTRY = Struct(">qhiqiqiq")
 VERSION = 1
 CRC_START = 6
+NO_BATCH = Written(-1, -1, -1, 0, -1)
 
 
 class CorruptSnapshot(ValueError):
@@ -25,15 +28,18 @@ class CorruptSnapshot(ValueError):
 
 def encode(producers: Iterable[Producer]) -> bytes:
     """The file."""
-    entries = b"".join(map(_entry, producers))
+    entries = b"".join(entry for one in producers for entry in _entries(one))
     content = (len(entries) // ENTRY.size).to_bytes(4, "big") + entries
     return VERSION.to_bytes(2, "big") + crc32c(content).to_bytes(4, "big") + content
 
 
-def _entry(one: Producer) -> bytes:
-    last = one.batches[-1] if one.batches else Written(-1, -1, -1, 0, -1)
-    return ENTRY.pack(one.producer_id, one.epoch, last.last_sequence, last.last_offset, last.offset_delta,
-                      one.last_timestamp, one.coordinator_epoch, one.txn_first_offset)
+def _entries(one: Producer) -> Iterator[bytes]:
+    *older, last = one.batches or (NO_BATCH,)
+    for batch in older:
+        yield ENTRY.pack(one.producer_id, one.epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
+                         batch.timestamp, -1, -1)
+    yield ENTRY.pack(one.producer_id, one.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+                     one.last_timestamp, one.coordinator_epoch, one.txn_first_offset)
 
 
 def decode(data: bytes) -> Producers:
@@ -44,12 +50,11 @@ def decode(data: bytes) -> Producers:
         raise CorruptSnapshot(f"{len(data)} bytes") from None
     if version != VERSION or len(data) != HEAD.size + count * ENTRY.size or crc32c(data, CRC_START) != crc:
         raise CorruptSnapshot(f"version {version}, {count} producers in {len(data)} bytes, checksum {crc:08x}")
-    return Producers(tuple(_producer(*fields) for fields in ENTRY.iter_unpack(data[HEAD.size :])))
-
-
-def _producer(producer_id: int, epoch: int, last_sequence: int, last_offset: int, delta: int, timestamp: int,
-              coordinator_epoch: int, txn_first_offset: int) -> Producer:
-    first = (last_sequence - delta) & SEQUENCE_MASK
-    last = Written(first, last_sequence, last_offset, delta, timestamp) if last_sequence >= 0 else None
-    return Producer(producer_id, epoch, last=last, last_timestamp=timestamp, coordinator_epoch=coordinator_epoch,
-                    txn_first_offset=txn_first_offset)
+    found: dict[int, Producer] = {}
+    for producer_id, epoch, last_sequence, last_offset, delta, *rest in ENTRY.iter_unpack(data[HEAD.size :]):
+        producer = found.setdefault(producer_id, Producer(producer_id, epoch))
+        producer.last_timestamp, producer.coordinator_epoch, producer.txn_first_offset = rest
+        if last_sequence >= 0:
+            first = (last_sequence - delta) & SEQUENCE_MASK
+            producer.remember(epoch, Written(first, last_sequence, last_offset, delta, producer.last_timestamp))
+    return Producers(tuple(found.values()))

@@ -52,13 +52,15 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
                        snapshots: Sequence[int] | None = None) -> Producers:
     """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on.
 
-    `snapshots`: the offsets of those that there are, ascending, where the caller has looked.
+    One from below the log's begin is of no use, as nobody knows what was written between. `snapshots`: the offsets of
+    those that there are, ascending, where the caller has looked.
     """
     producers, start = Producers(), 0
+    begin = segments[0].base_offset if segments else offset
     if snapshots is None:
         snapshots = offsets_of(disk.names(directory), ".snapshot")
     for taken in reversed(snapshots):
-        if taken <= offset:
+        if begin <= taken <= offset:
             try:
                 content = await read_disposable(disk, file_name(directory, taken, ".snapshot"))
                 producers = producer_snapshot.decode(content or b"")

@@ -3,11 +3,15 @@
 1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
    on is, with checksums; what lies below was synced and is checked when it is read.
 2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
-3. So does the first segment that does not follow the one before. Only compaction makes gaps; in
-   a compacted log a hole that a power loss left above the recovery point is taken for one.
+3. So does the first segment that does not follow the one before. Only compaction makes gaps: below the offset up to
+   which the log is known to be compacted, or behind a segment with an index, which is written when the segment is
+   durable, and is removed before one rolls that grew since. (Kafka's have one always.) Any other one is a hole that a
+   power loss left.
 4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
 5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
    a checkpoint has let nothing go.
+6. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
+   what follows.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ import msgspec
 
 from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.core.replication.producers import Producers
-from pykbroker.storage import producer_snapshot
+from pykbroker.storage import lost_writes, producer_snapshot
 from pykbroker.storage.checked import TO_THE_END
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
 from pykbroker.storage.opening import UNLISTED, Opening
+from pykbroker.storage.partition_directory import METADATA
 from pykbroker.storage.rebuild import producers_at, rebuilt_epochs, recorded_epochs
 from pykbroker.storage.replay import recall
 from pykbroker.storage.sealed import SealedSegment
@@ -59,7 +64,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     bases = offsets_of(names, ".log")
     epochs = await recorded_epochs(disk, directory)
     if bases:
-        bases = _beginning(opening, bases, epochs, clean=clean)
+        bases = await _beginning(opening, bases, epochs, clean=clean)
     is_placed = clean and bool(bases)
     if not bases:
         _require_all(opening, opening.log_start_offset)
@@ -71,15 +76,18 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     if clean:
         await _open_end(opening, state)
     known = [*sealed, state.active] if clean else sealed
-    state.epochs = await rebuilt_epochs(known) if epochs is None else epochs
+    if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
+        epochs = await rebuilt_epochs(known)  # they were lost, or cut for a start that was not written down
+    state.epochs = epochs
     state.producers = await producers_at(
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots)
     if not clean:
+        state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
         await _scan(opening, state, bases[first:])
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
-        end = _begin_anew(opening, state)
+        end = await _begin_anew(opening, state)
     state.epochs.truncate_end(end)
     state.epochs.truncate_start(state.log_start_offset)
     state.recovery_point = max(0, min(state.recovery_point, end))
@@ -87,7 +95,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     return state
 
 
-def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
+async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
     """The segments, or none if the first ones never were durable. CorruptLog: they were, and are missing."""
     begin = bases[0]
     if epochs is not None and epochs.entries:
@@ -100,7 +108,7 @@ def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, 
         raise CorruptLog(f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
                          "between is missing")
     logger.warning("%s: what was below offset %d is lost", opening.directory, bases[0])
-    _drop(opening, bases)
+    await _drop(opening, bases)
     return []
 
 
@@ -110,7 +118,7 @@ async def _open_end(opening: Opening, state: LogState) -> None:
     loading = await load(opening.disk, opening.directory, segment)
     segment.aborted_unread = not segment.is_empty
     if loading.damage:
-        await _cut(opening, segment, loading.damage)
+        await _cut(opening, segment, loading.damage, [])
     segment.checked.add(segment.size, TO_THE_END)
 
 
@@ -122,11 +130,15 @@ def _require_all(opening: Opening, end: int) -> None:
 
 async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
     """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
+    is_doubtful = lost_writes.are_noted(opening.disk)
+    if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
+        await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
     for at, base in enumerate(bases):
         if at:
             if not _follows(opening, state.active, base):
-                _drop(opening, bases[at:])
+                await _drop(opening, bases[at:])
                 return
+            await _sync(opening, state.active)
             sealed = SealedSegment.of(state.active, opening)
             with warned(f"{opening.directory}: an index"):
                 await sealed.write_aborted()
@@ -134,33 +146,34 @@ async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
             state.sealed.append(sealed)
             state.unsynced.append(sealed)
             state.active = opening.active(base)
-        if not await _scan_segment(opening, state):
-            _drop(opening, bases[at + 1 :])
+        damage = await _scan_segment(state)
+        if is_doubtful:
+            await lost_writes.write_again(state.active.file, state.active.size)
+        if damage:
+            await _cut(opening, state.active, damage, bases[at + 1 :])
             return
 
 
-async def _scan_segment(opening: Opening, state: LogState) -> bool:
-    """Take every batch of the active segment into the state. False: its tail was torn, and cut."""
+async def _scan_segment(state: LogState) -> str | None:
+    """Take every batch of the active segment into the state; answers what is wrong with those behind them."""
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
-            if state.epochs.epoch_of(batch.base_offset) != batch.leader_epoch:
-                state.epochs.assign(batch.leader_epoch, batch.base_offset)
+            state.epochs.assign(batch.leader_epoch, batch.base_offset)
             if aborted := recall(state.producers, batch):
                 segment.aborted.append(aborted)
     segment.checked.add(0, TO_THE_END)
     segment.rest()
-    if walk.damage:
-        await _cut(opening, segment, walk.damage)
-    return not walk.damage
+    return walk.damage
 
 
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     """Whether the segment of `base` goes on where the one before it ends. CorruptLog: what is missing was synced."""
-    end = before.next_offset
-    if opening.may_lack(end, base):
+    end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
+    is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
+    if opening.may_lack(end, base) and (end == base or is_gap):
         return True
     if end < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "
@@ -168,9 +181,9 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     return False
 
 
-async def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
-    """What is behind the good part of the file is no part of the log, for good: a segment behind it could begin there
-    before the cut is durable, and then nobody would cut again. CorruptLog: it was synced.
+async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: list[int]) -> None:
+    """What is behind the good part of the file is no part of the log, for good, and first these segments go: as long
+    as the cut is not durable, they are found to lie behind one. CorruptLog: it was synced.
     """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
@@ -178,25 +191,36 @@ async def _cut(opening: Opening, segment: ActiveSegment, damage: str) -> None:
                          f"below offset {opening.recovery_point} was synced")
     logger.warning("%s: %s; cut to offset %d, %d bytes of segment %d are dropped", opening.directory, damage,
                    segment.next_offset, file.size - position, segment.base_offset)
+    await _drop(opening, behind)
     file.truncate(position)
-    await file.sync()
+    await _sync(opening, segment)
 
 
-def _drop(opening: Opening, bases: list[int]) -> None:
-    """Remove the segments behind a cut."""
+async def _sync(opening: Opening, segment: ActiveSegment) -> None:
+    try:
+        await segment.file.sync()
+    except OSError:
+        lost_writes.note(opening.disk)
+        raise
+
+
+async def _drop(opening: Opening, bases: list[int]) -> None:
+    """Remove these segments, durably."""
     for base in bases:
         logger.warning("%s: segment %d lies behind the cut and is dropped", opening.directory, base)
         for suffix in (".log", *INDEXES):
             if opening.disk.exists(path := file_name(opening.directory, base, suffix)):
                 opening.disk.remove(path)
+    if bases:
+        await opening.disk.sync_directory(opening.directory)
 
 
-def _begin_anew(opening: Opening, state: LogState) -> int:
+async def _begin_anew(opening: Opening, state: LogState) -> int:
     """The log ends below its start: what records were deleted up to was lost, and is not missed."""
     start = opening.log_start_offset
     logger.warning("%s: ends at offset %d, below its start %d; begins anew there", opening.directory,
                    state.active.next_offset, start)
-    _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
+    await _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
     state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
     state.log_start_offset = start
     return start

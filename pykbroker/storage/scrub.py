@@ -6,6 +6,7 @@ index entry below the range to the header behind it, and leader epochs must not 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from struct import Struct
 
 from pykbroker.storage.errors import CorruptLog, patiently
@@ -18,12 +19,20 @@ FACTS = Struct(">qiibIhi")
 """base offset, batch length, leader epoch, magic, checksum, attributes, last offset delta"""
 
 
-async def check(segment: Segment, directory: str, position: int, size: int) -> None:
+Paced = Callable[[int], Awaitable[None]]
+"""Called with how many bytes were just moved; may wait, so that no more than so many go in a second."""
+
+
+async def unpaced(_size: int) -> None:
+    """As fast as it goes."""
+
+
+async def check(segment: Segment, directory: str, position: int, size: int, pace: Paced = unpaced) -> None:
     """See that the whole batches in a range of the segment hold, and note it there. CorruptLog."""
     await patiently(segment.require_loaded)
     below = segment.index.find_position(position)
     scrub = Scrub(segment, below[1] if below else 0, position + size)
-    await scrub.run()
+    await scrub.run(pace)
     if scrub.damage:
         raise CorruptLog(f"{directory}: segment {segment.base_offset}: {scrub.damage}")
     segment.checked.add(position, position + size)
@@ -37,7 +46,7 @@ class Scrub:
         self._next_offset, self._epoch = segment.base_offset, -1
         self.damage: str | None = None
 
-    async def run(self) -> None:
+    async def run(self, pace: Paced) -> None:
         """Read all of it; what is wrong, if anything, is `damage` then."""
         file, wanted = self._segment.file, CHUNK_BYTES
         while self._position < self._end and self.damage is None:
@@ -46,6 +55,7 @@ class Scrub:
             if not taken and wanted >= self._end - self._position:
                 self._note("does not end where its range does")
             self._position += taken
+            await pace(len(data))
             wanted = CHUNK_BYTES if taken else 2 * wanted
         if self.damage is None and self._end < self._segment.size:
             base, _, epoch, *_ = FACTS.unpack_from(await read_file(file, self._end, HEADER_BYTES))

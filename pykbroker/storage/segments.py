@@ -65,7 +65,12 @@ class Segments:
         return self.active, self.active.size, 0
 
     def roll(self, base_offset: int) -> ActiveSegment:
-        """Seal the active segment and begin another one."""
+        """Seal the active segment and begin another one. First goes an index that an earlier stop has left: to recovery
+        it says that the segment is durable.
+        """
+        index = file_name(self._opening.directory, self.active.base_offset, ".index")
+        if self._opening.disk.exists(index):
+            self._opening.disk.remove(index)
         following = self._opening.active(base_offset)
         following.checked.add(0, TO_THE_END)
         sealed = SealedSegment.of(self.active, self._opening)

@@ -37,6 +37,9 @@ class File(Protocol):
     def append(self, data: Buffer) -> int:
         """Write all of `data` at the end, or nothing and raise; answers the new size."""
 
+    def write_over(self, offset: int, data: Buffer) -> None:
+        """Write where the file has bytes already."""
+
     def read_nowait(self, offset: int, size: int) -> Buffer:
         """Read from memory alone, else NotCached. Shorter than asked only at the end of the file."""
 

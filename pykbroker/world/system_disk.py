@@ -52,6 +52,12 @@ class SystemFile:
             os.ftruncate(self._fd, self.size)
             raise
 
+    def write_over(self, offset: int, data: Buffer) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = pwrite(self.fileno(), rest, offset)
+            rest, offset = rest[written:], offset + written
+
     def read_nowait(self, offset: int, size: int) -> Buffer:
         size = min(size, self.size - offset)
         if not self._no_wait:

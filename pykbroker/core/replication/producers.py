@@ -56,13 +56,11 @@ class Producer:
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "producer_id",
                  "txn_first_offset")
 
-    def __init__(self, producer_id: int, epoch: int, *, last: Written | None = None, last_timestamp: int = -1,
-                 coordinator_epoch: int = -1, txn_first_offset: int = -1) -> None:
+    def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
-        self.batches: deque[Written] = deque((last,) if last else (), BATCHES_REMEMBERED)
-        self.next_sequence = (last.last_sequence + 1) & SEQUENCE_MASK if last else 0
-        self.last_timestamp, self.coordinator_epoch = last_timestamp, coordinator_epoch
-        self.txn_first_offset = txn_first_offset
+        self.batches: deque[Written] = deque(maxlen=BATCHES_REMEMBERED)
+        self.next_sequence = 0
+        self.last_timestamp = self.coordinator_epoch = self.txn_first_offset = -1
 
     @property
     def last_sequence(self) -> int:

@@ -69,9 +69,8 @@ class Host:
         before = partition.directory
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.replicas.moves.run, self.assign)
-            with trio.fail_after(10):
-                while partition.directory is before or not is_named(partition):
-                    await trio.lowlevel.checkpoint()
+            while partition.directory is before or not is_named(partition):
+                await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
 
 

@@ -90,6 +90,9 @@ async def test_a_life_has_all_that_can_happen_to_a_log():
     assert names >= {"create", "write", "sync", "rename", "sync_directory"}
     assert life.known.synced > 100
     assert life.known.recovery_point > 100
+    assert life.known.deleted > 100
+    assert life.known.log_start_offset > 0
+    assert any(name == "remove" and str(args).endswith(".log.deleted',)") for name, args in life.recording.calls)
     assert sum(str(args).endswith(".log',)") for _, args in life.recording.calls) > 3
 
 

@@ -27,15 +27,10 @@ Written = tuple[int, int, Pairs | bool]
 
 @dataclass(frozen=True)
 class Known:
-    """What was written, in order; all below `synced` is durable.
-
-    `is_rolling`: until the segment that another one follows is durable, too, a power loss may leave a hole where it
-    ended, for in a compacted log that may be a gap.
-    """
+    """What was written, in order; all below `synced` is durable."""
 
     written: tuple[Written, ...] = ()
     synced: int = 0
-    is_rolling: bool = False
 
     def expected(self, log_end: int) -> tuple[dict[bytes, bytes], dict[int, int]]:
         """In a log that ends there: each key's last value, and the open transactions with their first offsets."""
@@ -79,9 +74,9 @@ class Life:
         for _ in range(STEPS):
             step = dice.random()
             if step < 0.7:
-                await self._put(log, dice.choice([-1, -1, 1, 2]))
+                self._put(log, dice.choice([-1, -1, 1, 2]))
             elif step < 0.85 and self._open:
-                await self._end(log, self._open.pop(), dice.random() < 0.5)
+                self._end(log, self._open.pop(), dice.random() < 0.5)
             elif step < 0.9:
                 await self._flush(log)
             else:
@@ -89,24 +84,17 @@ class Life:
                 self.cleaned += await clean(log, now_ms, dice.choice([2, 1000]))
                 now_ms += RETENTION_MS // 2
 
-    async def _put(self, log: Log, producer: int) -> None:
+    def _put(self, log: Log, producer: int) -> None:
         dice = self._dice
         pairs: Pairs = [(dice.choice(KEYS), dice.choice([None, dice.randbytes(dice.randrange(1, 150))]))
                         for _ in range(dice.randrange(1, 4))]
-        self._note(written=(*self.known.written, (log.log_end_offset, producer, pairs)), is_rolling=True)
+        self._note(written=(*self.known.written, (log.log_end_offset, producer, pairs)))
         put(log, pairs, producer)
         self._open |= {producer} - {-1}
-        await self._settle(log)
 
-    async def _end(self, log: Log, producer: int, commit: bool) -> None:
-        self._note(written=(*self.known.written, (log.log_end_offset, producer, commit)), is_rolling=True)
+    def _end(self, log: Log, producer: int, commit: bool) -> None:
+        self._note(written=(*self.known.written, (log.log_end_offset, producer, commit)))
         end(log, producer, commit=commit)
-        await self._settle(log)
-
-    async def _settle(self, log: Log) -> None:
-        if log.has_rolled:
-            await self._flush(log)
-        self._note(is_rolling=False)
 
     async def _flush(self, log: Log) -> None:
         await log.flush()
@@ -128,8 +116,6 @@ async def check(ending: Ending[Known], dice: Random) -> None:
         volume = again.ending(dice.randrange(len(again.calls) + 1), 0, ending.number).volume
     log = await opened(SimDisk(volume), recovery_point=recovery_point)
     assert log.log_end_offset >= known.synced, where
-    if known.is_rolling:
-        return
     expected, since = known.expected(log.log_end_offset)
     for _ in range(2):
         assert await last_values(log) == expected, where

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from msgspec.structs import replace
 
+from pykbroker.core.errors import ApiError
 from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.headers import Headers
 from pykbroker.storage.log import Log
@@ -20,10 +21,12 @@ from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
     DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, filled, marker, open_log,
 )  # fmt: skip
+from wire.error_codes import ErrorCode
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder
 
 BATCHES = 12
+FIRST = f"{0:020d}.log"
 ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
 
 
@@ -183,6 +186,31 @@ async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk
         await open_log(disk, recovery_point=2)
 
 
+async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_index_was_written(
+    disk: SystemDisk
+) -> None:
+    """A clean stop writes the index of the active segment; what is appended after the next start may be lost."""
+    compacted = replace(SMALL, cleanup_policy=("compact",))
+    log = await open_log(disk, compacted)
+    filled(log, 2)
+    await log.close()
+    kept, point = contents(disk)[FIRST], log.log_end_offset
+    log = await open_log(disk, compacted, clean=True, recovery_point=point)
+    filled(log, 20)
+    assert log.has_rolled
+    lay(disk, contents(disk) | {FIRST: kept})
+    log = await open_log(disk, compacted, recovery_point=point)
+    assert (await every_byte(log), log.log_end_offset) == (kept, point)
+
+
+async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
+    """Of a log of which nothing is known to be durable, too."""
+    filled(await open_log(disk), 100)
+    log = await open_log(disk, loaded=Loaded(3))
+    assert len(log.segments.sealed) > 5
+    assert sum(one.is_loaded for one in log.segments.sealed) == 3
+
+
 async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
     """Also where one spans the segment that is scanned first, and a later one is known."""
     log = await open_log(disk)
@@ -194,6 +222,49 @@ async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -
     assert log.has_rolled
     for point in (0, 20, 40):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
+
+
+async def test_recovery_believes_batches_and_not_a_file_of_a_tail_that_was_lost(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.become_leader(2)
+    for number in range(40):
+        if number == 30:
+            log.become_leader(3)
+        log.append(batch(b"%d" % number), log.epochs.latest, NOW)
+    lay(disk, contents(disk) | {"leader-epoch-checkpoint": b"0\n3\n2 0\n3 30\n4 35\n"})
+    for point in (0, 30):
+        assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_epochs_that_begin_behind_the_start_are_completed_from_the_log(disk: SystemDisk, clean: bool) -> None:
+    """They were cut for records that were deleted, and the power went before the new start was written down."""
+    log = await open_log(disk)
+    for number in range(60):
+        log.append(batch(b"%d" % number), number // 20, NOW)
+    log.delete_records(30)
+    await log.close()
+    log = await open_log(disk, clean=clean, recovery_point=50)
+    assert (log.log_start_offset, log.epochs.entries) == (0, ((0, 0), (1, 20), (2, 40)))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_producer_snapshot_from_before_the_log_begins_is_not_used(disk: SystemDisk, clean: bool) -> None:
+    """What was written in between nobody knows: better no producer than one whose next batch is refused."""
+    log = await open_log(disk)
+    for number in range(60):
+        log.append(batch(b"%d" % number, producer_id=1 + number // 20, producer_epoch=0, base_sequence=number % 20),
+                   0, NOW)
+    await log.close()
+    files = contents(disk)
+    first, second, third, *_ = sorted(name[:20] for name in files if name.endswith(".log"))
+    gone = {name for name in files if name[:20] in (first, second) and not name.endswith(".snapshot")}
+    harmed = {name: b"x" if name.endswith(".snapshot") and name[:20] > second else data
+              for name, data in files.items() if name not in gone}
+    lay(disk, harmed)
+    log = await open_log(disk, clean=clean, recovery_point=60, log_start_offset=int(third))
+    assert 20 <= int(third) < 40
+    assert {one.producer_id: one.next_sequence for one in log.producers.entries()} == {2: 20, 3: 20}
 
 
 @pytest.mark.parametrize("snapshot", ["kept", "lost"])
@@ -386,6 +457,29 @@ async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
     await answers(log)
     await log.close()
     assert contents(disk) == files
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_producers_last_five_batches_are_known_when_they_come_again(disk: SystemDisk, clean: bool) -> None:
+    """Whatever of them lies behind the last roll; and the sixth is out of order, for it is not remembered."""
+    log = await open_log(disk)
+    sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
+    at = -1
+    while log.segment_count < 3:
+        at += 1
+        log.append(sent[at], 0, NOW)
+    if clean:
+        await log.close()
+    else:
+        await log.flush()
+    log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
+    for again in range(at - 4, at + 1):
+        appended = log.append(sent[again], 0, NOW)
+        assert (appended.base_offset, appended.duplicate) == (again, True)
+    with pytest.raises(ApiError) as refused:
+        log.append(sent[at - 5], 0, NOW)
+    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert not log.append(sent[at + 1], 0, NOW).duplicate
 
 
 async def test_a_log_that_ends_below_its_start_begins_anew_there(disk: SystemDisk) -> None:

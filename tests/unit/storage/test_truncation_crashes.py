@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from random import Random
 
 import pytest
 
 from pykbroker.sim.crash_points import Ending, Recording
-from tests.unit.storage.logs import NOW, SMALL, batch, every_byte
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Volume
+from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, open_log
 from tests.unit.storage.test_directory_crashes import KEY, opened
 
 TOPIC_ID = bytes(range(16))
@@ -77,3 +81,28 @@ async def test_what_was_cut_off_does_not_come_back_beneath_what_follows(cut: int
     recording = await lived(cut)
     for ending in recording.endings(6, cut):
         await check(ending)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_lay_behind_a_torn_batch_does_not_come_back_behind_what_follows(seed: int) -> None:
+    """The segments that are dropped have the names of those to come."""
+    disk = SimDisk(Volume())
+    log = await open_log(disk)
+    for number in range(OLD):
+        log.append(batch(b"old %2d" % number), 0, NOW)
+    second = log.segments.sealed[1]
+    second.file.truncate(second.size - 10)
+    recording = Recording(b"", after_power_loss(disk.volume, Random(0), ALL_KEPT))
+    log = await open_log(SimDisk(recording.volume))
+    kept, written = log.log_end_offset, await every_byte(log)
+    assert second.base_offset < kept < second.next_offset
+    recording.note(written)
+    for number in range(kept, OLD):
+        stored = batch(b"new %2d" % number)
+        written += number.to_bytes(8, "big") + stored[8:12] + (1).to_bytes(4, "big") + stored[16:]
+        recording.note(written)
+        log.append(stored, 1, NOW)
+    assert second.next_offset in {one.base_offset for one in log.segments.every()}
+    for ending in recording.endings(10, seed):
+        again = await open_log(SimDisk(ending.volume))
+        assert written.startswith(await every_byte(again)), f"{ending.point} ({ending.last_call}), {ending.number}"
