@@ -71,10 +71,14 @@ class OwnLog:
         await self._partition.wait_committed(offset)
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
-        """Whole batches from the one that holds `offset`, at least one, of all that is in the log."""
+        """Whole batches from the one that holds `offset`, at least one, of all that is in the log.
+
+        ApiError: its disk refuses, or it is damaged, and offline from now on.
+        """
         log: Log = self._partition.require_leader()
+        data = await self._partition.patiently(
+            lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True))
         try:
-            data = await log.read_slowly(offset, bytes_max, log.log_end_offset, at_least_one=True)
             return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
         except OSError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log cannot be read: {error.strerror}") from error

@@ -18,6 +18,7 @@ from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Appended, Log
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.scrub import Paced
 from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
 from wire.error_codes import ErrorCode
 
@@ -135,6 +136,12 @@ class Partition:
         if self.is_online and self.log is not None:
             with self._guarded():
                 await self.log.retain(now_ms, self.high_watermark)
+
+    async def scrub(self, pace: Paced) -> None:
+        """See that all that is stored holds. ApiError: it does not, and the partition is offline; or the disk's."""
+        if self.is_online and self.log is not None:
+            with self._guarded():
+                await self.log.scrub(pace)
 
     def upper_offset(self, *, committed_only: bool) -> int:
         """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.upkeep import Upkeep
+from pykbroker.storage.checkpoints import RECOVERY_POINTS, decode_offsets
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.log import Log
@@ -156,3 +157,23 @@ async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
     assert starts == [None, 0, 3]
     assert "t-1 keeps what it should not" in caplog.text
     assert directory.failed is None
+
+
+async def test_a_log_lets_nothing_go_before_a_checkpoint_knows_of_it(
+        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that no checkpoint knows is taken for new, and then must begin where a new one does."""
+    told: list[int] = []
+    retain = Log.retain
+
+    async def telling(log: Log, now_ms: int, high_watermark: int) -> None:
+        told.append(decode_offsets((tmp_root / RECOVERY_POINTS).read_bytes())["t", 0])
+        await retain(log, now_ms, high_watermark)
+
+    class Replicas:
+        def online(self, _: LogDirectory) -> list[Partition]:
+            return [partition]
+
+    tmp_root = Path(partition.directory.path)
+    monkeypatch.setattr(Log, "retain", telling)
+    await Upkeep(Replicas(), (partition.directory,), None, lambda: NOW)._retain(partition.directory)  # type: ignore[arg-type]
+    assert told == [0]

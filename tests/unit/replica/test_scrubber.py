@@ -1,0 +1,143 @@
+"""The paced scrub: damage in what nobody reads is found, at a bounded rate, and what goes meanwhile is no damage."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, ScrubStatistics
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.volume import Inode, Volume
+from pykbroker.storage.config import LogConfig
+from pykbroker.storage.log_directory import LogDirectory
+from wire.records.builder import BatchBuilder
+
+NOW = 1_700_000_000_000
+SEGMENT_BYTES, BATCHES, RATE = 1000, 40, 1000
+SMALL = LogConfig(segment_bytes=SEGMENT_BYTES)
+FAST = ScrubSettings(interval_ms=1000, bytes_per_second=1 << 40)
+
+
+class House:
+    """A directory of some partitions, each of several segments, closed and opened again, so that nothing is checked."""
+
+    def __init__(self) -> None:
+        self.volume = Volume()
+        self.partitions: list[Partition] = []
+
+    async def fill(self, count: int) -> House:
+        directory = await self._opened()
+        for index in range(count):
+            log = await directory.create_log("t", index, bytes(15) + bytes([index]), SMALL)
+            for number in range(BATCHES):
+                builder = BatchBuilder()
+                builder.append(None, b"%2d" % number * 20, timestamp=NOW)
+                log.append(builder.build(), 0, NOW)
+        await directory.close(high_watermarks={})
+        directory = await self._opened()
+        for index in range(count):
+            log = await directory.open_log("t", index, bytes(15) + bytes([index]), SMALL)
+            self.partitions.append(Partition("t", index, log, directory))
+        return self
+
+    async def _opened(self) -> LogDirectory:
+        return await LogDirectory.open(
+            SimDisk(self.volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+
+    def flip(self, index: int, at: int) -> None:
+        """A bit of the log's second segment."""
+        log = self.partitions[index].log
+        base = log.segments.every()[1].base_offset
+        inode = self.volume.find(f"t-{index}/{base:020d}.log")
+        assert isinstance(inode, Inode)
+        self.volume.flip(inode.number, at, 3)
+
+    def scrubber(self, settings: ScrubSettings = FAST) -> Scrubber:
+        return Scrubber(lambda: [one for one in self.partitions if one.log], settings)
+
+    @property
+    def size(self) -> int:
+        return sum(one.log.size_bytes for one in self.partitions if one.log)
+
+
+@pytest.mark.parametrize("at", [3, 30, 100, 700])
+async def test_damage_that_nobody_reads_is_found(at: int, caplog: pytest.LogCaptureFixture) -> None:
+    """In offset, checksum and records; it takes its partition offline, and no other one."""
+    house = await House().fill(3)
+    size = house.size
+    house.flip(1, at)
+    scrubber = house.scrubber()
+    with caplog.at_level(logging.INFO):
+        await scrubber.scrub()
+    assert [one.is_online for one in house.partitions] == [True, False, True]
+    found = scrubber.statistics()
+    assert (found.passes, found.partitions_damaged, found.partitions_left) == (1, 1, 0)
+    assert size * 2 // 3 < found.bytes_read < size
+    assert "t-1 goes offline" in caplog.text
+    assert "1 of them are damaged" in caplog.text
+
+
+async def test_what_was_checked_before_is_read_again() -> None:
+    house = await House().fill(1)
+    scrubber = house.scrubber()
+    await scrubber.scrub()
+    assert scrubber.statistics() == ScrubStatistics(1, house.size, 0, 0)
+    house.flip(0, 100)
+    await scrubber.scrub()
+    assert not house.partitions[0].is_online
+
+
+async def test_it_keeps_its_pace_and_begins_in_time(autojump_clock: MockClock) -> None:
+    house = await House().fill(2)
+    scrubber, interval_s = house.scrubber(ScrubSettings(3_600_000, RATE)), 3600
+    seen = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.run)
+        for until_s in (FIRST_PASS_S - 1, FIRST_PASS_S + 2, FIRST_PASS_S + 60, FIRST_PASS_S + interval_s + 60):
+            await trio.sleep_until(until_s)
+            seen.append(scrubber.statistics())
+        nursery.cancel_scope.cancel()
+    assert seen[0] == ScrubStatistics()
+    assert 0 < seen[1].bytes_read <= 2 * RATE + SEGMENT_BYTES
+    assert (seen[1].passes, seen[1].partitions_left) == (0, 2)
+    assert [(one.passes, one.bytes_read) for one in seen[2:]] == [(1, house.size), (2, 2 * house.size)]
+
+
+async def test_it_can_be_switched_off() -> None:
+    config = BrokerConfig.from_mapping({"node.id": "1", "pykbroker.scrub.bytes.per.second": "0"})
+    scrubber = Scrubber(list, ScrubSettings.of(config))
+    await scrubber.run()
+    assert scrubber.statistics().passes == 0
+
+
+async def test_a_log_that_is_deleted_meanwhile_is_not_damaged(autojump_clock: MockClock) -> None:
+    house = await House().fill(2)
+    scrubber = house.scrubber(ScrubSettings(1000, RATE))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.scrub)
+        await trio.sleep(1)
+        await house.partitions[0].directory.delete_logs([("t", 0)])
+    assert scrubber.statistics().partitions_damaged == 0
+    assert house.partitions[0].directory.failed is None
+    assert scrubber.statistics().passes == 1
+
+
+async def test_segments_that_are_let_go_meanwhile_are_not_damaged(autojump_clock: MockClock) -> None:
+    house = await House().fill(1)
+    log = house.partitions[0].log
+    scrubber = house.scrubber(ScrubSettings(1000, RATE))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(scrubber.scrub)
+        await trio.sleep(1)
+        log.delete_records(log.log_end_offset)
+        await log.retain(NOW, log.log_end_offset)
+        for path in log.take_doomed():
+            SimDisk(house.volume).remove(path)
+    assert house.partitions[0].is_online
+    assert scrubber.statistics().partitions_damaged == 0
