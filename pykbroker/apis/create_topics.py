@@ -32,13 +32,14 @@ class CreateTopics(msgspec.Struct, frozen=True):
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
     async def _answer(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        refused = [topic.name for topic in request.topics if not self._allowed(context, topic.name)]
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        refused = {name: None for name in names if not self._allowed(context, name)}
         request.topics = [topic for topic in request.topics if topic.name not in refused]
         try:
             response = await self.controller.create_topics(request)
         except ApiError as error:
             response = self.refuse(request, error.code, error.message)
-        response.topics += failed(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+        response.topics += failed([*refused], ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
         return response
 
     def refuse(self, request: CreateTopicsRequest, code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:

@@ -16,7 +16,7 @@ from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import (
@@ -35,7 +35,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    def __call__(self, context: Context, request: DeleteRecordsRequest) -> Steps:
         response = DeleteRecordsResponse()
         for name, offsets in by_topic(request).items():
             answers = []
@@ -44,6 +44,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
                     answers.append(DeleteRecordsPartitionResult(index, self._delete(context, name, index, offset)))
                 except ApiError as error:
                     answers.append(DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, error.code))
+                yield
             response.topics.append(DeleteRecordsTopicResult(name, answers))
         return response
 

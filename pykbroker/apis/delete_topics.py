@@ -46,8 +46,10 @@ class DeleteTopics(msgspec.Struct, frozen=True):
         if context.version < BY_ID_VERSION_FIRST:
             request.topics = [DeleteTopicState(name=name) for name in request.topic_names]
             request.topic_names = []
-        refused = [topic for topic in request.topics if not self._allowed(context, topic)]
-        request.topics = [topic for topic in request.topics if topic not in refused]
+        allowed, refused = list[DeleteTopicState](), list[DeleteTopicState]()
+        for topic in request.topics:
+            (allowed if self._allowed(context, topic) else refused).append(topic)
+        request.topics = allowed
         response = await self.controller.delete_topics(request)
         response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]
         return response

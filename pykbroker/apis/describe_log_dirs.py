@@ -6,6 +6,7 @@ Without a list, all partitions. Those that are not in a directory are left out, 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import ClassVar
 
 import msgspec
@@ -15,7 +16,7 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world.disk import Disk
 from wire.api import ApiKey
@@ -36,20 +37,23 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    def __call__(self, context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse | Steps:
         if not permitted(self.authorizer, context.principal, self.key):
             return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: set[tuple[str, int]] | None = None
         if request.topics is not None:
             wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-        return DescribeLogDirsResponse(results=[
-            self._describe(directory, disk, wanted)
-            for directory, disk in zip(self.directories, self.disks, strict=True)
-        ])  # fmt: skip
+        return self._describe_all(wanted)
+
+    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> Steps:
+        response = DescribeLogDirsResponse()
+        for directory, disk in zip(self.directories, self.disks, strict=True):
+            response.results.append((yield from self._describe(directory, disk, wanted)))
+        return response
 
     def _describe(
         self, directory: LogDirectory, disk: Disk, wanted: set[tuple[str, int]] | None
-    ) -> DescribeLogDirsResult:
+    ) -> Generator[None, None, DescribeLogDirsResult]:
         offline = DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
         if directory.failed is not None:
             return offline
@@ -61,6 +65,7 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
         for partition in self.replicas.online(directory):
             if wanted is None or (partition.topic, partition.index) in wanted:
                 topics.setdefault(partition.topic, []).append(described(partition))
+            yield
         for move in self.replicas.moves.into(directory):
             if wanted is None or move.key in wanted:
                 topics.setdefault(move.partition.topic, []).append(described_copy(move))
@@ -80,6 +85,7 @@ def described_copy(move: Move) -> DescribeLogDirsPartition:
 def described(partition: Partition) -> DescribeLogDirsPartition:
     """Its size in bytes, and how many offsets this copy lacks of what is committed."""
     log = partition.log
-    assert log is not None, "only partitions that are online are described"
+    if log is None:  # it has gone since it was found
+        return DescribeLogDirsPartition(partition.index, 0, 0)
     lag = max(0, partition.high_watermark - log.log_end_offset)
     return DescribeLogDirsPartition(partition.index, log.size_bytes, lag)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -13,7 +14,8 @@ from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (
@@ -30,10 +32,12 @@ class DescribeProducers(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
-        return DescribeProducersResponse(topics=[
-            TopicResponse(topic.name, self._partitions(context, topic)) for topic in request.topics
-        ])  # fmt: skip
+    def __call__(self, context: Context, request: DescribeProducersRequest) -> Steps:
+        response = DescribeProducersResponse()
+        for topic in request.topics:
+            partitions = yield from self._partitions(context, topic)
+            response.topics.append(TopicResponse(topic.name, partitions))
+        return response
 
     def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
         """The same error for every partition."""
@@ -42,12 +46,12 @@ class DescribeProducers(msgspec.Struct, frozen=True):
             for topic in request.topics
         ])  # fmt: skip
 
-    def _partitions(self, context: Context, topic: TopicRequest) -> list[PartitionResponse]:
+    def _partitions(self, context: Context, topic: TopicRequest) -> Generator[None, None, list[PartitionResponse]]:
         try:
             self._check_topic(context, topic.name)
         except ApiError as error:
             return [PartitionResponse(index, error.code, error.message) for index in topic.partition_indexes]
-        return [self._partition(topic.name, index) for index in topic.partition_indexes]
+        return (yield from each(partial(self._partition, topic.name), topic.partition_indexes))
 
     def _check_topic(self, context: Context, name: str) -> None:
         check_topic_name(name)

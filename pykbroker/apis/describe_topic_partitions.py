@@ -18,7 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import (
@@ -41,14 +41,14 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
     node_id: int
     replicas: Replicas
 
-    def __call__(self, context: Context, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    def __call__(self, context: Context, request: DescribeTopicPartitionsRequest) -> Steps:
         image, cursor = self.image(), request.cursor
         asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
         if cursor is not None:
             if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
                 raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not in what is asked for.")
             asked = [name for name in asked if name >= cursor.topic_name]
-        hidden = [name for name in asked if not self._allowed(context, name)]
+        hidden = {name for name in asked if not self._allowed(context, name)}
         response = DescribeTopicPartitionsResponse()
         left = max(1, min(request.response_partition_limit, self.partitions_max))
         for name in asked:
@@ -60,12 +60,13 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
                 break
             topic = image.topics.by_name.get(name)
             response.topics.append(self._describe(context, name, topic, first, first + left))
+            yield
             left -= max(0, len(topic.partitions) - first) if topic is not None else 0
             if topic is not None and left < 0:
                 response.next_cursor = Cursor(topic_name=name, partition_index=len(topic.partitions) + left)
                 break
         if request.topics:
-            response.topics += [failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in hidden]
+            response.topics += [failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in asked if name in hidden]
         return response
 
     def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:

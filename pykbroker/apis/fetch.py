@@ -25,7 +25,7 @@ from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, Context, Steps, Waiting
 from pykbroker.storage.errors import patiently
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
@@ -35,6 +35,8 @@ from wire.messages.fetch import (
 )  # fmt: skip
 
 READ_COMMITTED = 1
+AT_ONCE_MAX = 256
+"""Partitions read in one step of the loop."""
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
@@ -70,13 +72,30 @@ class Fetch(msgspec.Struct, frozen=True):
             located, request.min_bytes, min(request.max_bytes, self.fetch_bytes_max),
             committed_only=request.isolation_level == READ_COMMITTED,
         )  # fmt: skip
+        if len(located) > AT_ONCE_MAX:
+            return self._read_many(context, request, fetching, reading, refused)
         try:
-            found = reading.read()
+            return self._read(context, request, fetching, reading, reading.read(), refused)
         except NotCached:
             return self._finish(context, fetching, patiently(reading.read), refused)
+
+    def _read_many(
+        self, context: Context, request: FetchRequest, fetching: Fetching, reading: Reading, refused: list[Found]
+    ) -> Steps:
+        try:
+            found = yield from reading.read_slowly()
+        except NotCached:
+            return self._finish(context, fetching, patiently(reading.read), refused)
+        return self._read(context, request, fetching, reading, found, refused)
+
+    def _read(
+        self, context: Context, request: FetchRequest, fetching: Fetching, reading: Reading, found: list[Found],
+        refused: list[Found],
+    ) -> FetchResponse | Waiting:
+        """The answer, if what there is is enough, or the wait for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
             return self._answer(context, fetching, found, refused)
-        watch = Watch(partition for _, partition in located)
+        watch = Watch(partition for _, partition in reading.located)
         context.hurry = watch.hurry
         return self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused)
 

@@ -17,7 +17,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Context, Steps
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -35,14 +35,14 @@ EPOCH_VERSION_FIRST = 4
 
 
 class ListOffsets(msgspec.Struct, frozen=True):
-    """Plain for sentinels and warm reads; a look-up by time that needs the disk goes on as a coroutine."""
+    """In steps; a look-up by time that needs the disk goes on as a coroutine."""
 
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar[str] = "1-11"
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ListOffsetsRequest) -> Answer:
+    def __call__(self, context: Context, request: ListOffsetsRequest) -> Steps:
         response, cold = ListOffsetsResponse(), []
         asked_for = Counter(
             (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
@@ -56,6 +56,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
                 elif not look_up.done():
                     cold.append(look_up)
                 answers.append(look_up.answer)
+                yield
             response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
         return self._finish(response, cold) if cold else response
 

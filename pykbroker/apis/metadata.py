@@ -9,13 +9,13 @@ A topic that is created by asking for it is served when the answer leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Generator, Hashable, Iterator
+from typing import Any, ClassVar
 
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage
+from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage, TopicsImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
@@ -23,8 +23,10 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context, Held
+from pykbroker.server.answers import Answers
+from pykbroker.server.handler import Context, Encoded, Held, Steps
 from wire.api import ApiKey
+from wire.compile import stepwise_encoder
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -37,7 +39,7 @@ ASK_BY_ID_VERSION_FIRST = 12
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """Plain, unless a topic is to be created first."""
+    """Plain, unless a topic is to be created first, or the answer is long and new: then it is made in steps."""
 
     key: ClassVar = ApiKey.METADATA
     versions: ClassVar[str] = "0-13"
@@ -49,8 +51,9 @@ class Metadata(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     auto_create: bool
     replicas: Replicas
+    answers: Answers
 
-    def __call__(self, context: Context, request: MetadataRequest) -> Answer:
+    def __call__(self, context: Context, request: MetadataRequest) -> Encoded | Steps | Held:
         if context.version < ASK_BY_ID_VERSION_FIRST:
             for topic in request.topics or ():
                 if topic.name is None or topic.topic_id != NIL:
@@ -58,12 +61,12 @@ class Metadata(msgspec.Struct, frozen=True):
         elif request.topics and any(topic.topic_id != NIL for topic in request.topics):
             ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
             request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids count not
-            return self._describe(context, request)
+            return self._answer(context, request)
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
                 return Held(self._create(context, request, absent))
-        return self._describe(context, request)
+        return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
         """The same error for each topic that was asked for."""
@@ -80,85 +83,100 @@ class Metadata(msgspec.Struct, frozen=True):
             and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, topic.name)
         ]  # fmt: skip
 
-    async def _create(self, context: Context, request: MetadataRequest, names: list[str]) -> MetadataResponse:
+    async def _create(
+        self, context: Context, request: MetadataRequest, names: list[str]
+    ) -> Encoded | Steps:
         """What cannot be created is answered as unknown, and its error stands in the controller's log line."""
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in dict.fromkeys(names)]
         await self.controller.create_topics(CreateTopicsRequest(topics=topics))
-        return self._describe(context, request)
+        return self._answer(context, request)
 
-    def _describe(self, context: Context, request: MetadataRequest) -> MetadataResponse:
+    def _answer(self, context: Context, request: MetadataRequest) -> Encoded | Steps:
+        """As the question was answered before, as long as the image is the same and no log has failed since."""
+        image, topics = self.image(), request.topics
+        question = (
+            context.version, context.principal, self.advertised.address(context.peer),
+            request.include_cluster_authorized_operations, request.include_topic_authorized_operations,
+            None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
+        )  # fmt: skip
+        kept = self.answers.find(image, question)
+        if kept is not None and not any(map(self.replicas.offline, kept.topics)):
+            return kept.answer
+        return self._describe(context, request, image, question)
+
+    def _describe(self, context: Context, request: MetadataRequest, image: MetadataImage, question: Hashable) -> Steps:
         host, port = self.advertised.address(context.peer)
-        registered = self.image().cluster.brokers.get(self.node_id)
-        rack = registered.rack if registered is not None else None
+        registered = image.cluster.brokers.get(self.node_id)
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=self.node_id, host=host, port=port, rack=rack)],
+            brokers=[MetadataResponseBroker(
+                node_id=self.node_id, host=host, port=port, rack=registered.rack if registered is not None else None)],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
-            topics=self._topics(context, request),
-        )
+        )  # fmt: skip
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = authorized_operations(
                 self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
             )
-        if request.include_topic_authorized_operations:
-            for topic in response.topics:
-                if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    topic.topic_authorized_operations = authorized_operations(
-                        self.authorizer, context.principal, ResourceType.TOPIC, topic.name
-                    )
-        return response
+        for found in self._topics(context, request, image.topics):
+            topic = found if isinstance(found, MetadataResponseTopic) else (yield from self._described(found))
+            if request.include_topic_authorized_operations and topic.name is not None and (
+                topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            ):
+                topic.topic_authorized_operations = authorized_operations(
+                    self.authorizer, context.principal, ResourceType.TOPIC, topic.name
+                )
+            response.topics.append(topic)
+            yield
+        parts: list[Any] = []
+        yield from stepwise_encoder(MetadataResponse, context.version)(response, parts)
+        answer = Encoded([b"".join(parts)])
+        if not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
+            self.answers.keep(image, question, answer, tuple(topic.topic_id for topic in response.topics))
+        return answer
 
-    def _topics(self, context: Context, request: MetadataRequest) -> list[MetadataResponseTopic]:
-        topics = self.image().topics
+    def _topics(
+        self, context: Context, request: MetadataRequest, topics: TopicsImage
+    ) -> Iterator[TopicImage | MetadataResponseTopic]:
+        """Those that are asked for; of one that cannot be described, why."""
         if request.topics is None or (context.version == 0 and not request.topics):
-            return [
-                self._described(topic)
-                for topic in topics.by_name.values()
-                if self._may_see(context, topic.name)
-            ]
-        asked = {(topic.name, topic.topic_id): topic for topic in request.topics}  # a topic named twice is told once
-        return [self._topic(context, topic, topics.by_name, topics.by_id) for topic in asked.values()]
+            for topic in topics.by_name.values():
+                if self._may_see(context, topic.name):
+                    yield topic
+            return
+        for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each is told once
+            yield self._topic(context, asked, topics)
 
     def _topic(
-        self,
-        context: Context,
-        asked: MetadataRequestTopic,
-        by_name: Mapping[str, TopicImage],
-        by_id: Mapping[bytes, TopicImage],
-    ) -> MetadataResponseTopic:
+        self, context: Context, asked: MetadataRequestTopic, topics: TopicsImage
+    ) -> TopicImage | MetadataResponseTopic:
         if asked.name is None or asked.topic_id != NIL:
-            topic = by_id.get(asked.topic_id)
+            topic = topics.by_id.get(asked.topic_id)
             if topic is None or not self._may_see(context, topic.name):
                 return failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-            return self._described(topic)
+            return topic
         if not self._may_see(context, asked.name):
             return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
-        topic = by_name.get(asked.name)
-        if topic is not None:
-            return self._described(topic)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return failed(unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+        return topics.by_name.get(asked.name) or failed(
+            unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
 
-    def _described(self, topic: TopicImage) -> MetadataResponseTopic:
+    def _described(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
         """A topic and all its partitions. One whose log is offline has nobody who could lead it."""
-        offline = self.replicas.offline(topic.id)
+        offline, partitions = self.replicas.offline(topic.id), []
+        for index, partition in topic.partitions.items():
+            leader = NO_LEADER if index in offline else partition.leader
+            partitions.append(MetadataResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=[self.node_id] if index in offline else [],
+            ))  # fmt: skip
+            yield
         return MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.id,
-            is_internal=is_internal(topic.name),
-            partitions=[
-                MetadataResponsePartition(
-                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
-                    partition_index=index,
-                    leader_id=leader,
-                    leader_epoch=partition.leader_epoch,
-                    replica_nodes=list(partition.replicas),
-                    isr_nodes=list(partition.isr),
-                    offline_replicas=[self.node_id] if index in offline else [],
-                )
-                for index, partition in topic.partitions.items()
-                for leader in (NO_LEADER if index in offline else partition.leader,)
-            ],
+            name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
         )
 
     def _may_see(self, context: Context, topic: str) -> bool:

@@ -6,6 +6,7 @@ The epoch of the answer is the largest that is not above the one asked for (KIP-
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -14,7 +15,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
@@ -31,12 +33,12 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
-        return OffsetForLeaderEpochResponse(topics=[
-            OffsetForLeaderTopicResult(topic.topic, [
-                self._end_offset(context, topic.topic, asked) for asked in topic.partitions])
-            for topic in request.topics
-        ])  # fmt: skip
+    def __call__(self, context: Context, request: OffsetForLeaderEpochRequest) -> Steps:
+        response = OffsetForLeaderEpochResponse()
+        for topic in request.topics:
+            ends = yield from each(partial(self._end_offset, context, topic.topic), topic.partitions)
+            response.topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
+        return response
 
     def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
         """The same error for every partition."""

@@ -9,9 +9,9 @@ The first batch of a transaction in a partition is written once the coordinator 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import trio
 
@@ -27,15 +27,17 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, Topic
 from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Waiting
 from wire.api import ApiKey
-from wire.declare import Buffer, Response
+from wire.declare import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.produce import (
     BatchIndexAndErrorMessage, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
-    TopicProduceResponse,
+    TopicProduceData, TopicProduceResponse,
 )  # fmt: skip
 from wire.records.batch import TRANSACTIONAL, Batch
 
+AT_ONCE_MAX = 64
+"""Partitions appended to in one step of the loop, where a request has so many that it is large."""
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
 ATTRIBUTES_END = 22
@@ -68,6 +70,21 @@ class Produce:
         if request.transactional_id is not None:
             return self._in_transaction(context, request, request.transactional_id)
         return self._append(context, request)
+
+    def slowly(self, context: Context, request: ProduceRequest) -> Answer:
+        """As a call, some partitions a turn of the loop."""
+        many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
+        if not many or request.acks not in ACKS or request.transactional_id is not None:
+            return self(context, request)
+        return Held(self._append_many(context, request))
+
+    async def _append_many(self, context: Context, request: ProduceRequest) -> Waiting:
+        answers = []
+        for piece in pieces(request):
+            answer = self._append(context, piece)
+            answers.append(await answer.coroutine if isinstance(answer, Held) else answer)
+            await trio.lowlevel.checkpoint()
+        return joined(request, answers)
 
     def _append(self, context: Context, request: ProduceRequest, admission: Admission | None = None) -> Answer:
         """Append every batch; those that begin a transaction only with its `admission`."""
@@ -138,7 +155,7 @@ class Produce:
         return found
 
     async def _admit(self, context: Context, request: ProduceRequest, transactional_id: str,
-                     admission: Admission) -> Response | Waiting | None:
+                     admission: Admission) -> Any:
         await admission.ask(self.transactions, transactional_id)
         answer = self._append(context, request, admission)
         return await answer.coroutine if isinstance(answer, Held) else answer
@@ -150,6 +167,28 @@ class Produce:
         if topic.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")
         return topic
+
+
+def pieces(request: ProduceRequest) -> Iterator[ProduceRequest]:
+    """The same in requests of a few partitions of one topic, each to be answered."""
+    for data in request.topic_data:
+        for at in range(0, max(1, len(data.partition_data)), AT_ONCE_MAX):
+            few = TopicProduceData(data.name, data.topic_id, data.partition_data[at : at + AT_ONCE_MAX])
+            yield ProduceRequest(None, request.acks or 1, request.timeout_ms, [few])
+
+
+async def joined(request: ProduceRequest, answers: list[Any]) -> ProduceResponse | None:
+    """The answers to the pieces, once they are there, as one."""
+    response = ProduceResponse([])
+    for answer in answers:
+        part = await answer if isinstance(answer, Coroutine) else answer
+        for topic in part.responses if part is not None else ():
+            last = response.responses[-1] if response.responses else None
+            if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):
+                last.partition_responses += topic.partition_responses
+            else:
+                response.responses.append(topic)
+    return response if request.acks else unanswered(response)
 
 
 def not_admitted(code: ErrorCode, version: int) -> ApiError:

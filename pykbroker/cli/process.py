@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
 LOG_TIME = "%Y-%m-%d %H:%M:%S"
 OPEN_FILES_ENOUGH = 1_048_576
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
+GARBAGE_THRESHOLDS = (10_000, 20, 50)
+"""To look through 50,000 new objects that stay, as when a million offsets are loaded, took a step of 46 ms."""
 
 
 class OneLine(logging.Formatter):

@@ -57,8 +57,10 @@ def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
         ("request_errors", "Requests answered by one error as a whole", lambda route: route.errors),
         ("request_bytes", "Bytes of requests", lambda route: route.bytes_in),
         ("response_bytes", "Bytes of answers", lambda route: route.bytes_out),
+        ("request_queue_seconds", "Time until it was its turn", lambda route: route.queue_ns * NS),
         ("request_local_seconds", "Time on the loop", lambda route: route.local_ns * NS),
         ("request_remote_seconds", "Time spent waiting", lambda route: route.remote_ns * NS),
+        ("response_queue_seconds", "Time behind the answers before it", lambda route: route.answer_queue_ns * NS),
     ]
     for name, documentation, value in counted:
         family = CounterMetricFamily(f"pykbroker_{name}", documentation, labels=labels)
@@ -84,6 +86,10 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     """Who is connected, what is held for them, and how long the loop was busy at a time."""
     server, sessions, net = found.server, found.fetch_sessions, found.net
     yield gauge("connections", "Connections open", server.connections_open)
+    yield gauge("connections_owed", "Connections that do not take their answers", server.connections_owed)
+    yield gauge("connections_age_seconds", "Age of all open connections together", server.connections_age_ns * NS)
+    yield gauge("connection_oldest_seconds", "Age of the oldest", server.connections_age_ns_max * NS)
+    yield counter("response_send_seconds", "Time in which connections did not take their answers", server.owed_ns * NS)
     yield counter("connections_accepted", "Connections accepted", server.connections_accepted)
     yield counter("connections_refused", "Connections refused, one too many of their address",
                   server.connections_refused)
@@ -99,7 +105,8 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("fetch_sessions", "Fetch sessions", sessions.sessions)
     yield gauge("fetch_session_partitions", "Partitions in fetch sessions", sessions.partitions)
     yield counter("fetch_session_evictions", "Fetch sessions that had to go for others", sessions.evictions)
-    yield counter("loop_steps", "Passes of the loop over the connections", net.steps)
+    yield counter("loop_idle_seconds", "Time in which the loop waited", net.idle_ns * NS)
+    yield counter("loop_steps", "What the loop did between two waits", net.steps)
     yield counter("loop_steps_slow", "Those that took more than 20 ms", net.steps_slow)
     yield counter("loop_busy_seconds", "Time in all of them", net.step_ns * NS)
     yield gauge("loop_step_longest_seconds", "The longest of them since the start", net.step_ns_longest * NS)
@@ -130,6 +137,10 @@ def cluster(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("partitions", "Partitions of this broker", replicas.partitions)
     yield gauge("partitions_led", "Partitions that this broker leads", replicas.leaders)
     yield gauge("partitions_offline", "Partitions of this broker that cannot be served", replicas.offline)
+    yield counter("scrub_passes", "Passes over all logs that found what does not hold", found.scrub.passes)
+    yield counter("scrub_bytes", "Bytes read by them", found.scrub.bytes_read)
+    yield counter("scrub_damaged", "Partitions that they took offline", found.scrub.partitions_damaged)
+    yield gauge("scrub_partitions_left", "Partitions that the pass under way has not seen", found.scrub.partitions_left)
     yield gauge("cluster_brokers", "Brokers of the cluster", controller.brokers)
     yield gauge("cluster_topics", "Topics of the cluster", controller.topics)
     yield gauge("cluster_partitions", "Partitions of the cluster", controller.partitions)

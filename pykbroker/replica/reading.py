@@ -5,6 +5,7 @@ The first batch found may be larger than every bound, so that a client always ge
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
 
 import trio
@@ -19,6 +20,9 @@ from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
 
+AT_ONCE_MAX = 16
+"""Partitions read in one step of an answer that takes many."""
+
 Located = list[tuple[Wanted, Partition]]
 
 
@@ -26,17 +30,32 @@ class Reading:
     """`is_enough` after `read`: there are `bytes_min`, or an error that the client should not wait for."""
 
     def __init__(self, located: Located, bytes_min: int, bytes_max: int, *, committed_only: bool) -> None:
-        self._located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
+        self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
-        self._size = 0
+        self._size, self._in_steps = 0, False
         self._refused: dict[Partition, ApiError] = {}
         self.is_enough = False
 
     def read(self) -> list[Found]:
         """The partitions, but for those that give nothing new. NotCached: one needs the disk."""
-        found: list[Found] = []
-        self._size, self.is_enough = 0, not self._located
-        for wanted, partition in self._located:
+        found = self._begin()
+        self._read(self.located, found)
+        return found
+
+    def read_slowly(self) -> Generator[None, None, list[Found]]:
+        """As `read`, some partitions a step."""
+        found, self._in_steps = self._begin(), True
+        for at in range(0, len(self.located), AT_ONCE_MAX):
+            self._read(self.located[at : at + AT_ONCE_MAX], found)
+            yield
+        return found
+
+    def _begin(self) -> list[Found]:
+        self._size, self.is_enough = 0, not self.located
+        return []
+
+    def _read(self, located: Located, found: list[Found]) -> None:
+        for wanted, partition in located:
             asked = wanted.asked
             try:
                 log = partition.require_leader(asked.current_leader_epoch)
@@ -52,7 +71,6 @@ class Reading:
                 self.is_enough = True
                 found.append((wanted, failed(asked, error.code)))
         self.is_enough |= self._size >= self._bytes_min
-        return found
 
     async def _wait_cached(self, partition: Partition, missing: NotCached) -> None:
         """A partition that the disk refuses once is not asked again for this answer."""
@@ -63,6 +81,8 @@ class Reading:
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[Found]:
         """Until there is enough, the time is up, or the watch is hurried; then what there is."""
+        if self._in_steps:
+            watch.wake()  # for what came to those that had been read
         try:
             with trio.move_on_after(wait_ms_max / 1000):
                 while not watch.hurried:
@@ -76,7 +96,7 @@ class Reading:
     def _has_enough(self) -> bool:
         """Would `read` find enough? Counted, not read."""
         size = 0
-        for wanted, partition in self._located:
+        for wanted, partition in self.located:
             asked = wanted.asked
             try:
                 log = partition.require_leader(asked.current_leader_epoch)

@@ -6,13 +6,17 @@ Sources: the request and response headers of KIP-482; ordering as in Kafka's Soc
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Generator
 from struct import Struct
-from types import CoroutineType
+from types import CoroutineType, GeneratorType
+from typing import Any
 
 from pykbroker.server.failure import failure
-from pykbroker.server.handler import CloseConnection, Context, Held, Waiting
+from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Result, Steps, Waiting
 from pykbroker.server.intake import Intake, Shared
+from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX, Slot, drain, hurry
+from pykbroker.server.steps import State, advance, walk
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Peer, Pump
 from wire.api import ApiKey
@@ -75,7 +79,10 @@ class Connection(Intake):
             hurry(self._slots)  # a Fetch that is parked there: its client waits for something else now
         context = Context(route.version, self._client_id, self.peer)
         try:
-            answer = route.handler(context, request)
+            handler = route.handler if size < LARGE_FRAME_BYTES else route.slow_handler
+            answer = handler(context, request)
+            if type(answer) is GeneratorType:
+                answer = self._first_share(answer)
         except (CloseConnection, DecodeError):
             raise
         except Exception as error:  # noqa: BLE001 - what a handler lets out is answered, and logged there
@@ -85,15 +92,20 @@ class Connection(Intake):
             return self._wait(Slot(route, correlation_id, context, request, began_at, size), answer)
         if self._slots:
             slot = Slot(route, correlation_id, context, request, began_at, size)
-            slot.answer(answer)
+            slot.answer(answer, self._ticks())
             self._slots.append(slot)
             self._look()
             self._weigh()
         elif answer is not None:
             route.frame(correlation_id, answer, self.out)
         now = self._ticks()
-        route.took(size, now - began_at)
+        route.took(size, began_at - self.came_at, now - began_at)
         return now
+
+    def _first_share(self, steps: Steps) -> Answer:
+        """What there is after one share of the loop's time; later requests wait for the rest."""
+        result = advance(steps, self._ticks)
+        return Held(walk(steps, self._ticks, self._shared.turn)) if isinstance(result, State) else result
 
     def _be_called(self, raw: bytes, *, fits: bool) -> None:
         """Decode the client id: once, as a rule, for all requests have the same."""
@@ -121,14 +133,16 @@ class Connection(Intake):
         self._weigh()
         self._shared.tasks.start_soon(self._finish, slot, answer)
         slot.parked_at = now = self._ticks()
-        slot.route.parked(slot.kept_bytes, now - slot.began_at)
+        slot.route.parked(slot.kept_bytes, slot.began_at - self.came_at, now - slot.began_at)
         return now
 
     async def _finish(self, slot: Slot, answer: Waiting | Held) -> None:
         """Run a handler's coroutine, then let go all replies that are ready, in order."""
-        outcome: Response | Exception | None
+        outcome: Result | Exception
         try:
-            outcome = await (self._hold(answer) if isinstance(answer, Held) else answer)
+            outcome = await (self._hold(answer) if isinstance(answer, Held) else self._result(answer))
+            if isinstance(outcome, Response):
+                outcome = await self._end_of(slot.route.encode_slowly(outcome))
         except Exception as error:  # noqa: BLE001 - as in _request
             outcome = error
         self.moved_at = now = self._ticks()
@@ -142,17 +156,27 @@ class Connection(Intake):
         else:
             self._go_on()
 
-    async def _hold(self, held: Held) -> Response | None:
+    async def _hold(self, held: Held) -> Any:
         """Keep later requests back only as long as the order of the appends asks for it."""
         try:
-            answer = await held.coroutine
+            answer: Result | Waiting = await self._result(held.coroutine)
         finally:
             self._is_held = False
             self._shared.budget.let_go()
-        if answer is None or isinstance(answer, Response):
-            return answer
-        self._go_on()
-        return await answer
+        if isinstance(answer, Coroutine):
+            self._go_on()
+            answer = await self._result(answer)
+        return answer
+
+    async def _result(self, waiting: Coroutine[Any, Any, Any]) -> Any:
+        """What it gives, or what the steps lead to that it gives."""
+        answer = await waiting
+        return await self._end_of(answer) if isinstance(answer, Generator) else answer
+
+    async def _end_of(self, steps: Generator[None, None, Any]) -> Any:
+        """What they lead to: most in their first share, which waits for nobody."""
+        result = advance(steps, self._ticks)
+        return await walk(steps, self._ticks, self._shared.turn) if isinstance(result, State) else result
 
     def _go_on(self) -> None:
         """Send what is ready, and start requests again if that is allowed by now."""
@@ -161,14 +185,16 @@ class Connection(Intake):
             self.behind = True
         self._pump.flush()
 
-    def _conclude(self, slot: Slot, outcome: Response | Exception | None) -> None:
+    def _conclude(self, slot: Slot, outcome: Result | Exception) -> None:
         """Write the reply, unless nobody is there any more to read it."""
         try:
             if isinstance(outcome, CloseConnection):
                 raise outcome
             if not self.ended:
-                slot.answer(failure(slot.route, slot.request, outcome) if isinstance(outcome, Exception) else outcome)
-                drain(self._slots, self.out)
+                if isinstance(outcome, Exception):
+                    outcome = failure(slot.route, slot.request, outcome)
+                slot.answer(outcome, self.moved_at)
+                drain(self._slots, self.out, self.moved_at)
         finally:
             if not slot.done:
                 self._slots.remove(slot)

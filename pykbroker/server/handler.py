@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -11,17 +11,27 @@ from pykbroker.world.net import Peer
 from wire.api import ApiKey
 from wire.declare import Response
 
-Waiting = Coroutine[Any, Any, Response | None]
-"""What a handler returns when its answer has to wait."""
+
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A response that is encoded already, for the version that was asked for."""
+
+    parts: list[Any]
+
+
+Result = Response | Encoded | None
+Steps = Generator[None, None, "Result | Waiting"]
+"""What a handler returns that goes through many things: it yields where others may have their turn."""
+Waiting = Coroutine[Any, Any, Result | Steps]
+"""What it returns when its answer has to wait."""
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
     """A coroutine during which the connection starts no further request: something is awaited before the append.
 
-    It may answer another one, for what is awaited after the append.
+    It may answer another one, for what is awaited after the append, or steps that are to be gone through.
     """
 
-    coroutine: Coroutine[Any, Any, Response | Waiting | None]
+    coroutine: Coroutine[Any, Any, Result | Waiting | Steps]
 
 
 class Context(msgspec.Struct, gc=False):
@@ -39,11 +49,14 @@ class CloseConnection(Exception):
     """A handler's wish to end this connection without an answer; the text is for the log."""
 
 
-Answer = Response | Waiting | Held | None
+Answer = Result | Waiting | Held | Steps
 
 
 class Handler(Protocol):
-    """One API. None answers nothing (Produce with acks=0)."""
+    """One API. None answers nothing (Produce with acks=0).
+
+    One for which steps cost too much may have a method `slowly` for requests that are large.
+    """
 
     key: ClassVar[ApiKey]
     versions: ClassVar[str]

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
 
+import trio
+
 from pykbroker.server.budget import Budget
 from pykbroker.server.ending import Ending
 from pykbroker.server.frame_pool import FramePool
@@ -54,6 +56,10 @@ class Shared:
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
     pool: FramePool = field(default_factory=FramePool)
+    turn: trio.Lock = field(default_factory=trio.Lock)
+    """Who holds it may keep the loop for a share, of all requests that take long."""
+    owed_ns: int = 0
+    """How long, in all, peers did not take what they were owed, as far as they have taken it by now."""
 
 
 class Intake(ABC):
@@ -61,7 +67,8 @@ class Intake(ABC):
 
     __slots__ = (
         "_is_held", "_large", "_owed_kept_bytes", "_pump", "_rest", "_shared", "_ticks", "_waits", "begun_at", "behind",
-        "ended", "ending", "moved_at", "out", "owed_bytes", "peer", "room", "wants_input",
+        "came_at", "ended", "ending", "moved_at", "opened_at", "out", "owed_at", "owed_bytes", "peer", "room",
+        "wants_input",
     )  # fmt: skip
 
     def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
@@ -71,8 +78,8 @@ class Intake(ABC):
         self.wants_input = True
         self.ended = self.behind = False
         self.ending = Ending.PEER
-        self.moved_at = shared.ticks()
-        """When a byte last came or went."""
+        self.opened_at = self.came_at = self.owed_at = self.moved_at = shared.ticks()
+        """When a byte last came or went; for the metrics also when it came, and when a debt began."""
         self.begun_at: int | None = None
         """When the frame began that is incomplete, if one is."""
         self.owed_bytes = 0
@@ -110,7 +117,7 @@ class Intake(ABC):
         """Handle the frames in `data`; what is left of it waits for more."""
         if self._rest:
             data, self._rest = self._rest + data, b""
-        self._frames(data)
+        self._frames(data, is_fresh=True)
 
     def filled(self, size: int) -> None:
         """`size` bytes have come into `room`."""
@@ -118,7 +125,7 @@ class Intake(ABC):
         assert large is not None
         self._leave_room()
         large.have += size
-        self.moved_at = self._ticks()
+        self.came_at = self.moved_at = self._ticks()
         if large.is_complete:
             self._finish_large(large)
         else:
@@ -129,15 +136,20 @@ class Intake(ABC):
         self.behind = False
         if self._large is None:
             data, self._rest = self._rest, b""
-            self._frames(data)
+            self._frames(data, is_fresh=False)
             self._weigh()
         elif self._large.is_complete:
             self._finish_large(self._large)
 
     def owes(self, size: int, kept_bytes: int) -> None:
         """So much of `out` has not gone, for the peer takes no more; a part of it is in memory."""
+        now = self._ticks()
         if size < self.owed_bytes or not size:
-            self.moved_at = self._ticks()
+            self.moved_at = now
+        if not self.owed_bytes:
+            self.owed_at = now
+        elif not size:
+            self._shared.owed_ns += now - self.owed_at
         self.owed_bytes, self._owed_kept_bytes = size, kept_bytes
         self._weigh()
 
@@ -159,14 +171,16 @@ class Intake(ABC):
 
     # ---- frames
 
-    def _frames(self, data: bytes) -> None:
-        """Handle the frames in `data`, as far as one turn goes; keep what is left."""
+    def _frames(self, data: bytes, *, is_fresh: bool) -> None:
+        """Handle the frames in `data`, as far as one turn goes; keep what is left. `is_fresh`: some has come now."""
+        now = self._ticks()
+        if is_fresh:
+            self.came_at = now
         if self._shared.budget.is_full:
-            self._rest, self.moved_at = data, self._ticks()
+            self._rest, self.moved_at = data, now
             self._wait_for_requests()
             return
         pos, have, out = 0, len(data), self.out
-        now = self._ticks()
         turn_ends_at = now + TURN_NS_MAX
         try:
             while have - pos >= 4:
@@ -236,7 +250,7 @@ class Intake(ABC):
             return
         self._large = self.begun_at = None
         try:
-            self._request(large.buffer, 0, large.size, self.moved_at)
+            self._request(large.buffer, 0, large.size, self._ticks())
         except Exception as error:  # noqa: BLE001 - as in _frames
             self._end_with(error)
             return

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.host_counts import read_host_counts
+from pykbroker.server.host_names import by_address
 
 BUDGET_SHARE = 4
 """One part in so many of `pykbroker.memory.budget.bytes` is for requests and answers in flight."""
@@ -34,19 +35,22 @@ class Limits:
         return self.held_bytes_max // ANSWER_SHARE
 
     @classmethod
-    def of(cls, config: BrokerConfig) -> Limits:
-        """As a broker is configured."""
+    def of(cls, config: BrokerConfig, named: Mapping[str, tuple[str, ...]]) -> Limits:
+        """As a broker is configured; `named` are the addresses of hosts that have names there."""
         share = config.pykbroker_memory_budget_bytes // BUDGET_SHARE
         queued = config.queued_max_request_bytes
         return cls(
             request_bytes_max=config.socket_request_max_bytes,
             connections_max=config.max_connections,
             connections_per_ip_max=config.max_connections_per_ip,
-            connections_per_ip_overrides=read_host_counts(
-                "max.connections.per.ip.overrides", config.max_connections_per_ip_overrides
-            ),
+            connections_per_ip_overrides=by_address(overrides(config), named),
             connections_per_s_max=config.max_connection_creation_rate,
             idle_ms_max=config.connections_max_idle_ms,
             held_requests_max=config.queued_max_requests,
             held_bytes_max=min(share, queued) if queued > 0 else share,
         )
+
+
+def overrides(config: BrokerConfig) -> dict[str, int]:
+    """How many connections some hosts may have, by address or name."""
+    return read_host_counts("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides)

@@ -67,11 +67,17 @@ class Listener:
     def statistics(self) -> ServerStatistics:
         """Since the start."""
         routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
+        now = self._shared.ticks()
+        ages = [now - connection.opened_at for connection in self._open]
         return ServerStatistics(
             requests=tuple(map(RouteStatistics.of, routes)),
             requests_waiting=sum(connection.waiting for connection in self._open),
             requests_held=self._budget.requests,
             connections_open=len(self._open),
+            connections_owed=sum(connection.owed_bytes > 0 for connection in self._open),
+            owed_ns=self._shared.owed_ns,
+            connections_age_ns=sum(ages),
+            connections_age_ns_max=max(ages, default=0),
             connections_accepted=self._accepted,
             connections_refused=self._refused,
             connections_closed=MappingProxyType(dict(self._closed)),

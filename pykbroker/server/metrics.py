@@ -22,10 +22,14 @@ class RouteStatistics:
     """Answered by one error for the whole request."""
     bytes_in: int
     bytes_out: int
+    queue_ns: int
+    """From its last byte until it was its turn, behind others of its connection or because too many were waiting."""
     local_ns: int
     """On the loop, from the frame to the answer or to the wait for it."""
     remote_ns: int
     """Waiting."""
+    answer_queue_ns: int
+    """From its answer until those of the requests before it were there."""
     histogram: tuple[int, ...]
     """How many took how long in all: below 1,024 ns, and then from each power of two to the next."""
 
@@ -34,7 +38,7 @@ class RouteStatistics:
         """As it stands now."""
         return cls(
             route.key, route.version, sum(route.histogram), route.errors, route.bytes_in, route.bytes_out,
-            route.local_ns, route.remote_ns, tuple(route.histogram),
+            route.queue_ns, route.local_ns, route.remote_ns, route.answer_queue_ns, tuple(route.histogram),
         )  # fmt: skip
 
 
@@ -47,6 +51,13 @@ class ServerStatistics:
     requests_waiting: int
     requests_held: int
     connections_open: int
+    connections_owed: int
+    """Those whose peers do not take what they are sent."""
+    owed_ns: int
+    """How long that took of those that have taken it."""
+    connections_age_ns: int
+    """How long those that are open have been so, in all."""
+    connections_age_ns_max: int
     connections_accepted: int
     connections_refused: int
     """Closed at once, one too many of their address."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Result
 from pykbroker.server.table import Route
 from pykbroker.world.disk import FileSlice
-from wire.declare import Response
 
 SLOTS_MAX = 128
 """Requests of one connection that are not answered yet; further ones stay unread."""
@@ -20,29 +19,33 @@ class Slot:
     """
 
     __slots__ = (
-        "began_at", "context", "correlation_id", "done", "kept_bytes", "parked_at", "parts", "request", "route",
+        "answered_at", "began_at", "context", "correlation_id", "done", "kept_bytes", "parked_at", "parts",
+        "request", "route",
     )  # fmt: skip
 
     def __init__(self, route: Route, correlation_id: int, context: Context, request: Any, began_at: int,
                  kept_bytes: int) -> None:
         self.route, self.correlation_id, self.context, self.request = route, correlation_id, context, request
-        self.began_at = self.parked_at = began_at
+        self.began_at = self.parked_at = self.answered_at = began_at
         self.kept_bytes = kept_bytes
         self.parts: list[Any] = []
         self.done = False
 
-    def answer(self, response: Response | None) -> None:
+    def answer(self, response: Result, now: int) -> None:
         """From now on only the replies before it hold it up."""
+        self.answered_at = now
         if response is not None:
             self.route.frame(self.correlation_id, response, self.parts)
         self.kept_bytes = sum(len(part) for part in self.parts if not isinstance(part, FileSlice))
         self.request, self.done = None, True
 
 
-def drain(slots: list[Slot], out: list[Any]) -> None:
+def drain(slots: list[Slot], out: list[Any], now: int) -> None:
     """Give out the replies that nothing holds up any more."""
     while slots and slots[0].done:
-        out += slots.pop(0).parts
+        slot = slots.pop(0)
+        out += slot.parts
+        slot.route.answer_queue_ns += now - slot.answered_at
 
 
 def hurry(slots: list[Slot]) -> None:

@@ -1,14 +1,14 @@
-"""(API, version) -> codec, handler and counters. What stands here is what ApiVersions advertises."""
+"""(API, version) -> codec, handler and counters. ApiVersions advertises what stands here, so far as Kafka does."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from pykbroker.server.handler import Handler
+from pykbroker.server.handler import Encoded, Handler
 from wire.api import APIS, ApiKey, request_header_version, response_header_version
-from wire.compile import decoder, encoder
+from wire.compile import decoder, encoder, stepwise_encoder
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -25,13 +25,16 @@ class Route:
     """One version of one API: how it is read, handled and written, and what was counted of it. Times in ns."""
 
     __slots__ = (
-        "bytes_in", "bytes_out", "decode", "encode", "errors", "handler", "histogram", "joins", "key", "local_ns",
-        "pack_head", "remote_ns", "size_extra", "tagged_header", "version",
+        "answer_queue_ns", "bytes_in", "bytes_out", "decode", "encode", "errors", "handler", "histogram", "joins",
+        "key", "local_ns", "pack_head", "queue_ns", "remote_ns", "size_extra", "slow_handler", "tagged_header",
+        "version",
     )  # fmt: skip
 
     def __init__(self, key: ApiKey, version: int, handler: Callable[..., Any]) -> None:
         api = APIS[key]
         self.key, self.version, self.handler = key, version, handler
+        self.slow_handler: Callable[..., Any] = getattr(handler, "slowly", handler)
+        """For a request that is large."""
         self.tagged_header = request_header_version(key, version) >= 2
         self.decode: Callable[[Buffer, int, int], Any] = decoder(api.request, version)
         self.encode: Callable[[Any, list[Any]], None] = encoder(api.response, version)
@@ -39,19 +42,22 @@ class Route:
         self.pack_head, self.size_extra = head.pack, head.size - SIZE_BYTES
         self.joins = key != ApiKey.FETCH
         """Its replies are small: joining the parts costs less than handling them one by one. Records are not copied."""
-        self.bytes_in = self.bytes_out = self.errors = self.local_ns = self.remote_ns = 0
+        self.bytes_in = self.bytes_out = self.errors = 0
+        self.queue_ns = self.local_ns = self.remote_ns = self.answer_queue_ns = 0
         self.histogram = [0] * HISTOGRAM_BUCKETS
         """How many requests took how long in all: below 1,024 ns, and then from each power of two to the next."""
 
-    def took(self, size: int, nanos: int) -> None:
-        """Count a request of `size` bytes that was answered at once."""
+    def took(self, size: int, nanos_queued: int, nanos: int) -> None:
+        """Count a request of `size` bytes that was answered at once, when it was its turn."""
         self.bytes_in += size
+        self.queue_ns += nanos_queued
         self.local_ns += nanos
         self.histogram[(nanos >> 10).bit_length()] += 1
 
-    def parked(self, size: int, nanos: int) -> None:
+    def parked(self, size: int, nanos_queued: int, nanos: int) -> None:
         """Count a request that waits for its answer from now on."""
         self.bytes_in += size
+        self.queue_ns += nanos_queued
         self.local_ns += nanos
 
     def finished(self, nanos_parked: int, nanos: int) -> None:
@@ -59,10 +65,13 @@ class Route:
         self.remote_ns += nanos_parked
         self.histogram[min((nanos >> 10).bit_length(), HISTOGRAM_BUCKETS - 1)] += 1
 
-    def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
+    def frame(self, correlation_id: int, response: Response | Encoded, out: list[Any]) -> None:
         """Append the reply, size first, to `out`."""
         parts: list[Any] = []
-        self.encode(response, parts)
+        if type(response) is Encoded:
+            parts = response.parts
+        else:
+            self.encode(response, parts)
         if self.joins:
             body = b"".join(parts)
             size = len(body) + self.size_extra
@@ -73,13 +82,20 @@ class Route:
             out += parts
         self.bytes_out += size
 
+    def encode_slowly(self, response: Response) -> Generator[None, None, Encoded]:
+        """As a step for each element of its arrays."""
+        parts: list[Any] = []
+        yield from stepwise_encoder(type(response), self.version)(response, parts)
+        return Encoded(parts)
+
 
 def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
     """What ApiVersions answers for these handlers: their versions, as Kafka advertises them."""
     answer = []
     for handler in sorted(handlers, key=lambda handler: handler.key):
         api, versions = APIS[handler.key], parse_versions(handler.versions)
-        assert api.advertised is not None, f"{handler.key.name} does not belong on a broker's listener"
+        if api.advertised is None:
+            continue  # answered, and not told to anybody
         whole = versions.first <= api.accepted.first
         answer.append(ApiVersion(
             api_key=handler.key,

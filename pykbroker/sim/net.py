@@ -163,9 +163,13 @@ class SimNet:
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
 
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """Hosts have no names here."""
+        raise broken(errno.EADDRNOTAVAIL)
+
     def statistics(self) -> NetStatistics:
         """Virtual time does not pass while the loop works."""
-        return NetStatistics(0, 0, 0, 0)
+        return NetStatistics(0, 0, 0, 0, 0)
 
     async def run(self, accept: Accept) -> None:
         """Serve until cancelled; then every connection is closed."""

@@ -188,6 +188,12 @@ class Network:
         """Nothing gets from `source` to `target`; the way back is another link."""
         self._cut[source, target] = None
 
+    def stall(self, host: str, seconds: float) -> None:
+        """What it sends on the connections that it has now comes late; those that it makes later are quick."""
+        for endpoint in self._endpoints.values():
+            if endpoint.local[0] == host:
+                endpoint.arrives_s = max(endpoint.arrives_s, self._clock.now + seconds)
+
     def heal(self) -> None:
         """All links are whole again."""
         self._cut.clear()

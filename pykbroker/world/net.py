@@ -98,14 +98,16 @@ class SocketOptions:
 
 @dataclass(frozen=True, slots=True)
 class NetStatistics:
-    """A step is what the loop does for the ready connections before it looks at anything else."""
+    """A step is what the loop does between two waits, for connections and all else."""
 
     steps: int
     steps_slow: int
     """Those that took longer than `STEP_NS_SLOW`."""
     step_ns: int
-    """All of them together: what is left of the time is idle, or other tasks'."""
+    """All of them together."""
     step_ns_longest: int
+    idle_ns: int
+    """Time in which the loop waited, and nothing could be done."""
 
 
 class Bound(Protocol):
@@ -123,6 +125,9 @@ class Net(Protocol):
 
     def listen(self, host: str, port: int, options: SocketOptions, /) -> Bound:
         """Bind now (port 0: any free one); OSError where that fails. Peers wait in the backlog until `run` runs."""
+
+    async def addresses(self, host: str, /) -> tuple[str, ...]:
+        """All addresses of a host; OSError where it has none, or nobody can say."""
 
     async def run(self, accept: Accept) -> None:
         """Accept peers and pump all connections until cancelled, then close them."""

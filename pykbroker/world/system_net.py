@@ -15,7 +15,8 @@ from time import perf_counter_ns
 
 import trio
 
-from pykbroker.world.net import STEP_NS_SLOW, Accept, NetStatistics, Peer, SocketOptions
+from pykbroker.world.loop_watch import LoopWatch
+from pykbroker.world.net import Accept, NetStatistics, Peer, SocketOptions
 from pykbroker.world.seldom import Seldom
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump
@@ -98,7 +99,7 @@ class SystemNet:
         self._listeners: dict[int, SystemListener] = {}
         self._resting: set[SystemListener] = set()
         self._tired = trio.Event()
-        self._steps = self._steps_slow = self._step_ns = self._step_ns_longest = 0
+        self._watch = LoopWatch(perf_counter_ns)
 
     def listen(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
         """Bind and listen on one address; OSError says why that cannot be."""
@@ -128,17 +129,24 @@ class SystemNet:
         self._resting.add(listener)
         self._tired.set()
 
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """As the resolver of this machine knows them."""
+        found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
+
     def statistics(self) -> NetStatistics:
         """Since the start."""
-        return NetStatistics(self._steps, self._steps_slow, self._step_ns, self._step_ns_longest)
+        return self._watch.statistics()
 
     async def run(self, accept: Accept) -> None:
         """Serve until cancelled; then every socket is closed."""
+        self._watch.begin()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._rouse)
                 await self._serve(accept)
         finally:
+            trio.lowlevel.remove_instrument(self._watch)
             for listener in list(self._listeners.values()):
                 listener.close()
             for pump in list(self._pumps.values()):
@@ -158,18 +166,8 @@ class SystemNet:
                 elif fd in listeners:
                     listeners[fd].turn(accept)
                 if perf_counter_ns() - begun > STEP_NS_MAX:
-                    self._stepped(perf_counter_ns() - begun)
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()
-            self._stepped(perf_counter_ns() - begun)
-
-    def _stepped(self, took_ns: int) -> None:
-        self._steps += 1
-        self._step_ns += took_ns
-        if took_ns > self._step_ns_longest:
-            self._step_ns_longest = took_ns
-        if took_ns > STEP_NS_SLOW:
-            self._steps_slow += 1
 
     async def _rouse(self) -> None:
         """Watch rested listeners again."""

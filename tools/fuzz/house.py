@@ -83,9 +83,13 @@ class Still:
         self.accept = accept
         await trio.sleep_forever()
 
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        """Every host is this one."""
+        return ("127.0.0.1",)
+
     def statistics(self) -> NetStatistics:
         """There are no steps to count."""
-        return NetStatistics(0, 0, 0, 0)
+        return NetStatistics(0, 0, 0, 0, 0)
 
 
 class Errors(logging.Handler):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Any
+
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.server.handler import Context
 from pykbroker.world.net import Peer
@@ -23,3 +26,14 @@ class Denies:
 def context(version: int) -> Context:
     """A request of this version, from this machine."""
     return Context(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
+
+
+def gone_through(answer: Any) -> Any:
+    """The answer to which steps lead, or the one that there is at once."""
+    if not isinstance(answer, Generator):
+        return answer
+    try:
+        while True:
+            next(answer)
+    except StopIteration as finished:
+        return finished.value

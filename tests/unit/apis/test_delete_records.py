@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -119,7 +119,7 @@ async def test_what_was_deleted_stays_deleted_over_a_stop(tmp_path: Path) -> Non
 def test_who_may_not_delete_is_refused() -> None:
     nothing: Any = None
     api = DeleteRecords(nothing, Denies(Operation.DELETE))
-    (answer,) = api(context(2), deleting(("a", 0, 1))).topics[0].partitions
+    (answer,) = gone_through(api(context(2), deleting(("a", 0, 1)))).topics[0].partitions
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
     (answer,) = api.refuse(deleting(("a", 0, 1)), ErrorCode.UNKNOWN_SERVER_ERROR).topics[0].partitions
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)

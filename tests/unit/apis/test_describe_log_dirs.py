@@ -11,7 +11,7 @@ import pytest
 
 from pykbroker.apis.describe_log_dirs import DescribeLogDirs
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -78,7 +78,7 @@ def directories(*failures: OSError | None, space: Any = lambda: 100, **fields: A
 
 
 def test_a_directory_that_failed_is_told_alone() -> None:
-    whole, failed = directories(None, OSError(errno.EIO, "broken"))(context(5), EVERYTHING).results
+    whole, failed = gone_through(directories(None, OSError(errno.EIO, "broken"))(context(5), EVERYTHING)).results
     assert (whole.error_code, sizes(whole), whole.total_bytes, whole.usable_bytes) == (0, {("t", 3): 7}, 100, 40)
     assert failed == DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "1", [], -1, -1)
 
@@ -87,12 +87,12 @@ def test_a_directory_that_cannot_be_measured_failed() -> None:
     def broken() -> int:
         raise OSError(errno.EIO, "broken")
 
-    (failed,) = directories(None, space=broken)(context(5), EVERYTHING).results
+    (failed,) = gone_through(directories(None, space=broken)(context(5), EVERYTHING)).results
     assert (failed.error_code, failed.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
 def test_what_a_copy_lacks_is_its_lag() -> None:
-    (result,) = directories(None)(context(5), EVERYTHING).results
+    (result,) = gone_through(directories(None)(context(5), EVERYTHING)).results
     assert [one.offset_lag for topic in result.topics for one in topic.partitions] == [5]
 
 

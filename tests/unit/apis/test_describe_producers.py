@@ -10,7 +10,7 @@ import pytest
 from pykbroker.apis.describe_producers import DescribeProducers
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (
@@ -55,7 +55,7 @@ def test_an_open_transaction_shows_where_it_began_and_its_marker_who_wrote_it() 
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda: log))
     image: Any = SimpleNamespace(topics=SimpleNamespace(by_name={"a"}))
     api = DescribeProducers(lambda: image, replicas, Denies())
-    (answer,) = api(context(0), DescribeProducersRequest(topics=[TopicRequest("a", [0])])).topics[0].partitions
+    (answer,) = gone_through(api(context(0), DescribeProducersRequest([TopicRequest("a", [0])]))).topics[0].partitions
     assert answer.active_producers == [
         ProducerState(7, 1, 4, STAMP_MS, -1, 30), ProducerState(8, 1, -1, STAMP_MS + 1, 12, -1)]
 
@@ -83,7 +83,7 @@ def test_who_may_not_read_learns_nothing() -> None:
     nothing: Any = None
     api = DescribeProducers(nothing, nothing, Denies(Operation.READ))
     request = DescribeProducersRequest(topics=[TopicRequest("a", [0])])
-    (answer,) = api(context(0), request).topics[0].partitions
+    (answer,) = gone_through(api(context(0), request)).topics[0].partitions
     assert (answer.error_code, answer.active_producers) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, [])
     (answer,) = api.refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR).topics[0].partitions
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from pykbroker.apis.fetch import AT_ONCE_MAX
 from tests.unit.apis.conftest import Client, House, batch, fetch_request, serving
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest
 from wire.records.batch import batches
@@ -161,3 +162,21 @@ async def test_read_committed_lists_aborted_transactions_and_uncommitted_does_no
     await client.produce("a", batch(b"one"))
     assert (await client.fetch("a", 0)).aborted_transactions is None
     assert (await client.fetch("a", 0, isolation_level=1)).aborted_transactions == []
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch: int) -> None:
+    count = AT_ONCE_MAX + 40
+    await client.create("many", count)
+    for index in (0, count - 1):
+        await client.produce("many", batch(b"x"), partition=index)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=session_epoch, topics=[
+        FetchTopic("many", partitions=[
+            FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count)])])
+    parts = (await client.call(request, 12)).responses[0].partitions
+    assert [part.partition_index for part in parts] == [*range(count)]
+    assert [part.partition_index for part in parts if part.records] == [0, count - 1]
+    request.max_wait_ms, request.min_bytes = 60_000, 1 << 20
+    await client.send(request, 12)
+    await client.send(ListOffsetsRequest(), 7)  # hurries the one that is parked
+    assert len((await client.receive()).responses[0].partitions) == count

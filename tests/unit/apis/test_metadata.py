@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pykbroker.apis.metadata import Metadata
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.answers import Answers, Kept
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, House, serving
 from wire.api import ApiKey
 from wire.declare import NIL
@@ -138,9 +146,62 @@ async def test_the_rack_and_partitions_that_are_offline_are_told(tmp_path: Path)
     async with serving(tmp_path, broker_rack="attic") as house:
         response = await (await house.connect()).call(asking("t"), 12)
         assert [broker.rack for broker in response.brokers] == ["attic"]
+        again = await (await house.connect()).call(asking("t"), 12)
+        assert again == response
         told = [(one.error_code, one.leader_id, one.offline_replicas) for one in response.topics[0].partitions]
         node_id = house.serving.node_id
         assert told == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
+
+
+async def test_the_same_question_is_answered_anew_when_something_has_changed(client: Client) -> None:
+    before = await client.call(asking("a", "b"), 12)
+    assert await client.call(asking("a", "b"), 12) == before
+    assert [topic.error_code for topic in before.topics] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    await client.create("b", 2)
+    after = await client.call(asking("a", "b"), 12)
+    assert [len(topic.partitions) for topic in after.topics] == [4, 2]
+    assert after.topics[0] == before.topics[0]
+
+
+async def test_a_log_that_fails_is_told_though_the_question_was_answered_before(tmp_path: Path) -> None:
+    kept: list[Kept] = []
+
+    class Noting(Answers):
+        def find(self, image: object, question: Hashable) -> Kept | None:
+            kept.extend(filter(None, [super().find(image, question)]))
+            return super().find(image, question)
+
+    partitions: Any = {index: PartitionImage((1,), (1,), 1, 0, 0) for index in range(2)}
+    topic, offline = TopicImage("t", b"t" * 16, partitions), set[int]()
+    image = MetadataImage(topics=TopicsImage({"t": topic}, {topic.id: topic}))
+    nothing: Any = None
+    replicas: Any = SimpleNamespace(offline=lambda topic_id: offline)
+    api = Metadata(1, "c", lambda: image, nothing, Advertised(("h", 1)), Denies(), False, replicas, Noting())
+    whole = gone_through(api(context(12), asking("t")))
+    assert gone_through(api(context(12), asking("t"))) is whole
+    offline.add(1)
+    told = gone_through(api(context(12), asking("t")))
+    assert told.parts != whole.parts
+    assert gone_through(api(context(12), asking("t"))).parts == told.parts
+    offline.clear()
+    assert gone_through(api(context(12), asking("t"))) is whole
+    assert len(kept) == 4
+
+
+def test_a_topic_that_is_named_often_is_kept_once() -> None:
+    questions: list[Any] = []
+
+    class Noting(Answers):
+        def find(self, image: object, question: Hashable) -> Kept | None:
+            questions.append(question)
+            return super().find(image, question)
+
+    nothing: Any = None
+    replicas: Any = SimpleNamespace(offline=lambda topic_id: set())
+    api = Metadata(1, "c", MetadataImage, nothing, Advertised(("h", 1)), Denies(), False, replicas, Noting())
+    for names in (["a", "b"], ["a", "b", "a", "a"]):
+        gone_through(api(context(9), asking(*names)))
+    assert questions[0] == questions[1]
 
 
 async def test_unknown_topics_are_described_as_such(client: Client) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
@@ -98,8 +98,8 @@ async def test_partitions_are_answered_one_by_one_and_as_often_as_asked(client: 
 def test_brokers_and_those_who_see_the_topic_may_ask(denied: tuple[Operation, ...], code: ErrorCode) -> None:
     log = SimpleNamespace(end_offset_for_epoch=lambda epoch: (epoch, 7))
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda _: log))
-    answer = OffsetForLeaderEpoch(replicas, Denies(*denied))(context(4), asking(0)).topics[0].partitions[0]
-    assert answer.error_code == code
+    response = gone_through(OffsetForLeaderEpoch(replicas, Denies(*denied))(context(4), asking(0)))
+    assert response.topics[0].partitions[0].error_code == code
 
 
 def test_a_request_that_fails_as_a_whole_fails_for_each_partition() -> None:

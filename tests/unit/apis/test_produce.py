@@ -197,3 +197,43 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
     assert "2001 record errors in total" in answer.error_message
     assert len(answer.record_errors) == 1000
     assert (await client.produce("compacted", keyed(b"k", b"", codec=codec))).base_offset == 0
+
+
+def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
+    """More than is appended in one turn of the loop: to both topics, and to partitions that there are not."""
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[
+        TopicProduceData(name=name, partition_data=[
+            PartitionProduceData(index=index, records=records or batch(bytes(400))) for index in range(count)])
+        for name, count in (("many", 100 + unknown), ("nobody", unknown), ("a", 4)) if count
+    ])
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_many_partitions_are_answered_as_few_are(client: Client, acks: int) -> None:
+    await client.create("many", 100)
+    response = await client.call(many(acks, unknown=2), 9)
+    unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert [(topic.name, [one.error_code for one in topic.partition_responses]) for topic in response.responses] == [
+        ("many", [0] * 100 + unknown), ("nobody", unknown), ("a", [0] * 4)]
+    assert [one.index for one in response.responses[0].partition_responses] == [*range(102)]
+    again = await client.call(many(acks), 9)
+    assert {one.base_offset for topic in again.responses for one in topic.partition_responses} == {1}
+
+
+async def test_many_partitions_without_an_answer(client: Client, house: House) -> None:
+    await client.create("many", 100)
+    await client.send(many(0), 9)
+    client._sent.clear()
+    assert (await client.produce("many", batch(b"x"), partition=99)).base_offset == 1
+    await client.send(many(0, unknown=1), 9)
+    client._sent.clear()
+    assert await client.closed()
+    assert (await (await house.connect()).fetch("a", 0, partition=3)).high_watermark == 2
+
+
+async def test_large_compressed_batches_among_many_are_opened_off_the_loop(client: Client) -> None:
+    await client.create("many", 100, compression_type="zstd")
+    response = await client.call(many(-1, records=batch(bytes(100_000), codec=Codec.LZ4)), 9)
+    answers = [one for topic in response.responses for one in topic.partition_responses]
+    assert {(one.error_code, one.base_offset) for one in answers} == {(0, 0)}
+    assert len(answers) == 104

@@ -15,6 +15,7 @@ from pykbroker.console.endpoint import serve
 from pykbroker.console.metrics import exposition
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
 from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.server.ending import Ending
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
@@ -31,18 +32,22 @@ def histogram(**counts: int) -> tuple[int, ...]:
 FOUND = BrokerStatistics(
     server=ServerStatistics(
         requests=(
-            RouteStatistics(ApiKey.PRODUCE, 11, 3, 1, 300, 30, 4_000_000, 0, histogram(at0=1, at3=2)),
-            RouteStatistics(ApiKey.PRODUCE, 12, 2, 0, 200, 20, 1_000_000, 5_000_000_000, histogram(at4=1, at39=1)),
-            RouteStatistics(ApiKey.FETCH, 18, 0, 0, 0, 0, 0, 0, histogram()),
+            RouteStatistics(ApiKey.PRODUCE, 11, 3, 1, 300, 30, 7_000_000, 4_000_000, 0, 0, histogram(at0=1, at3=2)),
+            RouteStatistics(ApiKey.PRODUCE, 12, 2, 0, 200, 20, 0, 1_000_000, 5_000_000_000, 6_000_000,
+                            histogram(at4=1, at39=1)),
+            RouteStatistics(ApiKey.FETCH, 18, 0, 0, 0, 0, 0, 0, 0, 0, histogram()),
         ),
-        requests_waiting=4, requests_held=1, connections_open=7, connections_accepted=9, connections_refused=2,
+        requests_waiting=4, requests_held=1, connections_open=7, connections_owed=3,
+        owed_ns=8_000_000, connections_age_ns=9_000_000_000, connections_age_ns_max=5_000_000_000,
+        connections_accepted=9, connections_refused=2,
         connections_closed={next(iter(Ending)): 2}, accept_waits=5, held_bytes=1000, held_bytes_max=2000,
     ),
     fetch_sessions=SessionStatistics(1, 8, 2),
-    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000),
+    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000, 18_000_000_000),
     directories=(DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
                  DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0)),
     replicas=ReplicaStatistics(3, 2, 1),
+    scrub=ScrubStatistics(2, 12_345, 1, 6),
     controller=ControllerStatistics(4, 77, 1, 2, 3, 0),
 )  # fmt: skip
 
@@ -73,13 +78,20 @@ def test_each_figure_has_its_place() -> None:
     assert (of("requests_waiting"), of("requests_held"), of("held_bytes"), of("held_bytes_max")) == (4, 1, 1000, 2000)
     assert (of("fetch_sessions"), of("fetch_session_partitions"), of("fetch_session_evictions_total")) == (1, 8, 2)
     assert (of("loop_steps_total"), of("loop_steps_slow_total"), of("accept_waits_total")) == (100, 1, 5)
+    assert of("request_queue_seconds_total", api="PRODUCE", version="11") == pytest.approx(0.007)
+    assert of("response_queue_seconds_total", api="PRODUCE", version="12") == pytest.approx(0.006)
+    assert (of("connections_owed"), of("connections_age_seconds"), of("connection_oldest_seconds")) == (3, 9, 5)
+    assert of("response_send_seconds_total") == pytest.approx(0.008)
     assert of("loop_busy_seconds_total") == pytest.approx(2)
+    assert of("loop_idle_seconds_total") == pytest.approx(18)
     assert of("loop_step_longest_seconds") == pytest.approx(0.03)
     figures = ("log_directory_up", "logs", "log_segments", "log_bytes", "log_appended_bytes_total",
                "log_read_bytes_total", "log_flushes_total")
     assert [of(name, directory="/d/a") for name in figures] == [1, 3, 5, 900, 1000, 400, 2]
     assert of("log_directory_up", directory='/d/"b"') == 0
     assert (of("partitions"), of("partitions_led"), of("partitions_offline")) == (3, 2, 1)
+    assert (of("scrub_passes_total"), of("scrub_bytes_total")) == (2, 12_345)
+    assert (of("scrub_damaged_total"), of("scrub_partitions_left")) == (1, 6)
     assert (of("cluster_brokers"), of("cluster_topics"), of("cluster_partitions")) == (1, 2, 3)
     assert (of("metadata_epoch"), of("metadata_offset"), of("metadata_changes_waiting")) == (4, 77, 0)
     assert found["process_resident_memory_bytes", ()] > 0

@@ -357,7 +357,7 @@ class Sessions(RuleBasedStateMachine):
         self.cache, self.model = FetchSessionCache(3, Numbers()), Model(3)
         self.logs = dict.fromkeys(KEYS, (2, 0, 0))
         self.now_ms = 0
-        self.waiting: list[tuple[Fetching, int, int]] = []
+        self.waiting: list[tuple[Fetching, Plain, int]] = []
 
     @rule(key=st.sampled_from(KEYS))
     def append(self, key: Key) -> None:
@@ -418,23 +418,23 @@ class Sessions(RuleBasedStateMachine):
         session.epoch += 1
         session.use(self.now_ms)
         assert [wanted.key for wanted in fetching.partitions.values()] == session.keys
-        self.waiting.append((fetching, session.id, session.epoch))
+        self.waiting.append((fetching, session, session.epoch))
         if not wait:
             self.answer(-1)
 
     @precondition(lambda self: self.waiting)
     @rule(which=st.integers(0, 3))
     def answer(self, which: int) -> None:
-        fetching, session_id, epoch = self.waiting.pop(which % len(self.waiting) if which >= 0 else -1)
+        fetching, session, epoch = self.waiting.pop(which % len(self.waiting) if which >= 0 else -1)
         found = self.found(fetching)
         response = answer(self.cache, fetching, found, self.now_ms)
-        session = self.model.sessions.get(session_id)
-        if session is None or session.epoch != epoch:
-            evicted = session is None and response.error_code == 0  # nobody else has asked since
+        gone = self.model.sessions.get(session.id) is not session  # its id may be another one's by now
+        if gone or session.epoch != epoch:
+            evicted = gone and response.error_code == 0  # nobody else has asked since
             assert evicted or response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
             return
         news = [key for key in session.keys if self.is_news(session, key)]
-        assert (response.session_id, self.told(response)) == (session_id, news)
+        assert (response.session_id, self.told(response)) == (session.id, news)
         for key in news:
             session.told[key] = self.offsets_of(key)
             if self.records(session, key):

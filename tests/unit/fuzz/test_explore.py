@@ -29,7 +29,7 @@ def test_edges_are_of_our_code_alone() -> None:
         uvarint(1)
     assert edges.seen == first
     with edges.watched():
-        uvarint(1000)
+        uvarint(1_000_000)
     assert edges.seen > first
 
 

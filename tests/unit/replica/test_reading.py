@@ -13,7 +13,7 @@ import trio.testing
 
 from pykbroker.core.fetch_session import Wanted
 from pykbroker.replica.partition import Partition
-from pykbroker.replica.reading import Reading
+from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, Pending, patiently
 from pykbroker.world.disk import NotCached
@@ -235,3 +235,20 @@ def test_read_committed_lists_what_was_aborted_among_the_records():
     assert [(one.producer_id, one.first_offset) for one in data.aborted_transactions] == [(7, 1)]
     ((_, data),) = Reading(located(log, offset=3), 1, 100, committed_only=True).read()
     assert data.aborted_transactions == []
+
+
+async def test_what_comes_to_a_partition_after_it_was_read_is_not_waited_for(
+    autojump_clock: trio.testing.MockClock
+) -> None:
+    logs = [FakeLog(0) for _ in range(AT_ONCE_MAX + 1)]
+    where = located(*logs)
+    reading = Reading(where, 1, 1000, committed_only=False)
+    steps = reading.read_slowly()
+    next(steps)
+    logs[0].log_end_offset = where[0][1].high_watermark = 1
+    assert len([*steps]) == 1
+    assert not reading.is_enough
+    began_s = trio.current_time()
+    found = await reading.wait(Watch(partition for _, partition in where), LONG_MS)
+    assert trio.current_time() == began_s
+    assert len(found[0][1].records or b"") == 10

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 def limits(**configs: str) -> Limits:
     return Limits.of(BrokerConfig.from_mapping({"node.id": "1", **{
-        name.replace("_", "."): text for name, text in configs.items()}}))
+        name.replace("_", "."): text for name, text in configs.items()}}), {"twice.example.org": ("10.0.0.1", "::2")})
 
 
 def test_the_defaults_are_kafkas() -> None:
@@ -37,6 +37,8 @@ def test_the_smaller_of_both_budgets_holds(queued: str, held: int) -> None:
 def test_overrides_are_by_address() -> None:
     found = limits(max_connections_per_ip_overrides=" 127.0.0.1:20, [::1]:5,2001:db8:0::7:9,")
     assert found.connections_per_ip_overrides == {"127.0.0.1": 20, "::1": 5, "2001:db8::7": 9}
+    found = limits(max_connections_per_ip_overrides="::1:5,Twice.example.org:7")
+    assert found.connections_per_ip_overrides == {"::1": 5, "10.0.0.1": 7, "::2": 7}
 
 
 @pytest.mark.parametrize(("queued", "fits"), [(0, True), (MIB - 1, False), (MIB, True)])
@@ -51,7 +53,10 @@ def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
         limits(max_connections_per_ip="0")
 
 
-@pytest.mark.parametrize("text", ["localhost:5", "127.0.0.1", "127.0.0.1:many", "5", ":5", "1.2.3.4:5;1.2.3.5:6"])
+@pytest.mark.parametrize("text", [
+    "localhost", "localhost:many", "127.0.0.1", "127.0.0.1:many", "5", ":5", "1.2.3.4:5;1.2.3.5:6", "1.2.3:5",
+    "300.1.1.1:5", "-a:5", "a-:5", "a..b:5", "a b:5", "[localhost]:5", "x" * 254 + ":5",
+])
 def test_what_cannot_be_an_override_is_refused_at_start(text: str) -> None:
-    with pytest.raises(ApiError, match="is not an IP address, a colon and a number"):
+    with pytest.raises(ApiError, match="is not an IP address or the name of a host, a colon and a number"):
         limits(max_connections_per_ip_overrides=text)

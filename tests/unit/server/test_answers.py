@@ -1,0 +1,62 @@
+"""Answers are kept for one image, and within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.server import answers as answers_module
+from pykbroker.server.answers import TOPIC_BYTES, Answers
+from pykbroker.server.handler import Encoded
+
+FIRST, SECOND = object(), object()
+XYZ = Encoded([b"xyz"])
+
+
+def test_an_answer_is_found_by_its_question_while_its_image_is_the_same():
+    answers = Answers()
+    assert answers.find(FIRST, "a") is None
+    answers.keep(FIRST, "a", XYZ, (b"id",))
+    kept = answers.find(FIRST, "a")
+    assert kept is not None
+    assert (kept.answer, kept.topics) == (XYZ, (b"id",))
+    assert answers.find(FIRST, "b") is None
+    assert answers.find(SECOND, "a") is None
+    assert answers.find(FIRST, "a") is None
+
+
+def test_an_answer_that_is_late_is_not_kept():
+    answers = Answers()
+    answers.find(FIRST, "a")
+    answers.find(SECOND, "b")
+    answers.keep(FIRST, "a", XYZ, ())
+    assert answers.find(SECOND, "a") is None
+
+
+@pytest.mark.parametrize(("size", "kept"), [(99, True), (100, True), (101, False)])
+def test_they_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: bool):
+    monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", 100)
+    answers = Answers()
+    answers.find(FIRST, "a")
+    answers.keep(FIRST, "a", Encoded([bytes(size)]), ())
+    assert (answers.find(FIRST, "a") is not None) == kept
+    answers.keep(FIRST, "b", Encoded([b"xx"]), ())
+    assert answers.find(FIRST, "b") is not None
+    assert answers.find(FIRST, "a") is None
+
+
+@pytest.mark.parametrize(("topics", "kept"), [(0, True), (1, True), (2, False)])
+def test_their_questions_count(monkeypatch: pytest.MonkeyPatch, topics: int, *, kept: bool):
+    monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", TOPIC_BYTES + 3)
+    answers = Answers()
+    answers.find(FIRST, "a")
+    answers.keep(FIRST, "a", XYZ, (b"id",) * topics)
+    assert (answers.find(FIRST, "a") is not None) == kept
+
+
+def test_they_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(answers_module, "ANSWERS_MAX", 2)
+    answers = Answers()
+    for question in ("a", "b", "c"):
+        answers.find(FIRST, question)
+        answers.keep(FIRST, question, Encoded([]), ())
+    assert [answers.find(FIRST, question) is not None for question in ("a", "b", "c")] == [False, False, True]

@@ -1,0 +1,100 @@
+"""Hosts that configs name are looked up once; one that nobody knows keeps the others from nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker import broker
+from pykbroker.core.errors import StartError
+from pykbroker.server.host_names import LOOK_UP_S_MAX, HostNames, by_address
+from pykbroker.world.system_net import SystemNet
+from tests.unit.apis.conftest import serving, settings
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+UNKNOWN = "nobody.invalid"
+BROKER = 4
+
+
+class Names:
+    """Knows one host."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def addresses(self, host: str) -> tuple[str, ...]:
+        self.asked.append(host)
+        if host != "known":
+            raise OSError("no such host")
+        return ("10.0.0.1", "::2")
+
+
+async def test_names_are_asked_for_and_addresses_are_not(caplog: pytest.LogCaptureFixture) -> None:
+    names = Names()
+    counts = {"127.0.0.1": 1, "known": 2, "::1": 3, "other": 4}
+    named = await HostNames(names).addresses(counts)
+    assert names.asked == ["known", "other"]
+    assert by_address(counts, named) == {"127.0.0.1": 1, "10.0.0.1": 2, "::2": 2, "::1": 3}
+    assert ["other" in line for line in caplog.messages] == [True]
+
+
+async def test_a_name_is_asked_for_once_as_long_as_it_is_named() -> None:
+    names = Names()
+    hosts = HostNames(names)
+    for asked in (["known", "other"], ["known"], ["known", "other"]):
+        found = await hosts.addresses(asked)
+        assert found["known"] == ("10.0.0.1", "::2")
+    assert names.asked == ["known", "other", "other"]
+
+
+async def test_a_resolver_that_does_not_answer_is_not_waited_for(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who looks up names hands on the metadata of all topics."""
+
+    class Silent(Names):
+        async def addresses(self, host: str) -> tuple[str, ...]:
+            if host != "known":
+                await trio.sleep_forever()
+            return await super().addresses(host)
+
+    found = await HostNames(Silent()).addresses(["known", "silent", "silent.too"])
+    assert trio.current_time() <= LOOK_UP_S_MAX
+    assert found == {"known": ("10.0.0.1", "::2"), "silent": (), "silent.too": ()}
+    assert [line.split()[2] for line in caplog.messages] == ["silent", "silent.too"]
+
+
+async def test_this_machine_knows_its_own_name() -> None:
+    net = SystemNet()
+    assert "127.0.0.1" in await net.addresses("localhost")
+    with pytest.raises(socket.gaierror):
+        await net.addresses(UNKNOWN)
+
+
+async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path, max_connections_per_ip_overrides="localhost:1") as house:
+        first = await house.connect()
+        refused = await house.connect()
+        assert await refused.closed()
+        change = AlterConfigsResource(BROKER, "", [
+            AlterableConfig("max.connections.per.ip.overrides", 0, f"{UNKNOWN}:1,localhost:2")])
+        response = await first.call(IncrementalAlterConfigsRequest(resources=[change]), 1)
+        assert response.responses[0].error_code == 0
+        second = await house.connect()
+        await second.create("served")
+
+
+async def test_a_host_that_nobody_knows_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+    options = settings(tmp_path, max_connections_per_ip_overrides=f"{UNKNOWN}:5")
+    with pytest.raises(StartError, match=rf"nobody knows the address of {UNKNOWN}"):
+        await broker.serve(options, lambda serving: None, stop=trio.Event())
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,186 @@
+"""Requests that take long: handled, and their answers encoded, a share of the loop's time at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.server.handler import Encoded
+from pykbroker.server.large_frame import LARGE_FRAME_BYTES
+from pykbroker.server.steps import SHARE_NS, STEPS_A_LOOK, State, advance, each, walk
+from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.frame import decode_response, encode_request
+from wire.messages.heartbeat import HeartbeatResponse
+from wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+MANY = 10 * STEPS_A_LOOK
+ASKING = 8
+ASKED = encode_request(ListOffsetsRequest(), 7, 50, "me")
+LONG = ListOffsetsResponse(topics=[
+    ListOffsetsTopicResponse(f"t{at}", [ListOffsetsPartitionResponse(index) for index in range(at % 3)])
+    for at in range(100)
+])  # fmt: skip
+
+
+def slow_ticks() -> Ticks:
+    """Each look at this clock finds the share used up."""
+    return Ticks(SHARE_NS + 1)
+
+
+def stepping(steps: int, answer: Any, turns: list[int] | None = None) -> Api:
+    def call(context: Any, request: Any) -> Generator[None, None, Any]:
+        for step in range(steps):
+            if turns is not None:
+                turns.append(step)
+            yield
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return Api(ApiKey.LIST_OFFSETS, "1-11", call)
+
+
+def answered(frame: bytes) -> ListOffsetsResponse:
+    return decode_response(ListOffsetsResponse, 7, frame)[1]
+
+
+@pytest.mark.parametrize("steps", [0, 1, STEPS_A_LOOK, MANY])
+def test_what_is_done_within_the_first_share_is_answered_at_once(steps: int) -> None:
+    rig = Rig(NoTasks(), stepping(steps, LONG), ECHO)
+    rig.feed(ASKED + heartbeat(2))
+    frames = rig.replies()
+    assert correlation_ids(frames) == [50, 2]
+    assert answered(frames[0]) == LONG
+
+
+async def test_what_takes_longer_lets_others_have_their_turns() -> None:
+    turns: list[int] = []
+    others: list[int] = []
+    done = trio.Event()
+
+    async def bystander() -> None:
+        while not done.is_set():
+            others.append(len(turns))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, stepping(MANY, LONG, turns), ECHO, ticks=slow_ticks())
+        rig.feed(ASKED + heartbeat(2))
+        assert (len(turns), rig.replies()) == (STEPS_A_LOOK, [])
+        nursery.start_soon(bystander)
+        while not rig.replies():
+            await trio.lowlevel.checkpoint()
+        done.set()
+    seen = [STEPS_A_LOOK, *others, MANY]
+    assert max(later - sooner for sooner, later in pairwise(seen)) <= 2 * STEPS_A_LOOK  # tasks run in any order
+    assert others.count(MANY) > 3, "the answer is encoded in shares as well"
+    assert answered(rig.replies()[0]) == LONG
+    rig.feed(heartbeat(3))
+    assert correlation_ids(rig.replies()) == [50, 2, 3]
+
+
+async def test_many_who_take_long_have_one_share_together() -> None:
+    turns: list[int] = []
+    others: list[int] = []
+
+    async def bystander() -> None:
+        while len(turns) < ASKING * MANY:
+            others.append(len(turns))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        rigs = [Rig(nursery, stepping(MANY, LONG, turns), ticks=slow_ticks())]
+        rigs += [Rig(nursery, of=rigs[0].shared) for _ in range(ASKING - 1)]
+        for rig in rigs:
+            rig.feed(ASKED)
+        nursery.start_soon(bystander)
+    assert max(later - sooner for sooner, later in pairwise(others)) <= 2 * STEPS_A_LOOK
+    assert [answered(rig.replies()[0]) for rig in rigs] == [LONG] * ASKING
+
+
+async def test_a_later_request_waits_for_what_is_gone_through() -> None:
+    started: list[int] = []
+
+    def note(context: Any, request: Any) -> HeartbeatResponse:
+        started.append(request.generation_id)
+        return HeartbeatResponse()
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, stepping(MANY, LONG), Api(ApiKey.HEARTBEAT, "0-4", note), ticks=slow_ticks())
+        rig.feed(ASKED + heartbeat(2))
+        assert (started, rig.connection.wants_input) == ([], False)
+    rig.feed(b"")
+    assert (started, correlation_ids(rig.replies())) == ([2], [50, 2])
+
+
+@pytest.mark.parametrize("steps", [0, MANY])
+async def test_an_error_on_the_way_is_the_answer(steps: int) -> None:
+    async with trio.open_nursery() as nursery:
+        api = stepping(steps, ApiError(ErrorCode.INVALID_REQUEST))
+        api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[attr-defined]
+        rig = Rig(nursery, api, ticks=slow_ticks())
+        rig.feed(ASKED)
+    assert answered(rig.replies()[0]).throttle_time_ms == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("steps", [0, MANY])
+async def test_steps_may_lead_to_a_wait_and_a_wait_to_steps(steps: int) -> None:
+    async def wait() -> Any:
+        await trio.lowlevel.checkpoint()
+        return stepping(MANY, LONG)(None, None)  # type: ignore[arg-type]
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, stepping(steps, wait()), ticks=slow_ticks())
+        rig.feed(ASKED)
+    assert answered(rig.replies()[0]) == LONG
+
+
+async def test_nobody_is_there_any_more_to_read_it() -> None:
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, stepping(MANY, LONG), ticks=slow_ticks())
+        rig.feed(ASKED)
+        rig.close()
+    assert (rig.replies(), rig.budget.bytes, rig.budget.requests) == ([], 0, 0)
+
+
+def test_an_answer_may_be_encoded_already() -> None:
+    rig = Rig(NoTasks(), stepping(1, Encoded([b"\0\0\0\7", b"\0\0", b"\0\0\0\0"])))
+    rig.feed(encode_request(ListOffsetsRequest(), 5, 50, "me"))
+    assert rig.replies()[0][4:] == b"\0\0\0\7\0\0\0\0\0\0"
+
+
+@pytest.mark.parametrize(("size", "slowly"), [(LARGE_FRAME_BYTES - 10, False), (LARGE_FRAME_BYTES + 10, True)])
+def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: bool) -> None:
+    asked: list[bool] = []
+
+    def at_once(context: Any, request: Any) -> HeartbeatResponse:
+        asked.append(False)
+        return HeartbeatResponse()
+
+    def slow(context: Any, request: Any) -> HeartbeatResponse:
+        asked.append(True)
+        return HeartbeatResponse()
+
+    api = Api(ApiKey.HEARTBEAT, "0-4", at_once)
+    api.slowly = slow  # type: ignore[attr-defined]
+    rig = Rig(NoTasks(), api)
+    rig.feed(padded(1, size))
+    assert (asked, correlation_ids(rig.replies())) == ([slowly], [1])
+
+
+async def test_each_is_a_step() -> None:
+    steps = each(str, range(MANY))
+    assert isinstance(advance(steps, slow_ticks()), State)
+    assert await walk(steps, slow_ticks(), trio.Lock()) == [str(number) for number in range(MANY)]

@@ -1,0 +1,94 @@
+"""Where the time of a request goes: until its turn, on the loop, waiting, behind other answers, on its way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from pykbroker.server.handler import Context
+from pykbroker.server.limits import Limits
+from pykbroker.server.listener import Listener
+from pykbroker.server.metrics import RouteStatistics
+from pykbroker.server.table import Table
+from tests.unit.server.rig import ECHO, PEER, Api, NoTasks, Rig, correlation_ids, heartbeat
+from wire.api import ApiKey
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+class Clock:
+    """A clock that stands."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def counted(rig: Rig) -> RouteStatistics:
+    (route,) = rig.table.values()
+    return RouteStatistics.of(route)
+
+
+def test_a_request_waits_for_those_before_it() -> None:
+    clock = Clock()
+
+    def slow(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+        clock.now += 100
+        return HeartbeatResponse()
+
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", slow), ticks=clock)
+    rig.feed(b"".join(map(heartbeat, range(3))))
+    assert (counted(rig).queue_ns, counted(rig).local_ns) == (0 + 100 + 200, 300)
+    clock.now += 1000
+    rig.feed(heartbeat(3)[:9])
+    clock.now += 1000  # not all of it is there: nobody keeps it waiting
+    rig.feed(heartbeat(3)[9:])
+    assert (counted(rig).queue_ns, counted(rig).local_ns) == (300, 400)
+
+
+async def test_an_answer_waits_for_those_before_it() -> None:
+    clock, gates = Clock(), [trio.Event(), trio.Event()]
+
+    async def wait(number: int) -> HeartbeatResponse:
+        await gates[number].wait()
+        return HeartbeatResponse()
+
+    def call(context: Context, request: HeartbeatRequest) -> Any:
+        return wait(request.generation_id) if request.generation_id < 2 else HeartbeatResponse()
+
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, Api(ApiKey.HEARTBEAT, "0-4", call), ticks=clock)
+        rig.feed(b"".join(map(heartbeat, range(3))))
+        clock.now = 10
+        gates[1].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (counted(rig).answer_queue_ns, rig.replies()) == (0, [])
+        clock.now = 50
+        gates[0].set()
+    assert correlation_ids(rig.replies()) == [0, 1, 2]
+    assert counted(rig).answer_queue_ns == 0 + 40 + 50
+    assert counted(rig).remote_ns == 50 + 10
+
+
+def test_what_a_peer_does_not_take_is_seen() -> None:
+    clock = Clock()
+    listener = Listener(Table([ECHO]), NoTasks(), clock, Limits())
+    pump: Any = Rig(NoTasks(), ECHO)
+    connections = [listener(PEER, pump)]
+    clock.now = 1000
+    connections.append(listener(PEER, pump))
+    first = connections[0]
+    assert first is not None
+    clock.now = 1500
+    first.owes(100, 100)
+    clock.now = 1700
+    first.owes(40, 40)
+    found = listener.statistics()
+    assert (found.connections_owed, found.owed_ns) == (1, 0)
+    assert (found.connections_age_ns, found.connections_age_ns_max) == (1700 + 700, 1700)
+    clock.now = 2000
+    first.owes(0, 0)
+    found = listener.statistics()
+    assert (found.connections_owed, found.owed_ns) == (0, 500)

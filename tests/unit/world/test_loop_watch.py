@@ -1,0 +1,57 @@
+"""What the loop does between two waits is a step, whoever does it; the rest of the time it is idle."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from pykbroker.world.loop_watch import LoopWatch
+from pykbroker.world.net import STEP_NS_SLOW, NetStatistics
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def test_steps_and_waits_are_told_apart() -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+    for worked, waited in ((5, 100), (STEP_NS_SLOW, 0), (STEP_NS_SLOW + 1, 7), (1, 1)):
+        clock.now += worked
+        watch.before_io_wait(0)
+        clock.now += waited
+        watch.after_io_wait(0)
+    assert watch.statistics() == NetStatistics(4, 1, 2 * STEP_NS_SLOW + 7, STEP_NS_SLOW + 1, 108)
+
+
+async def test_all_tasks_count_until_the_watch_is_taken_away(autojump_clock: trio.testing.MockClock) -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+
+    async def work() -> None:
+        clock.now += STEP_NS_SLOW
+
+    clock.now += 10 * STEP_NS_SLOW  # the start of a broker is no step
+    watch.begin()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        nursery.start_soon(work)
+    await trio.sleep(1)
+    trio.lowlevel.remove_instrument(watch)
+    found = watch.statistics()
+    assert (found.steps_slow, found.step_ns_longest) == (1, 2 * STEP_NS_SLOW)
+    clock.now += STEP_NS_SLOW
+    await trio.sleep(1)
+    assert watch.statistics() == found
+
+
+@pytest.mark.parametrize("waited", [0, 50])
+def test_nothing_was_done_yet(waited: int) -> None:
+    clock = Clock()
+    watch = LoopWatch(clock)
+    clock.now += waited
+    assert watch.statistics() == NetStatistics(0, 0, 0, 0, 0)
