@@ -92,6 +92,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.LIST_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (),
+    ApiKey.PUSH_TELEMETRY: (),
 }  # fmt: skip
 
 

@@ -1,0 +1,54 @@
+"""GetTelemetrySubscriptions (71), v0: which metrics a client shall push, and how often (KIP-714).
+
+Answered, but not advertised: nothing receives what is pushed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.core.metadata.ids import Randomness, new_id
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.telemetry.clients import TelemetryClients
+from pykbroker.core.telemetry.subscriptions import properties
+from pykbroker.server.handler import Context
+from wire.api import ApiKey
+from wire.declare import NIL
+from wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse,
+)  # fmt: skip
+from wire.records.compression import Codec
+
+NS_PER_MS = 1_000_000
+ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+
+
+class GetTelemetrySubscriptions(msgspec.Struct, frozen=True):
+    """Who has no id is given one."""
+
+    key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
+    versions: ClassVar[str] = "0"
+    clients: TelemetryClients
+    image: Callable[[], MetadataImage]
+    rng: Randomness
+    ticks_ns: Callable[[], int]
+    bytes_max: int
+
+    def __call__(
+        self, context: Context, request: GetTelemetrySubscriptionsRequest
+    ) -> GetTelemetrySubscriptionsResponse:
+        instance_id = new_id(self.rng) if request.client_instance_id == NIL else request.client_instance_id
+        who = properties(instance_id, context.client_id, context.peer.host, context.peer.port)
+        wanted = self.clients.client(instance_id, who, self.image().configs).ask(self.ticks_ns() / NS_PER_MS)
+        return GetTelemetrySubscriptionsResponse(
+            client_instance_id=instance_id,
+            subscription_id=wanted.id,
+            accepted_compression_types=[*ACCEPTED],
+            push_interval_ms=wanted.interval_ms,
+            telemetry_max_bytes=self.bytes_max,
+            delta_temporality=True,
+            requested_metrics=[*wanted.metrics],
+        )

@@ -1,0 +1,77 @@
+"""The clients that asked for subscriptions or pushed metrics of late: what each was told, and when it came."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from math import inf
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import ConfigsImage
+from pykbroker.core.telemetry.subscriptions import Properties, Wanted, subscriptions, wanted
+from wire.error_codes import ErrorCode
+
+CLIENTS_MAX = 16_384
+ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""Who is told so may ask before it is time."""
+
+
+@dataclass(slots=True)
+class TelemetryClient:
+    """One client instance. Times in ms of a clock that only rises."""
+
+    wanted: Wanted
+    asked_at_ms: float = -inf
+    pushed_at_ms: float = -inf
+    last_error: ErrorCode = ErrorCode.NONE
+    terminating: bool = False
+
+    def ask(self, now_ms: float) -> Wanted:
+        """What it shall push. ApiError THROTTLING_QUOTA_EXCEEDED: too early."""
+        if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.wanted.interval_ms:
+            self.asked_at_ms = now_ms
+        elif self.last_error not in ASK_ANEW:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self.last_error = ErrorCode.NONE
+        return self.wanted
+
+    def push(self, subscription_id: int, now_ms: float, *, terminating: bool) -> None:
+        """It pushes, for the last time if `terminating`. ApiError: not now, never again, or not for what it has."""
+        if self.terminating:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "it has pushed for the last time")
+        self.terminating = terminating
+        if self.asked_at_ms > self.pushed_at_ms or now_ms - self.pushed_at_ms >= self.wanted.interval_ms:
+            self.pushed_at_ms = now_ms
+        elif not terminating:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        if subscription_id != self.wanted.id:
+            raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+
+
+class TelemetryClients:
+    """At most CLIENTS_MAX of them; who came least lately is forgotten first."""
+
+    def __init__(self) -> None:
+        self._clients: OrderedDict[bytes, TelemetryClient] = OrderedDict()
+        self._configs = ConfigsImage()
+        self._subscriptions = subscriptions(self._configs)
+
+    def client(self, instance_id: bytes, properties: Properties, configs: ConfigsImage) -> TelemetryClient:
+        """One that is known, or one that is new, as all are when a config has changed."""
+        if configs is not self._configs:
+            self._follow(configs)
+        client = self._clients.get(instance_id)
+        if client is None:
+            client = TelemetryClient(wanted(instance_id, properties, self._subscriptions))
+            self._clients[instance_id] = client
+            if len(self._clients) > CLIENTS_MAX:
+                self._clients.popitem(last=False)
+        self._clients.move_to_end(instance_id)
+        return client
+
+    def _follow(self, configs: ConfigsImage) -> None:
+        """Begin anew if the subscriptions are others now."""
+        self._configs, before = configs, self._subscriptions
+        self._subscriptions = subscriptions(configs)
+        if self._subscriptions != before:
+            self._clients.clear()

@@ -1,0 +1,108 @@
+"""GetTelemetrySubscriptions and PushTelemetry of a broker without a receiver: each answer was given by Kafka 4.3.1."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+
+from tests.unit.apis.conftest import Client
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.push_telemetry import PushTelemetryRequest
+
+BYTES_MAX = 1_048_576
+RESERVED = bytes(15) + b"\x01"
+
+
+async def get(client: Client, instance_id: bytes) -> GetTelemetrySubscriptionsResponse:
+    response = await client.call(GetTelemetrySubscriptionsRequest(client_instance_id=instance_id), 0)
+    assert isinstance(response, GetTelemetrySubscriptionsResponse)
+    return response
+
+
+async def push(client: Client, instance_id: bytes, subscription_id: int, metrics: bytes = b"", codec: int = 0,
+               terminating: bool = False) -> ErrorCode:
+    request = PushTelemetryRequest(instance_id, subscription_id, terminating, codec, metrics)
+    return ErrorCode((await client.call(request, 0)).error_code)
+
+
+async def test_they_are_answered_and_not_advertised(client: Client):
+    versions = await client.call(ApiVersionsRequest(), 0)
+    assert {71, 72}.isdisjoint(one.api_key for one in versions.api_keys)
+    first, second = [await get(client, NIL) for _ in range(2)]
+    assert first.client_instance_id not in (NIL, RESERVED, second.client_instance_id)
+    assert first == GetTelemetrySubscriptionsResponse(
+        client_instance_id=first.client_instance_id, subscription_id=first.subscription_id,
+        accepted_compression_types=[4, 3, 1, 2], push_interval_ms=300_000, telemetry_max_bytes=BYTES_MAX,
+        delta_temporality=True, requested_metrics=[])
+
+
+async def test_who_asks_or_pushes_too_early_is_told_so_and_nothing_else(client: Client):
+    who = os.urandom(16)
+    told = await get(client, who)
+    assert told.client_instance_id == who
+    early = GetTelemetrySubscriptionsResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+    assert await get(client, who) == early
+    assert await push(client, who, told.subscription_id, b"xx") == 0
+    assert await push(client, who, told.subscription_id, b"xx") == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+@pytest.mark.parametrize("reserved", [NIL, RESERVED])
+async def test_nobody_pushes_under_a_reserved_id(client: Client, reserved: bytes):
+    assert await push(client, reserved, 0) == ErrorCode.INVALID_REQUEST
+    assert (await get(client, RESERVED)).error_code == 0
+
+
+@pytest.mark.parametrize(("wrong", "codec", "metrics", "code"), [
+    (0, 0, b"", ErrorCode.NONE),
+    (0, 0, b"no metrics at all", ErrorCode.NONE),
+    (0, 0, bytes(BYTES_MAX), ErrorCode.NONE),
+    (0, 0, bytes(BYTES_MAX + 1), ErrorCode.TELEMETRY_TOO_LARGE),
+    (0, 1, gzip.compress(bytes(BYTES_MAX)), ErrorCode.NONE),
+    (0, 1, gzip.compress(bytes(BYTES_MAX + 1)), ErrorCode.INVALID_RECORD),
+    (0, 1, b"x", ErrorCode.INVALID_RECORD),
+    (0, 4, b"xx", ErrorCode.INVALID_RECORD),
+    (0, 4, b"", ErrorCode.NONE),
+    (0, 5, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (0, -1, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (0, 9, bytes(BYTES_MAX + 1), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+    (1, 9, bytes(BYTES_MAX + 1), ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+])  # fmt: skip
+async def test_a_push_is_checked_as_kafka_does(client: Client, wrong: int, codec: int, metrics: bytes,
+                                               code: ErrorCode):
+    who = os.urandom(16)
+    told = await get(client, who)
+    assert await push(client, who, told.subscription_id + wrong, metrics, codec) == code
+    asks_anew = code in (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    assert (await get(client, who)).error_code == (0 if asks_anew else ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+
+async def test_the_last_push_is_the_last(client: Client):
+    who = os.urandom(16)
+    told = await get(client, who)
+    assert await push(client, who, told.subscription_id, terminating=True) == 0
+    assert await push(client, who, told.subscription_id, terminating=True) == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_subscription_is_told_to_whom_it_matches(client: Client):
+    response = await client.call(IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(16, "one", [
+        AlterableConfig(name, 0, value)
+        for name, value in (("metrics", "a.,b."), ("interval.ms", "5000"), ("match", "client_id=te.t"))
+    ])]), 1)
+    assert response.responses[0].error_code == 0
+    told = await get(client, NIL)
+    assert (told.requested_metrics, told.push_interval_ms) == (["a.", "b."], 5000)
+    other = await client.call(GetTelemetrySubscriptionsRequest(client_instance_id=NIL), 0, client_id="other")
+    assert (other.requested_metrics, other.push_interval_ms) == ([], 300_000)

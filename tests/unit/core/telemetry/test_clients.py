@@ -1,0 +1,119 @@
+"""Who may ask and push, when, and what of subscriptions; the answers are those of Apache Kafka 4.3.1, asked alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import ConfigsImage
+from pykbroker.core.telemetry import clients as clients_module
+from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
+from pykbroker.core.telemetry.subscriptions import properties, subscriptions, wanted
+from wire.error_codes import ErrorCode
+
+A, B = b"a" * 16, b"b" * 16
+MINUTES_5 = 300_000
+EARLY, UNKNOWN = ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+
+
+def configs(**named: dict[str, str]) -> ConfigsImage:
+    return ConfigsImage({(ConfigResource.CLIENT_METRICS, name): texts for name, texts in named.items()})
+
+
+def fresh(found: ConfigsImage | None = None) -> TelemetryClient:
+    return TelemetryClients().client(A, properties(A, "x", "127.0.0.1", 1000), found or ConfigsImage())
+
+
+def asked(client: TelemetryClient, now_ms: float) -> ErrorCode:
+    try:
+        client.ask(now_ms)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def pushed(client: TelemetryClient, now_ms: float, wrong: int = 0, *, terminating: bool = False) -> ErrorCode:
+    try:
+        client.push(client.wanted.id + wrong, now_ms, terminating=terminating)
+    except ApiError as error:
+        client.last_error = error.code
+        return error.code
+    return ErrorCode.NONE
+
+
+def test_a_client_asks_once_in_an_interval():
+    client = fresh()
+    assert [asked(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5, MINUTES_5 + 1)] == [0, EARLY, EARLY, 0, EARLY]
+
+
+def test_a_client_pushes_once_after_it_asked_and_then_once_in_an_interval():
+    client = fresh()
+    assert asked(client, 0) == 0
+    assert [pushed(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5)] == [0, EARLY, EARLY, 0]
+    assert asked(client, MINUTES_5 + 1) == EARLY
+
+
+def test_a_client_may_ask_anew_when_its_subscription_was_another():
+    client = fresh()
+    assert pushed(client, 0, wrong=1) == UNKNOWN
+    assert asked(client, 1) == 0
+    assert [pushed(client, 2), pushed(client, 3), asked(client, 4)] == [EARLY, EARLY, EARLY]
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_client_pushes_for_the_last_time_once_and_at_any_time(wrong: int):
+    client = fresh()
+    assert [asked(client, 0), pushed(client, 1)] == [0, 0]
+    assert pushed(client, 2, wrong, terminating=True) == (UNKNOWN if wrong else 0)
+    assert pushed(client, 3, terminating=True) == pushed(client, 4) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_change_of_subscriptions_makes_all_clients_new_and_no_other_change_does():
+    known, who = TelemetryClients(), properties(A, "x", "127.0.0.1", 1000)
+    first = known.client(A, who, ConfigsImage())
+    unlike = ConfigsImage({(ConfigResource.TOPIC, "t"): {"retention.ms": "1"}})
+    assert known.client(A, who, unlike) is first
+    other = known.client(A, who, configs(one={"metrics": "m."}))
+    assert other is not first
+    assert (other.wanted.metrics, other.wanted.id == first.wanted.id) == (("m.",), False)
+
+
+def test_the_client_that_came_least_lately_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(clients_module, "CLIENTS_MAX", 2)
+    known, who, image = TelemetryClients(), properties(A, None, "::1", 1), ConfigsImage()
+    first, second = (known.client(one, who, image) for one in (A, B))
+    assert known.client(A, who, image) is first
+    known.client(b"c" * 16, who, image)
+    assert known.client(A, who, image) is first
+    assert known.client(B, who, image) is not second
+
+
+def test_all_subscriptions_that_match_a_client_count_together():
+    found = configs(
+        every={"metrics": "a.,b.", "interval.ms": "5000"},
+        other={"metrics": "*", "match": "client_id=y"},
+        named={"metrics": "b.,c.", "interval.ms": "60000", "match": "client_id=x"},
+        both={"metrics": "two", "match": "client_id=x, client_source_address=1.*"},
+        not_both={"metrics": "no", "match": "client_id=x,client_source_address=2.*"},
+        part={"metrics": "no", "match": "client_source_address=127"},
+        port={"metrics": "port", "match": "client_source_port=[0-9]*"},
+        instance={"metrics": "instance", "match": "client_instance_id=[A-Za-z0-9_-]{22}"},
+        software={"metrics": "software", "match": "client_software_name=unknown"},
+        often={"interval.ms": "100"},
+    )
+    what = fresh(found).wanted
+    assert set(what.metrics) == {"a.", "b.", "c.", "two", "port", "instance", "software"}
+    assert what.interval_ms == 100
+
+
+def test_all_metrics_are_told_by_one_star():
+    assert fresh(configs(some={"metrics": "a."}, every={"metrics": "*"})).wanted.metrics == ("*",)
+
+
+def test_nobody_subscribed_asks_for_nothing_every_five_minutes():
+    what = fresh().wanted
+    assert (what.metrics, what.interval_ms) == ((), MINUTES_5)
+    ids = {wanted(one, properties(one, "x", "h", 1), subscriptions(ConfigsImage())).id for one in (A, B)}
+    assert len(ids) == 2
+    assert all(-(2**31) <= one < 2**31 for one in ids)
