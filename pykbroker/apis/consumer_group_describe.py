@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from pykbroker.coordinator.call import Call, when_settled
@@ -15,7 +16,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import (
@@ -35,11 +37,12 @@ class ConsumerGroupDescribe:
     authorizer: Authorizer
     enabled: Callable[[], bool]
 
-    def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Answer:
-        parts = {group_id: self._ask(context, group_id) for group_id in request.group_ids}
-        calls = [part for part in parts.values() if isinstance(part, Call)]
+    def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Steps:
+        asked = yield from each(partial(self._ask, context), request.group_ids)
+        parts = [*zip(request.group_ids, asked, strict=True)]
+        calls = [part for _, part in parts if isinstance(part, Call)]
         return when_settled(calls, lambda: ConsumerGroupDescribeResponse(groups=[
-            self._settled(context, request, group_id, part) for group_id, part in parts.items()]))
+            self._settled(context, request, group_id, part) for group_id, part in parts]))
 
     def _ask(self, context: Context, group_id: str) -> Part:
         if not self.enabled():
@@ -48,10 +51,7 @@ class ConsumerGroupDescribe:
             return _failed(group_id, ApiError(ErrorCode.INVALID_GROUP_ID))
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return _failed(group_id, ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        try:
-            return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
-        except ApiError as error:
-            return _failed(group_id, error)
+        return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
 
     def _settled(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
                  part: Part) -> DescribedGroup:

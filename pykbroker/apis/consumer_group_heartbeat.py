@@ -40,10 +40,7 @@ class ConsumerGroupHeartbeat:
             if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
-        try:
-            call = self.groups.ask(request.group_id, asked)
-        except ApiError as error:
-            return _refused(error)
+        call = self.groups.ask(request.group_id, asked)
         return when_settled([call], lambda: _answer(call))
 
 

@@ -6,6 +6,7 @@ v2 flexible
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from pykbroker.coordinator.call import Call, when_settled
@@ -14,7 +15,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -31,8 +33,9 @@ class DeleteGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DeleteGroupsRequest) -> Answer:
-        parts = {group_id: self._ask(context, group_id) for group_id in dict.fromkeys(request.groups_names)}
+    def __call__(self, context: Context, request: DeleteGroupsRequest) -> Steps:
+        asked = [*dict.fromkeys(request.groups_names)]
+        parts = dict(zip(asked, (yield from each(partial(self._ask, context), asked)), strict=True))
         calls = [part for part in parts.values() if isinstance(part, Call)]
         return when_settled(calls, lambda: _answer(parts))
 
@@ -43,10 +46,7 @@ class DeleteGroups:
     def _ask(self, context: Context, group_id: str) -> Part:
         if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, group_id):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED
-        try:
-            return self.groups.ask(group_id, Asked(DeleteGroupsRequest([group_id]), context.version))
-        except ApiError as error:
-            return error.code
+        return self.groups.ask(group_id, Asked(DeleteGroupsRequest([group_id]), context.version))
 
 
 def _answer(parts: dict[str, Part]) -> DeleteGroupsResponse:

@@ -7,6 +7,7 @@ v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from pykbroker.coordinator.call import Call, when_settled
@@ -15,7 +16,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -32,18 +34,15 @@ class DescribeGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeGroupsRequest) -> Answer:
-        parts = [self._ask(context, group_id) for group_id in request.groups]
+    def __call__(self, context: Context, request: DescribeGroupsRequest) -> Steps:
+        parts = yield from each(partial(self._ask, context), request.groups)
         calls = [part for part in parts if isinstance(part, Call)]
         return when_settled(calls, lambda: self._answer(context, request, parts))
 
     def _ask(self, context: Context, group_id: str) -> Part:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        try:
-            return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
-        except ApiError as error:
-            return _failed(group_id, error.code)
+        return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
     def _answer(self, context: Context, request: DescribeGroupsRequest, parts: list[Part]) -> DescribeGroupsResponse:
         described = [_settled(group_id, part) for group_id, part in zip(request.groups, parts, strict=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from pykbroker.core.coordinator_key import partition_of
@@ -19,7 +20,8 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
@@ -61,7 +63,7 @@ class FindCoordinator:
             coordinators=[_refused(key, code) for key in request.coordinator_keys])
 
     async def _create(self, context: Context, request: FindCoordinatorRequest, keys: list[str],
-                      topic: CoordinatorTopic) -> FindCoordinatorResponse:
+                      topic: CoordinatorTopic) -> FindCoordinatorResponse | Steps:
         """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
         try:
             made = (await self.controller.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
@@ -71,8 +73,8 @@ class FindCoordinator:
             return _response(context.version, [_unavailable(key, made.error_message) for key in keys])
         return self._answer(context, request, keys)
 
-    def _answer(self, context: Context, request: FindCoordinatorRequest, keys: list[str]) -> FindCoordinatorResponse:
-        found = [self._find(context, request.key_type, key) for key in keys]
+    def _answer(self, context: Context, request: FindCoordinatorRequest, keys: list[str]) -> Steps:
+        found = yield from each(partial(self._find, context, request.key_type), keys)
         return _response(context.version, found)
 
     def _refusal(self, context: Context, key_type: int, key: str) -> ErrorCode | None:

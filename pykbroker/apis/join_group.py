@@ -36,10 +36,7 @@ class JoinGroup:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
-        try:
-            call = self.groups.ask(request.group_id, asked)
-        except ApiError as error:
-            return _refused(context, request, error.code)
+        call = self.groups.ask(request.group_id, asked)
         return when_settled([call], lambda: _answer(context, request, call))
 
     def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pykbroker.coordinator.call import when_settled
+from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.metadata.image import MetadataImage
@@ -46,7 +46,11 @@ class OffsetCommit:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
         call = self.groups.ask(request.group_id, Asked(request, context.version))
-        return when_settled([call], lambda: _merged(call.result(), refused))
+        return _merged(call.result(), refused) if call.settled else self._later(call, refused)
+
+    @staticmethod
+    async def _later(call: Call, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+        return _merged(await call.wait(), refused)
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
         """The same error for each partition."""
@@ -83,10 +87,11 @@ def _refused(topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitReque
 
 def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
     """With what was refused beforehand, each topic once."""
+    told = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
-        taken = next((one for one in response.topics if (one.name, one.topic_id) == (topic.name, topic.topic_id)), None)
-        if taken is None:
+        known = told.setdefault((topic.name, topic.topic_id), topic)
+        if known is topic:
             response.topics.append(topic)
         else:
-            taken.partitions += topic.partitions
+            known.partitions += topic.partitions
     return response

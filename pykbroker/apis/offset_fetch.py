@@ -18,7 +18,8 @@ from pykbroker.core.group.asked import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Context, Steps
+from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
@@ -46,14 +47,14 @@ class OffsetFetch:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetFetchRequest) -> Answer:
+    def __call__(self, context: Context, request: OffsetFetchRequest) -> Steps:
         groups = request.groups
         if context.version < GROUPS_VERSION_FIRST:
             topics = None if request.topics is None else [
                 OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
                 for topic in request.topics]
             groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
-        parts = [self._ask(context, group, request.require_stable) for group in groups]
+        parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
         calls = [part for part, _ in parts if isinstance(part, Call)]
         return when_settled(calls, lambda: self._answer(context, groups, parts))
 
@@ -66,10 +67,7 @@ class OffsetFetch:
         if asked is not None:
             asked = [topic for topic in asked if self._takes(context, topic, refused)]
         question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
-        try:
-            return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), refused
-        except ApiError as error:
-            return _failed(group, error.code), []
+        return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), refused
 
     def _takes(self, context: Context, topic: OffsetFetchRequestTopics, refused: Refused) -> bool:
         by_id = context.version >= BY_ID_VERSION_FIRST
@@ -95,7 +93,8 @@ class OffsetFetch:
             answer = _settled(group, part)
             if group.topics is None:
                 answer.topics = [topic for topic in answer.topics if self._shown(context, topic)]
-            answer.topics = answer.topics + refused
+            if not answer.error_code:
+                answer.topics = answer.topics + refused
             answers.append(answer)
         return OffsetFetchResponse(groups=answers) if context.version >= GROUPS_VERSION_FIRST else _old(
             context.version, answers[0], groups[0])

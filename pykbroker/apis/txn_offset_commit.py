@@ -74,14 +74,14 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
 
     def _take_out(self, principal: str, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Take from the request what is not there, or not this client's to read; answers that."""
-        topics, taken, refused = self.image().topics, [], []
+        topics, taken, refused = self.image().topics.by_name, [], []
         for topic in request.topics:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            known, code = topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            present = () if known is None else known.partitions
             if not self.authorizer.allows(principal, Operation.READ, ResourceType.TOPIC, topic.name):
-                code, here = ErrorCode.TOPIC_AUTHORIZATION_FAILED, []
-            else:
-                here = [part for part in topic.partitions if topics.partition(topic.name, part.partition_index)]
-            away = [part for part in topic.partitions if part not in here]
+                code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
+            here = [part for part in topic.partitions if part.partition_index in present]
+            away = [part for part in topic.partitions if part.partition_index not in present]
             if away:
                 refused.append(failed(TxnOffsetCommitRequestTopic(topic.name, away), code))
             if here:

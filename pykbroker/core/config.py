@@ -14,10 +14,9 @@ from typing import Generic, TypeVar, overload
 
 from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
-from pykbroker.core.config_type import Value
-from pykbroker.core.errors import ApiError
+from pykbroker.core.config_type import Value, refuse
+from pykbroker.core.group_bounds import check_broker_groups
 from pykbroker.core.host_counts import read_host_counts
-from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
 Texts = Mapping[str, str]
@@ -81,11 +80,8 @@ class BrokerConfig:
     # The node and its connections
     node_id = Setting[int]("node.id")
     broker_rack = Setting[str | None]("broker.rack")
-    advertised_listeners = Setting[tuple[str, ...] | None]("advertised.listeners")
     connections_max_idle_ms = Setting[int]("connections.max.idle.ms")
     fetch_max_bytes = Setting[int]("fetch.max.bytes")
-    listener_security_protocol_map = Setting[str]("listener.security.protocol.map")
-    listeners = Setting[tuple[str, ...]]("listeners")
     max_connection_creation_rate = Setting[int]("max.connection.creation.rate")
     max_connections = Setting[int]("max.connections")
     max_connections_per_ip = Setting[int]("max.connections.per.ip")
@@ -94,11 +90,11 @@ class BrokerConfig:
     max_request_partition_size_limit = Setting[int]("max.request.partition.size.limit")
     queued_max_request_bytes = Setting[int]("queued.max.request.bytes")
     queued_max_requests = Setting[int]("queued.max.requests")
-    request_timeout_ms = Setting[int]("request.timeout.ms")
     socket_listen_backlog_size = Setting[int]("socket.listen.backlog.size")
     socket_receive_buffer_bytes = Setting[int]("socket.receive.buffer.bytes")
     socket_request_max_bytes = Setting[int]("socket.request.max.bytes")
     socket_send_buffer_bytes = Setting[int]("socket.send.buffer.bytes")
+    telemetry_max_bytes = Setting[int]("telemetry.max.bytes")
 
     # Topics and logs
     auto_create_topics_enable = Setting[bool]("auto.create.topics.enable")
@@ -109,28 +105,22 @@ class BrokerConfig:
     log_cleaner_enable = Setting[bool]("log.cleaner.enable")
     log_cleaner_io_buffer_load_factor = Setting[float]("log.cleaner.io.buffer.load.factor")
     log_cleaner_io_max_bytes_per_second = Setting[float]("log.cleaner.io.max.bytes.per.second")
-    log_flush_offset_checkpoint_interval_ms = Setting[int]("log.flush.offset.checkpoint.interval.ms")
-    log_flush_scheduler_interval_ms = Setting[int]("log.flush.scheduler.interval.ms")
-    log_flush_start_offset_checkpoint_interval_ms = Setting[int]("log.flush.start.offset.checkpoint.interval.ms")
-    log_initial_task_delay_ms = Setting[int]("log.initial.task.delay.ms")
     log_retention_check_interval_ms = Setting[int]("log.retention.check.interval.ms")
     min_insync_replicas = Setting[int]("min.insync.replicas")
     num_partitions = Setting[int]("num.partitions")
-    producer_id_expiration_check_interval_ms = Setting[int]("producer.id.expiration.check.interval.ms")
     producer_id_expiration_ms = Setting[int]("producer.id.expiration.ms")
     replica_high_watermark_checkpoint_interval_ms = Setting[int]("replica.high.watermark.checkpoint.interval.ms")
     unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
-    replica_lag_time_max_ms = Setting[int]("replica.lag.time.max.ms")
-
-    # Metadata
-    broker_heartbeat_interval_ms = Setting[int]("broker.heartbeat.interval.ms")
-    broker_session_timeout_ms = Setting[int]("broker.session.timeout.ms")
-    metadata_log_max_record_bytes_between_snapshots = Setting[int]("metadata.log.max.record.bytes.between.snapshots")
-    metadata_log_max_snapshot_interval_ms = Setting[int]("metadata.log.max.snapshot.interval.ms")
 
     # Groups and transactions
+    group_consumer_assignors = Setting[tuple[str, ...]]("group.consumer.assignors")
     group_consumer_heartbeat_interval_ms = Setting[int]("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_heartbeat_interval_ms = Setting[int]("group.consumer.max.heartbeat.interval.ms")
+    group_consumer_max_session_timeout_ms = Setting[int]("group.consumer.max.session.timeout.ms")
     group_consumer_max_size = Setting[int]("group.consumer.max.size")
+    group_consumer_migration_policy = Setting[str]("group.consumer.migration.policy")
+    group_consumer_min_heartbeat_interval_ms = Setting[int]("group.consumer.min.heartbeat.interval.ms")
+    group_consumer_min_session_timeout_ms = Setting[int]("group.consumer.min.session.timeout.ms")
     group_consumer_session_timeout_ms = Setting[int]("group.consumer.session.timeout.ms")
     group_coordinator_rebalance_protocols = Setting[tuple[str, ...]]("group.coordinator.rebalance.protocols")
     group_initial_rebalance_delay_ms = Setting[int]("group.initial.rebalance.delay.ms")
@@ -144,7 +134,6 @@ class BrokerConfig:
     offsets_topic_replication_factor = Setting[int]("offsets.topic.replication.factor")
     offsets_topic_segment_bytes = Setting[int]("offsets.topic.segment.bytes")
     add_partitions_to_txn_retry_backoff_max_ms = Setting[int]("add.partitions.to.txn.retry.backoff.max.ms")
-    add_partitions_to_txn_retry_backoff_ms = Setting[int]("add.partitions.to.txn.retry.backoff.ms")
     transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting[int](
         "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     )
@@ -162,6 +151,8 @@ class BrokerConfig:
     # pykbroker's own
     pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
     pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
+    pykbroker_scrub_bytes_per_second = Setting[int]("pykbroker.scrub.bytes.per.second")
+    pykbroker_scrub_interval_ms = Setting[int]("pykbroker.scrub.interval.ms")
     pykbroker_validate_records = Setting[bool]("pykbroker.validate.records")
 
     @property
@@ -199,13 +190,9 @@ def check_broker(values: Mapping[str, Value]) -> None:
         if (time := values[name]) is not None and time != -1 and not time > 0:  # type: ignore[operator]
             raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
     check_connections(values)
+    check_broker_groups(values)
     if values["node.id"] != values["broker.id"]:
         raise refuse(f"node.id {values['node.id']} and broker.id {values['broker.id']} must be the same")
-
-
-def refuse(message: str) -> ApiError:
-    """The refusal of configs that do not go together."""
-    return ApiError(ErrorCode.INVALID_CONFIG, message)
 
 
 def topic_default(values: Mapping[str, Value], name: str) -> Value:

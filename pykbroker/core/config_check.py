@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 
 from pykbroker.core.broker_change import check_broker_change
-from pykbroker.core.config import BrokerConfig, Texts, read, refuse, topic_default
+from pykbroker.core.config import BrokerConfig, Texts, read, topic_default
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.config_row import Table
-from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, GROUP_SYNONYMS, TOPIC
-from pykbroker.core.config_type import Value
+from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from pykbroker.core.config_type import refuse
 from pykbroker.core.errors import ApiError
+from pykbroker.core.group_bounds import check_group_values
 from pykbroker.core.names import check_topic_name
 from wire.error_codes import ErrorCode
 
@@ -58,27 +59,7 @@ def check_group(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     if not name:
         raise bad_request("Default group resources are not allowed.")
     check_known(GROUP, "group", wanted)
-    given = read(GROUP, wanted)
-    for config, value in given.items():
-        kind, _, what = config.partition(".")
-        low, high = f"group.{kind}.min.{what}", f"group.{kind}.max.{what.removeprefix('num.')}"
-        if beyond(broker, low, value, below=True):
-            raise refuse(f"{config} must be greater than or equal to {low}")
-        if beyond(broker, high, value, below=False):
-            raise refuse(f"{config} must be less than or equal to {high}")
-    values = {config: broker.values[synonym] for config, synonym in GROUP_SYNONYMS.items()} | given
-    for kind in ("consumer", "share", "streams"):
-        session, beat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if values[session] <= values[beat]:  # type: ignore[operator]
-            raise refuse(f"{session} must be greater than {beat}")
-
-
-def beyond(broker: BrokerConfig, bound: str, value: Value, *, below: bool) -> bool:
-    """Whether a value is on the wrong side of a config of the broker, if there is one of that name."""
-    limit = broker.values.get(bound)
-    if not isinstance(limit, int) or not isinstance(value, int):
-        return False
-    return value < limit if below else value > limit
+    check_group_values(read(GROUP, wanted), broker.values)
 
 
 def check_client_metrics(name: str, wanted: Texts, broker: BrokerConfig) -> None:

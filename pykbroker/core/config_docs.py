@@ -28,7 +28,7 @@ OBEYED = {
         "How many connections one address may have open; more are closed at once. 0 needs exceptions in the "
         "overrides.",
     "max.connections.per.ip.overrides":
-        "Addresses that have a limit of connections of their own, as address:count pairs.",
+        "Addresses or hosts that have a limit of connections of their own, as address:count or name:count pairs.",
     "max.incremental.fetch.session.cache.slots":
         "How many fetch sessions are remembered at once; 0 means none, and each fetch names all its partitions.",
     "max.request.partition.size.limit":
@@ -135,9 +135,21 @@ OBEYED = {
         "Metadata that a snapshot holds and that is older than this many ms may go; -1 means no limit.",
 
     # Groups and their offsets
+    "consumer.heartbeat.interval.ms": "How often members of the group are told to send heartbeats, in ms.",
+    "consumer.session.timeout.ms": "A member is put out of the group after this many ms without a heartbeat.",
+    "group.consumer.assignors":
+        "The ways to share out partitions that the consumer protocol offers, uniform and range, the default first.",
     "group.consumer.heartbeat.interval.ms":
         "How often members of a group of the consumer protocol are told to send heartbeats, in ms.",
+    "group.consumer.max.heartbeat.interval.ms":
+        "The most that a group may set its `consumer.heartbeat.interval.ms` to.",
+    "group.consumer.max.session.timeout.ms": "The most that a group may set its `consumer.session.timeout.ms` to.",
+    "group.consumer.min.heartbeat.interval.ms":
+        "The least that a group may set its `consumer.heartbeat.interval.ms` to.",
+    "group.consumer.min.session.timeout.ms": "The least that a group may set its `consumer.session.timeout.ms` to.",
     "group.consumer.max.size": "How many members a group of the consumer protocol may have; more are refused.",
+    "group.consumer.migration.policy":
+        "Which groups may change protocol while they have members: from classic, back to it, both ways or none.",
     "group.consumer.session.timeout.ms":
         "A member of the consumer protocol is put out of its group after this many ms without a heartbeat.",
     "group.coordinator.rebalance.protocols": "The group protocols that are served, such as classic and consumer.",
@@ -160,9 +172,7 @@ OBEYED = {
 
     # Transactions
     "add.partitions.to.txn.retry.backoff.max.ms":
-        "How many ms a write to a new partition may wait for the transaction before it to end; 0 means not at all.",
-    "add.partitions.to.txn.retry.backoff.ms":
-        "How many ms pass between two looks whether the transaction before has ended.",
+        "How many ms a request or a write of a transaction may wait for the one before it to end; 0 means not at all.",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms":
         "How often open transactions are looked over for those that took too long, in ms.",
     "transaction.max.timeout.ms": "The longest timeout in ms that a producer may ask for its transactions.",
@@ -179,12 +189,22 @@ OBEYED = {
         "The segment size in bytes of `__transaction_state`; small ones are compacted and loaded sooner.",
     "transactional.id.expiration.ms": "After this many ms without a transaction a transactional id is forgotten.",
 
+    # Metrics of clients
+    "interval.ms": "How often clients of this subscription push their metrics, in ms.",
+    "match": "Which clients the subscription is for, as pairs of a property and a regular expression; empty means all.",
+    "metrics": "The metrics that clients push, by the beginnings of their names; empty means none, * all.",
+    "telemetry.max.bytes": "How many bytes of metrics a client may push at once, also when they are decompressed.",
+
     # pykbroker's own
     "pykbroker.flush.before.ack":
         "Whether a batch is on disk, by an fsync that many share, before it is acknowledged or consumed.",
     "pykbroker.memory.budget.bytes":
         "How much memory the broker plans with. A quarter of it is for requests and answers in flight, like "
         "queued.max.request.bytes, of which the smaller value holds.",
+    "pykbroker.scrub.bytes.per.second":
+        "How many bytes in a second are read from logs that nobody asks for, to find what does not hold any more; 0 "
+        "switches that off.",
+    "pykbroker.scrub.interval.ms": "How many ms lie between the beginnings of two passes over all logs.",
     "pykbroker.validate.records":
         "Whether every record of a produced batch is checked, not only the batch's header and checksum.",
 }
@@ -304,20 +324,10 @@ IDLE = {
     # Groups and their offsets
     "group.consumer.assignment.interval.ms":
         "how many ms lie at least between two assignments of a group of the consumer protocol; 0 means none.",
-    "group.consumer.assignors":
-        "the ways to share out partitions that the consumer protocol offers, the default first.",
     "group.consumer.max.assignment.interval.ms":
         "the most that a group may set its `consumer.assignment.interval.ms` to.",
-    "group.consumer.max.heartbeat.interval.ms":
-        "the most that a group may set its `consumer.heartbeat.interval.ms` to.",
-    "group.consumer.max.session.timeout.ms": "the most that a group may set its `consumer.session.timeout.ms` to.",
-    "group.consumer.migration.policy":
-        "which groups may change protocol while they have members: from classic, back to it, both ways or none.",
     "group.consumer.min.assignment.interval.ms":
         "the least that a group may set its `consumer.assignment.interval.ms` to.",
-    "group.consumer.min.heartbeat.interval.ms":
-        "the least that a group may set its `consumer.heartbeat.interval.ms` to.",
-    "group.consumer.min.session.timeout.ms": "the least that a group may set its `consumer.session.timeout.ms` to.",
     "group.consumer.regex.refresh.interval.ms":
         "how often new topics are matched with the regular expressions of groups, in ms.",
     "group.coordinator.append.linger.ms":
@@ -329,8 +339,6 @@ IDLE = {
     "offsets.commit.timeout.ms": "how many ms a commit of offsets may take to be replicated.",
     "offsets.load.buffer.size": "how many bytes of `__consumer_offsets` are read at once when groups are loaded.",
     "offsets.topic.compression.codec": "the codec of `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-    "consumer.heartbeat.interval.ms": "how often members of the group are told to send heartbeats, in ms.",
-    "consumer.session.timeout.ms": "after how many ms without a heartbeat a member is put out of the group.",
 
     # Share groups and streams groups
     "group.share.assignment.interval.ms":
@@ -418,6 +426,8 @@ IDLE = {
     "share.coordinator.write.timeout.ms": "how many ms a write of the share coordinator may take to be replicated.",
 
     # Transactions
+    "add.partitions.to.txn.retry.backoff.ms":
+        "how many ms pass between two looks whether the transaction before has ended.",
     "transaction.state.log.load.buffer.size":
         "how many bytes of `__transaction_state` are read at once when it is loaded.",
     "transaction.two.phase.commit.enable":
@@ -590,10 +600,6 @@ IDLE = {
     "metrics.sample.window.ms": "how many ms each sample of a metric covers.",
     "quota.window.num": "over how many windows the rate of a client is averaged for its quota.",
     "quota.window.size.seconds": "how long each window is that measures a client for its quota, in s.",
-    "telemetry.max.bytes": "how many bytes of metrics a client may push at once.",
-    "interval.ms": "how often clients of this subscription push their metrics, in ms.",
-    "match": "which clients the subscription is for, as pairs of a property and a regular expression; empty means all.",
-    "metrics": "the metrics that clients push, by the beginnings of their names; empty means none, * all.",
     "connection_creation_rate": "how many new connections a second an address may make.",
     "consumer_byte_rate": "how many bytes a second a client may fetch from a broker before it is slowed down.",
     "controller_mutation_rate": "how many partitions a second a client may create or delete before it is slowed down.",

@@ -92,3 +92,8 @@ def text_of_double(number: float) -> str:
 def invalid(name: str, value: Value, reason: str) -> ApiError:
     """The refusal of one value."""
     return ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value {text_of(value)} for configuration {name}: {reason}")
+
+
+def refuse(message: str) -> ApiError:
+    """The refusal of configs that do not go together."""
+    return ApiError(ErrorCode.INVALID_CONFIG, message)

@@ -9,6 +9,7 @@ from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import expect
 from pykbroker.core.group.classic.state import ANSWERS, State
 from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -43,10 +44,7 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
             expect(shard, group, member.id, member.session_timeout_ms, step)
     else:
-        stale = check_consumer(group, request.member_id, generation)
-        if stale:
-            newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
-            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH if newer else ErrorCode.UNSUPPORTED_VERSION)
+        check_consumer(shard, group, request, generation, asked.version)
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else min(step.wall_ms + retention_ms, TIME_MS_MAX)
     response = plain.OffsetCommitResponse()
@@ -68,8 +66,8 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, request.generation_id, transactional=True)
-    elif check_consumer(group, request.member_id, request.generation_id):
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    elif request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+        check_consumer(shard, group, request, request.generation_id)
     response = txn.TxnOffsetCommitResponse()
     for topic in request.topics:
         answers = []
@@ -104,14 +102,26 @@ def check_classic(group: ClassicGroup, member_id: str, instance_id: str | None, 
         raise ApiError(code)
 
 
-def check_consumer(group: ConsumerGroup, member_id: str, epoch: int) -> bool:
-    """Whether the member's epoch is not the one it has reached. ApiError UNKNOWN_MEMBER_ID."""
+def check_consumer(shard: Shard, group: ConsumerGroup, request: plain.OffsetCommitRequest | txn.TxnOffsetCommitRequest,
+                   epoch: int, version: int | None = None) -> None:
+    """ApiError: this one may not commit now. An epoch that is over will do for partitions held since then (KIP-1251).
+
+    `version`: of an OffsetCommit; None in a transaction.
+    """
     if epoch < 0 and not group.members:
-        return False
-    reached = group.member_epoch(member_id)
-    if reached is None:
+        return
+    member = group.members.get(request.member_id)
+    if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    return epoch != reached
+    classic = member.classic_member_metadata is not None
+    if not classic and version is not None and version < GROUP_ID_NOT_FOUND_VERSION_FIRST:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    has, topics = group.current.get(request.member_id, Current()), shard.topics().by_name
+    if epoch != has.epoch and (epoch > has.epoch or not all(
+            topic.name in topics and has.had(epoch, topics[topic.name].id, one.partition_index)
+            for topic in request.topics for one in topic.partitions)):
+        illegal = classic or version is None
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION if illegal else ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def _write(shard: Shard, group_id: str, topic: str, topic_id: bytes, partition: CommittedPartition, expire_ms: int,

@@ -52,7 +52,7 @@ def _described(shard: Shard, group_id: str, version: int) -> DescribedGroup:
         stable = group.state is State.STABLE
         members = [DescribedGroupMember(
             member.id, member.instance_id, member.client_id, member.client_host,
-            member.metadata(group.protocol) if stable else b"", member.assignment if stable else b"",
+            member.metadata(group.protocol) if stable else b"", member.assignment,
         ) for member in group.members.values()]  # fmt: skip
         return DescribedGroup(group_id=group_id, group_state=group.state, protocol_type=group.protocol_type,
                               protocol_data=(group.protocol or "") if stable else "", members=members)

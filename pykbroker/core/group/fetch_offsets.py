@@ -40,14 +40,19 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
 
 
 def _check(shard: Shard, asked: FetchOffsets) -> None:
-    """A member of a consumer group may ask only in its epoch; who names no member may always ask."""
+    """A member of a consumer group may ask only in its epoch; who names no member may always ask.
+
+    Members that use the classic protocol know their epoch as a generation.
+    """
     group = shard.groups.get(asked.group.group_id)
     if isinstance(group, ConsumerGroup) and (asked.group.member_id is not None or asked.group.member_epoch >= 0):
-        reached = group.member_epoch(asked.group.member_id or "")
-        if reached is None:
+        member_id = asked.group.member_id or ""
+        member = group.members.get(member_id)
+        if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if reached != asked.group.member_epoch:
-            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
+        if group.member_epoch(member_id) != asked.group.member_epoch:
+            is_classic = member.classic_member_metadata is not None
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def _answer(partition: int, topic_id: bytes, held: Committed | None, unstable: bool) -> OffsetFetchResponsePartitions:

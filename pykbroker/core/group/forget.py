@@ -8,6 +8,7 @@ from pykbroker.core.group.asked import Asked, ForgetTopics
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
 from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.consumer import stored as consumer_stored
 from pykbroker.core.group.offsets import NEVER, Committed
 from pykbroker.core.group.shard import Due, Group, Shard
 from pykbroker.core.group.step import Step
@@ -141,7 +142,7 @@ def _deletable(group: Group) -> ErrorCode:
 
 
 def _delete(group: Group, step: Step) -> None:
-    for record in [stored.deleted(group.id)] if isinstance(group, ClassicGroup) else group.deleted():
+    for record in [stored.deleted(group.id)] if isinstance(group, ClassicGroup) else consumer_stored.deleted(group):
         step.write(record)
 
 

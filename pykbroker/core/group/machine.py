@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.core.config import Texts
 from pykbroker.core.coordinator_record import LogRecord
 from pykbroker.core.group import commit, describe, forget
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
@@ -17,8 +18,9 @@ from pykbroker.core.group.classic.heartbeat import heartbeat
 from pykbroker.core.group.classic.join import join
 from pykbroker.core.group.classic.leave import leave
 from pykbroker.core.group.classic.sync import sync
-from pykbroker.core.group.consumer import departure
+from pykbroker.core.group.consumer import classic_join, classic_member, deadlines, departure
 from pykbroker.core.group.consumer.describe import describe as consumer_describe
+from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.heartbeat import heartbeat as consumer_heartbeat
 from pykbroker.core.group.fetch_offsets import fetch_offsets
 from pykbroker.core.group.replay import replay
@@ -42,14 +44,25 @@ from wire.messages.offset_delete import OffsetDeleteRequest
 from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
+Handler = Callable[[Shard, Any, Token, Step], None]
 Said = Outcome[LogRecord, Any]
 Question = Asked | FetchOffsets | ForgetTopics | Marker
 
-HANDLE: dict[type, Callable[[Shard, Any, Token, Step], None]] = {
-    JoinGroupRequest: join,
-    SyncGroupRequest: sync,
-    HeartbeatRequest: heartbeat,
-    LeaveGroupRequest: leave,
+
+def by_group(to_classic: Handler, to_consumer: Handler) -> Handler:
+    """What the classic protocol asks is served by a consumer group, too, if it has members."""
+    def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+        group = shard.groups.get(asked.message.group_id)
+        serves = to_consumer if isinstance(group, ConsumerGroup) and group.members else to_classic
+        serves(shard, asked, token, step)
+    return handle
+
+
+HANDLE: dict[type, Handler] = {
+    JoinGroupRequest: by_group(join, classic_join.join),
+    SyncGroupRequest: by_group(sync, classic_member.sync),
+    HeartbeatRequest: by_group(heartbeat, classic_member.heartbeat),
+    LeaveGroupRequest: by_group(leave, classic_member.leave),
     ConsumerGroupHeartbeatRequest: consumer_heartbeat,
     ConsumerGroupDescribeRequest: consumer_describe,
     OffsetCommitRequest: commit.commit,
@@ -67,19 +80,27 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
     rebalance.SESSION: rebalance.session_due,
     rebalance.JOIN: rebalance.join_due,
     rebalance.SYNC: rebalance.sync_due,
-    departure.CONSUMER_SESSION: departure.session_due,
-    departure.REVOCATION: departure.revocation_due,
+    rebalance.BEGIN: rebalance.begin_due,
+    deadlines.CONSUMER_SESSION: departure.session_due,
+    deadlines.REVOCATION: departure.revocation_due,
+    deadlines.REJOIN: departure.session_due,
+    deadlines.FETCH: departure.session_due,
     forget.EXPIRY: forget.expiry_due,
     forget.FORGETTING: forget.forgetting_due,
 }
 
 
-class GroupMachine:
-    """Matches `coordinator.machine.CoordinatorMachine`."""
+def nothing_set(group_id: str) -> Texts:
+    """Of groups that have no configs of their own."""
+    return {}
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness,
-                 topics: Callable[[], TopicsImage] = TopicsImage) -> None:
-        self._shard = Shard(settings, randomness, topics)
+
+class GroupMachine:
+    """Matches `coordinator.machine.CoordinatorMachine`. `configs_of` has what is set for a group alone."""
+
+    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage] = TopicsImage,
+                 configs_of: Callable[[str], Texts] = nothing_set) -> None:
+        self._shard = Shard(settings, randomness, topics, configs_of)
 
     @property
     def deadline_ms(self) -> float:
@@ -94,7 +115,7 @@ class GroupMachine:
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     rebalance.expect(shard, group, member.id, member.session_timeout_ms, step)
-                if len(group.members) > shard.settings.group_max_size:
+                if group.must_begin or len(group.members) > shard.settings.group_max_size:
                     rebalance.prepare(shard, group, step)
             else:
                 departure.resume(shard, group, step)

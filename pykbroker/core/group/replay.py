@@ -12,14 +12,16 @@ from typing import Any
 from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, LogRecord
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.rebalance import BEGIN, JOIN, SESSION, SYNC
 from pykbroker.core.group.consumer import replay as consumer
+from pykbroker.core.group.consumer.deadlines import forget
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Committed
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
-from wire.stored.consumer_group import ConsumerGroupMetadataKey
+from wire.stored.consumer_group import ConsumerGroupMemberMetadataKey, ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
 from wire.stored.group_offsets import LegacyOffsetCommitKey, OffsetCommitKey, OffsetCommitValue
 
@@ -60,15 +62,17 @@ def _classic(shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | No
         return
     if not isinstance(group, ClassicGroup):
         group = shard.groups[key.group] = ClassicGroup(key.group, value.current_state_timestamp)
+    group.must_begin = key.group == shard.downgraded and bool(value.members)
+    shard.downgraded = ""
     stored.restore(group, value)
 
 
 def forget_timers(shard: Shard, group: ClassicGroup) -> None:
     """The group goes: nothing of it falls due any more."""
-    for kind in ("join", "sync"):
+    for kind in (JOIN, SYNC, BEGIN):
         shard.timers.cancel(Due(kind, group.id))
     for member_id in (*group.members, *group.pending):
-        shard.timers.cancel(Due("session", group.id, member_id))
+        shard.timers.cancel(Due(SESSION, group.id, member_id))
 
 
 def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[LogRecord]) -> None:
@@ -77,10 +81,13 @@ def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[L
         return
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         del shard.groups[key.group_id]
+        shard.downgraded = key.group_id
         return
     if not isinstance(group, ConsumerGroup):
         group = shard.groups[key.group_id] = ConsumerGroup(key.group_id)
     consumer.REPLAY[type(key)](group, key, value)
+    if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:
+        forget(shard, key.group_id, key.member_id)
 
 
 REPLAY: dict[type[CoordinatorKey], Callable[[Shard, Any, Any, Entry[LogRecord]], None]] = {

@@ -1,10 +1,14 @@
-"""What the group coordinator obeys of the broker's configs, under Kafka's names."""
+"""What the group coordinator obeys of the broker's configs, under Kafka's names, and of those of single groups."""
 
 from __future__ import annotations
 
 import msgspec
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config import BrokerConfig, Texts
+from pykbroker.core.config_row import Row
+from pykbroker.core.config_table import GROUP
+from pykbroker.core.group_bounds import ASSIGNORS
+from pykbroker.core.live_config import can_be
 
 MS_OF_MINUTE = 60_000
 
@@ -12,8 +16,14 @@ MS_OF_MINUTE = 60_000
 class GroupSettings(msgspec.Struct, frozen=True):
     """Times in ms. The defaults are Kafka's."""
 
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_session_timeout_ms: int = 60_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_min_session_timeout_ms: int = 45_000
     group_consumer_session_timeout_ms: int = 45_000
     group_initial_rebalance_delay_ms: int = 3000
     group_max_session_timeout_ms: int = 1_800_000
@@ -23,12 +33,29 @@ class GroupSettings(msgspec.Struct, frozen=True):
     offsets_retention_check_interval_ms: int = 600_000
     offsets_retention_ms: int = 604_800_000
 
+    @property
+    def upgrades(self) -> bool:
+        """Whether a classic group with members becomes a consumer group when one joins who uses that protocol."""
+        return self.group_consumer_migration_policy in ("upgrade", "bidirectional")
+
+    @property
+    def downgrades(self) -> bool:
+        """Whether a consumer group becomes a classic one when the last member goes that was no classic one."""
+        return self.group_consumer_migration_policy in ("downgrade", "bidirectional")
+
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
         """What the configs say."""
         return cls(
+            group_consumer_assignors=tuple(
+                dict.fromkeys(ASSIGNORS[name] for name in config.group_consumer_assignors)),
             group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            group_consumer_max_heartbeat_interval_ms=config.group_consumer_max_heartbeat_interval_ms,
+            group_consumer_max_session_timeout_ms=config.group_consumer_max_session_timeout_ms,
             group_consumer_max_size=config.group_consumer_max_size,
+            group_consumer_migration_policy=config.group_consumer_migration_policy.lower(),
+            group_consumer_min_heartbeat_interval_ms=config.group_consumer_min_heartbeat_interval_ms,
+            group_consumer_min_session_timeout_ms=config.group_consumer_min_session_timeout_ms,
             group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
             group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             group_max_session_timeout_ms=config.group_max_session_timeout_ms,
@@ -38,3 +65,19 @@ class GroupSettings(msgspec.Struct, frozen=True):
             offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
             offsets_retention_ms=config.offsets_retention_minutes * MS_OF_MINUTE,
         )
+
+    def consumer_session_timeout_ms(self, own: Texts) -> int:
+        """Of a consumer group with these configs of its own. The broker's bounds may be newer: they win."""
+        return within(own, GROUP["consumer.session.timeout.ms"], self.group_consumer_session_timeout_ms,
+                      self.group_consumer_min_session_timeout_ms, self.group_consumer_max_session_timeout_ms)
+
+    def consumer_heartbeat_interval_ms(self, own: Texts) -> int:
+        """As `consumer_session_timeout_ms`."""
+        return within(own, GROUP["consumer.heartbeat.interval.ms"], self.group_consumer_heartbeat_interval_ms,
+                      self.group_consumer_min_heartbeat_interval_ms, self.group_consumer_max_heartbeat_interval_ms)
+
+
+def within(own: Texts, config: Row, default: int, low: int, high: int) -> int:
+    """What a group has set, as near as it may be; the default where that is nothing, or no number."""
+    text = own.get(config.name)
+    return default if text is None or not can_be(config, text) else min(max(int(text), low), high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pykbroker.core.config import Texts
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer.group import ConsumerGroup
@@ -29,11 +30,13 @@ class Due(NamedTuple):
 class Shard:
     """A group that holds nothing but offsets is a classic one without a protocol type: a simple group."""
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage]) -> None:
-        self.settings, self.randomness, self.topics = settings, randomness, topics
+    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage],
+                 configs_of: Callable[[str], Texts]) -> None:
+        self.settings, self.randomness, self.topics, self.configs_of = settings, randomness, topics, configs_of
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: Timers[Due] = Timers()
+        self.downgraded = ""  # the consumer group that was deleted last: if a classic one follows, it must rebalance
         self.unexpired: list[str] = []  # groups that the search for expired offsets has yet to look at
         self.gone: frozenset[str] = frozenset()  # topics whose offsets are to go, too
         self.unforgotten: list[str] = []  # groups that the search for those has yet to look at

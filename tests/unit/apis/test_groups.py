@@ -22,10 +22,11 @@ from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.offset_fetch import OffsetFetch
 from pykbroker.apis.sync_group import SyncGroup
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.coordinator_topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -35,6 +36,9 @@ from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest,
+)  # fmt: skip
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.list_groups import ListGroupsRequest
@@ -227,6 +231,17 @@ async def test_what_cannot_be_committed_is_refused_by_partition(tmp_path: Path) 
         assert await fetch(client) == {("t", 0): (1, "", 0)}
 
 
+async def test_as_many_refusals_as_a_request_can_have_are_told_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        one = [OffsetCommitRequestPartition(0, 1)]
+        response = await client.call(OffsetCommitRequest("g", topics=[
+            OffsetCommitRequestTopic("t", partitions=one),
+            *(OffsetCommitRequestTopic(f"none-{number % 50_000}", partitions=one) for number in range(50_001))]), 9)
+        assert [len(topic.partitions) for topic in response.topics] == [1, 2, *[1] * 49_999]
+
+
 async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 1), ("u", 1)), **CONFIGS) as house:
         client = await house.connect()
@@ -275,7 +290,7 @@ class Unreached:
 def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version: int, operation: Operation) -> None:
     fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
     wanted = {field.name: fields[field.name] for field in dataclasses.fields(handler)}
-    answer = handler(**wanted)(context(version), request_)
+    answer = gone_through(handler(**wanted)(context(version), request_))
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
 
 
@@ -295,7 +310,7 @@ def test_a_coordinator_that_a_client_may_not_find(kind: int, code: ErrorCode) ->
     finder = FindCoordinator(1, lambda: MetadataImage(), nobody, {0: groups_topic(BrokerConfig.from_mapping({}))},
                              nobody, Denies(Operation.DESCRIBE))
     for version in (3, 6):
-        answer: Any = finder(context(version), FindCoordinatorRequest("g", kind, ["g"]))
+        answer: Any = gone_through(finder(context(version), FindCoordinatorRequest("g", kind, ["g"])))
         assert code in codes(answer)
 
 
@@ -326,7 +341,8 @@ async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, ver
         assert (joined.error_code, joined.member_epoch) == (0, 2)
         (given,) = joined.assignment.topic_partitions
         assert given.partitions == [0, 1]
-        told = (await client.call(ConsumerGroupDescribeRequest(["g", ""], True), version)).groups
+        told = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
+        assert told[2] == told[0], "as often as it is asked for"
         assert (told[0].group_state, told[0].members[0].client_host, told[1].error_code) == (
             "Stable", "/127.0.0.1", ErrorCode.INVALID_GROUP_ID)
         assert told[0].members[0].assignment.topic_partitions[0].topic_name == "t"
@@ -354,6 +370,26 @@ async def test_topics_that_grow_are_noticed_at_the_next_heartbeat(tmp_path: Path
         assert sorted(len(one.partitions) for one in grown.assignment.topic_partitions) == [1, 3]
         owned = [TopicPartitions(one.topic_id, one.partitions) for one in grown.assignment.topic_partitions]
         assert (await beat(client, grown.member_epoch, topic_partitions=owned)).assignment is None
+
+
+async def test_configs_of_a_group_hold_from_the_next_heartbeat_on(tmp_path: Path) -> None:
+    async def alter(client: Client, value: str | None) -> None:
+        change = AlterableConfig("consumer.heartbeat.interval.ms", 0 if value else 1, value)
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResource.GROUP, "g", [change])])
+        assert (await client.call(request, 1)).responses[0].error_code == 0
+
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[])
+        assert joined.heartbeat_interval_ms == 5000
+        await alter(client, "6000")
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
+        await alter(client, None)
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 5000
 
 
 async def test_the_new_protocol_can_be_switched_off(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_defaults_hold_where_nothing_is_said() -> None:
     assert config.get("broker.id") == 1
     assert config.num_partitions == 1
     assert config.auto_create_topics_enable is True
-    assert config.listeners == ("PLAINTEXT://:9092",)
+    assert config.get("listeners") == ("PLAINTEXT://:9092",)
     assert config.log_dirs == ("/tmp/kafka-logs",)
     assert config.offsets_topic_replication_factor == 3
     assert config.pykbroker_validate_records is False

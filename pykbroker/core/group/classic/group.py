@@ -19,7 +19,8 @@ class ClassicGroup:
     """`state_ms` is since when, of day, it is in its state; -1 in records of old.
 
     `pending` have been given a member id and not used it yet; `unsynced` have joined a generation and not asked for
-    their assignment yet. `topics` are those subscribed to; None where that is not known.
+    their assignment yet. `topics` are those subscribed to; None where that is not known. `must_begin`: the last record
+    is that of a group that has just become a classic one.
     """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
@@ -34,6 +35,7 @@ class ClassicGroup:
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
         self.topics: frozenset[str] | None = None
+        self.must_begin = False
         self.joined = 0
         self.initial_ms_left: int | None = None  # of the time in which a first rebalance may be put off
         self.member_added = False  # while it is put off
@@ -101,6 +103,11 @@ class ClassicGroup:
         before, member.joining = member.joining, token
         self.joined += (token is not None) - (before is not None)
         return before
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether something has yet to be assigned anew: a rebalance is under way, or about to begin."""
+        return self.must_begin or self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
 
     @property
     def all_joined(self) -> bool:

@@ -8,6 +8,7 @@ from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.member import Member, Protocols
 from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.consumer import stored as consumer_stored
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import new_id
@@ -21,18 +22,18 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long one may be parked that has no member id yet; a rebalance that takes longer lets it ask again."""
 PENDING_MEMBERS_MAX = 10_000
 """Of a group: member ids that were given out and not used yet. Each is forgotten after a session timeout."""
+PROTOCOLS_MAX, PROTOCOLS_BYTES_MAX = 1000, 4 << 20
+"""Of a member: in how many ways it says what it wants, and how much in all. It is kept before a record bounds it."""
 
 
 def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """Answer, or park the caller until the rebalance that it sets off, or that is under way, has ended."""
     request: JoinGroupRequest = asked.message
-    settings = shard.settings
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    if not settings.group_min_session_timeout_ms <= request.session_timeout_ms <= settings.group_max_session_timeout_ms:
-        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    check_member(shard, request)
     group, is_new = _group(shard, request, step)
-    if not _accepts(group, request.member_id, settings.group_max_size):
+    if not _accepts(group, request.member_id, shard.settings.group_max_size):
         group.remove(request.member_id)
         step.reply(token, rebalance.failed_join(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
         return
@@ -47,6 +48,16 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         _stranger(shard, group, asked, token, step)
 
 
+def check_member(shard: Shard, request: JoinGroupRequest) -> None:
+    """ApiError: the time between heartbeats is too short, or too long, or the member says more than can be kept."""
+    least_ms, most_ms = shard.settings.group_min_session_timeout_ms, shard.settings.group_max_session_timeout_ms
+    if not least_ms <= request.session_timeout_ms <= most_ms:
+        raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
+    said_bytes = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+    if len(request.protocols) > PROTOCOLS_MAX or said_bytes > PROTOCOLS_BYTES_MAX:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[ClassicGroup, bool]:
     """The group, or a new one for its first member; an empty consumer group gives way to one."""
     group = shard.groups.get(request.group_id)
@@ -55,9 +66,7 @@ def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[Classic
     if request.member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if group is not None:
-        if group.members:
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        for record in group.deleted():
+        for record in consumer_stored.deleted(group):
             step.write(record)
     return ClassicGroup(request.group_id, step.wall_ms), True
 
@@ -103,8 +112,8 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token:
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(Member(
-        member_id, request.group_instance_id, asked.client_id, asked.client_host, _rebalance_timeout_ms(request),
-        request.session_timeout_ms, _protocols(request), is_new=True, joining=token))
+        member_id, request.group_instance_id, asked.client_id, asked.client_host, rebalance_timeout_ms(request),
+        request.session_timeout_ms, protocols(request), is_new=True, joining=token))
     rebalance.expect(shard, group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS, step)
     rebalance.rebalance_or_complete(shard, group, step)
 
@@ -120,7 +129,7 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
     member = group.check(request.member_id, request.group_instance_id)
     if group.state is State.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    has_news = member.protocols != _protocols(request)
+    has_news = member.protocols != protocols(request)
     leads = group.state is State.STABLE and group.leader == member.id  # may know of new partitions
     if group.state is State.PREPARING_REBALANCE or has_news or leads:
         _speak(group, member, request, token, step)
@@ -136,7 +145,7 @@ def _replace(shard: Shard, group: ClassicGroup, member: Member, member_id: str, 
     rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
     rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
-    if group.state is State.STABLE and _keeps_protocol(group, member, _protocols(request)):
+    if group.state is State.STABLE and _keeps_protocol(group, member, protocols(request)):
         _resume(group, member, member_id, asked, token, step)
         return
     group.rename(member, member_id)
@@ -151,8 +160,8 @@ def _resume(group: ClassicGroup, member: Member, member_id: str, asked: Asked, t
     """It goes on in the generation that it was in, with the assignment that it had."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader
-    group.speak(member, _protocols(request))
-    member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout_ms(request), request.session_timeout_ms
+    group.speak(member, protocols(request))
+    member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     assignments = {one.id: one.assignment for one in group.members.values()}
     step.write(stored.assigned(group, assignments, {member.id: member_id}))
     response = rebalance.generation(group, member.id)
@@ -179,17 +188,18 @@ def _keeps_protocol(group: ClassicGroup, member: Member, protocols: Protocols) -
 
 def _speak(group: ClassicGroup, member: Member, request: JoinGroupRequest, token: Token, step: Step) -> None:
     """What the member says now, and that it waits; who waited for it before is not kept waiting."""
-    group.speak(member, _protocols(request))
-    member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout_ms(request), request.session_timeout_ms
+    group.speak(member, protocols(request))
+    member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     before = group.park_joining(member, token)
     if before is not None:
         step.reply(before, rebalance.failed_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
 
 
-def _protocols(request: JoinGroupRequest) -> Protocols:
+def protocols(request: JoinGroupRequest) -> Protocols:
+    """What the member says of itself, as it is kept."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
 
 
-def _rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
     """Version 0 has none and means the session's."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

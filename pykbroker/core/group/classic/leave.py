@@ -21,40 +21,47 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     request: LeaveGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    one_by_name = asked.version < MEMBERS_VERSION_FIRST
-    leaving = [MemberIdentity(member_id=request.member_id)] if one_by_name else request.members
+    identities = leaving(request, asked.version)
     group = shard.groups.get(request.group_id)
     if isinstance(group, ClassicGroup):
-        answers = [_leave(shard, group, identity, step) for identity in leaving]
-        if any(not answer.error_code for answer in answers):
+        codes = [_leave(shard, group, identity, step) for identity in identities]
+        if not all(codes):
             _close_ranks(shard, group, step)
     else:
-        answers = [_answer(identity, ErrorCode.UNKNOWN_MEMBER_ID) for identity in leaving]
-    code = answers[0].error_code if one_by_name else ErrorCode.NONE
-    step.reply(token, LeaveGroupResponse(error_code=code, members=[] if one_by_name else answers))
+        codes = [ErrorCode.UNKNOWN_MEMBER_ID for _ in identities]
+    step.reply(token, answer(identities, codes, asked.version))
 
 
-def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: Step) -> MemberResponse:
+def leaving(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
+    """Who leaves."""
+    return [MemberIdentity(member_id=request.member_id)] if version < MEMBERS_VERSION_FIRST else request.members
+
+
+def answer(identities: list[MemberIdentity], codes: list[ErrorCode], version: int) -> LeaveGroupResponse:
+    """What each of them is told."""
+    if version < MEMBERS_VERSION_FIRST:
+        return LeaveGroupResponse(error_code=codes[0])
+    return LeaveGroupResponse(members=[MemberResponse(one.member_id, one.group_instance_id, code)
+                                       for one, code in zip(identities, codes, strict=True)])
+
+
+def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: Step) -> ErrorCode:
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if not member_id:
         member_id = group.static.get(instance_id or "", "")
         if not member_id or instance_id is None:
-            return _answer(identity, ErrorCode.UNKNOWN_MEMBER_ID)
+            return ErrorCode.UNKNOWN_MEMBER_ID
     if member_id in group.pending:
         group.pending.discard(member_id)
         shard.timers.cancel(Due(rebalance.SESSION, group.id, member_id))
-        return _answer(identity, ErrorCode.NONE)
+        return ErrorCode.NONE
     try:
         rebalance.remove(shard, group, group.check(member_id, instance_id), step)
     except ApiError as error:
-        return _answer(identity, error.code)
-    return _answer(identity, ErrorCode.NONE)
+        return error.code
+    return ErrorCode.NONE
 
 
 def _close_ranks(shard: Shard, group: ClassicGroup, step: Step) -> None:
     if group.state is not State.EMPTY:
         rebalance.rebalance_or_complete(shard, group, step)
-
-
-def _answer(identity: MemberIdentity, code: ErrorCode) -> MemberResponse:
-    return MemberResponse(identity.member_id, identity.group_instance_id, code)

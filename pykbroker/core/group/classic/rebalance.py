@@ -13,8 +13,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from wire.messages.sync_group import SyncGroupResponse
 
-SESSION, JOIN, SYNC = "session", "join", "sync"
-"""What falls due: a member's next heartbeat, the end of the wait for members to join, and for them to sync."""
+SESSION, JOIN, SYNC, BEGIN = "session", "join", "sync", "begin"
+"""What falls due: a member's next heartbeat, the end of the wait for members to join, and for them to sync; and the
+rebalance of a group that has just become a classic one.
+"""
+
 
 def expect(shard: Shard, group: ClassicGroup, member_id: str, timeout_ms: int, step: Step) -> None:
     """The member has shown that it lives, and must do so again within this time."""
@@ -55,6 +58,13 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
         complete_join(shard, group, step)
     else:
         shard.timers.set(Due(JOIN, group.id), step.now_ms + group.rebalance_timeout_ms)
+
+
+def begin_due(shard: Shard, due: Due, step: Step) -> None:
+    """The group was a consumer group: all must join the classic one, unless that is under way, or it is gone by now."""
+    group = shard.groups.get(due.group_id)
+    if isinstance(group, ClassicGroup) and group.state is State.STABLE:
+        prepare(shard, group, step)
 
 
 def join_due(shard: Shard, due: Due, step: Step) -> None:
@@ -108,7 +118,9 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
     One that is new has no heartbeats to send and might wait here with a connection that is long dead: it is let go,
     and asks again if it is still there.
     """
-    group = shard.classic(due.group_id)
+    group = shard.groups.get(due.group_id)
+    if not isinstance(group, ClassicGroup):
+        return
     member = group.members.get(due.member_id)
     if due.member_id in group.pending:
         group.pending.discard(due.member_id)

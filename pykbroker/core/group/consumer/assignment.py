@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
+Place = tuple[bytes, int]
+"""A partition: its topic's id, and its index."""
 Assignment = Mapping[bytes, frozenset[int]]
 """By topic id; a topic without partitions is not in it."""
 NOTHING: Assignment = {}
@@ -37,7 +39,7 @@ def joined(left: Assignment, right: Assignment) -> Assignment:
     return {topic: left.get(topic, frozenset()) | right.get(topic, frozenset()) for topic in {**left, **right}}
 
 
-def each(assignment: Assignment) -> Iterator[tuple[bytes, int]]:
+def each(assignment: Assignment) -> Iterator[Place]:
     """Every partition, in order."""
     for topic, partitions in assignment.items():
         for partition in sorted(partitions):

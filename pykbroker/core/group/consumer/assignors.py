@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.group.consumer.assignment import Assignment, Place
 
 MOVES_MAX = 100_000
 """In search of balance among members of different subscriptions: past these it stays as it is."""
@@ -30,7 +30,6 @@ class Subscriber(msgspec.Struct, frozen=True):
 
 Members = Mapping[str, Subscriber]
 Assigned = dict[str, Assignment]
-Place = tuple[bytes, int]
 
 
 def uniform(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
@@ -119,4 +118,4 @@ def _assignment(places: Mapping[Place, None]) -> Assignment:
 
 
 ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], Assigned]] = {"uniform": uniform, "range": ranges}
-"""The first one is the default."""
+"""By the names that `group.consumer.assignors` has of them, the default first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.consumer.assignors import ASSIGNORS
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -13,17 +12,17 @@ OWN_ID_VERSION_FIRST = 1
 """From here on members choose their own ids."""
 
 
-def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
     """ApiError: the request says too little, or what does not go together."""
     epoch = request.member_epoch
     fault = None
-    if not request.group_id:
+    if not request.group_id.strip():
         fault = "GroupId can't be empty."
-    elif not request.member_id and (version >= OWN_ID_VERSION_FIRST or epoch != JOINING):
+    elif not request.member_id.strip() and (request.member_id or version >= OWN_ID_VERSION_FIRST or epoch != JOINING):
         fault = "MemberId can't be empty."
-    elif request.instance_id == "":
+    elif request.instance_id is not None and not request.instance_id.strip():
         fault = "InstanceId can't be empty."
-    elif request.rack_id == "":
+    elif request.rack_id is not None and not request.rack_id.strip():
         fault = "RackId can't be empty."
     elif epoch < LEAVING_FOR_NOW:
         fault = "MemberEpoch is invalid."
@@ -33,9 +32,15 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         fault = _joining(request)
     if fault is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, fault)
-    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+    if request.server_assignor is not None and request.server_assignor not in assignors:
         raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported. "
-                       f"Supported assignors: {', '.join(ASSIGNORS)}.")
+                       f"Supported assignors: {', '.join(assignors)}.")
+
+
+def full(size_max: int) -> ApiError:
+    """The group has no room for another member."""
+    return ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED,
+                    f"The consumer group has reached its maximum capacity of {size_max} members.")
 
 
 def _joining(request: ConsumerGroupHeartbeatRequest) -> str | None:

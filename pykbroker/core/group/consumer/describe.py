@@ -14,25 +14,26 @@ from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
 from wire.messages import consumer_group_describe as wire
 
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """A group that is not there, or is a classic one, was not found."""
     request: wire.ConsumerGroupDescribeRequest = asked.message
     step.reply(token, wire.ConsumerGroupDescribeResponse(groups=[
-        _described(shard, group_id, shard.topics()) for group_id in request.group_ids]))
+        _described(shard, group_id) for group_id in request.group_ids]))
 
 
-def _described(shard: Shard, group_id: str, topics: TopicsImage) -> wire.DescribedGroup:
-    group = shard.groups.get(group_id)
+def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
+    group, topics = shard.groups.get(group_id), shard.topics()
     if not isinstance(group, ConsumerGroup):
         why = "not found" if group is None else "is not a consumer group"
         return wire.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id,
                                    error_message=f"Group {group_id} {why}.")
     return wire.DescribedGroup(
         group_id=group_id, group_state=group.state, group_epoch=group.epoch, assignment_epoch=group.assignment_epoch,
-        assignor_name=assignor_of(group), members=[_member(group, member_id, topics) for member_id in group.members])
+        assignor_name=assignor_of(group, shard.settings.group_consumer_assignors),
+        members=[_member(group, member_id, topics) for member_id in group.members])
 
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
@@ -41,7 +42,8 @@ def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.M
         member_id=member_id, instance_id=said.instance_id, rack_id=said.rack_id, member_epoch=has.epoch,
         client_id=said.client_id, client_host=said.client_host, subscribed_topic_names=said.subscribed_topic_names,
         subscribed_topic_regex=said.subscribed_topic_regex, assignment=_assignment(has.assigned, topics),
-        target_assignment=_assignment(group.target_of(member_id), topics), member_type=CONSUMER_MEMBER)
+        target_assignment=_assignment(group.target_of(member_id), topics),
+        member_type=CLASSIC_MEMBER if group.is_classic(member_id) else CONSUMER_MEMBER)
 
 
 def _assignment(given: Assignment, topics: TopicsImage) -> wire.Assignment:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
-from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, each, joined
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, Place, each, joined
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.metadata.image import TopicsImage
 from wire.stored import consumer_group as stored
 
 Said = stored.ConsumerGroupMemberMetadataValue
 FIRST_EPOCH = 1
+STABLE = "Stable"
 
 
 class ConsumerGroup:
@@ -27,16 +27,15 @@ class ConsumerGroup:
         self.static: dict[str, str] = {}  # instance id -> member id
         self.target: dict[str, Assignment] = {}
         self.current: dict[str, Current] = {}
-        self.owners: dict[tuple[bytes, int], str] = {}
+        self.owners: dict[Place, str] = {}
         self.regexes: dict[str, stored.ConsumerGroupRegularExpressionValue] = {}
-        self.has_topics = False  # as brokers before 4.0 wrote them
         self.seen: TopicsImage | None = None
 
     def copy(self) -> ConsumerGroup:
         """Another one that says the same."""
         other = ConsumerGroup(self.id)
         other.epoch, other.assignment_epoch = self.epoch, self.assignment_epoch
-        other.metadata_hash, other.has_topics, other.seen = self.metadata_hash, self.has_topics, self.seen
+        other.metadata_hash, other.seen = self.metadata_hash, self.seen
         for name in ("members", "static", "target", "current", "owners", "regexes"):
             setattr(other, name, getattr(self, name).copy())
         return other
@@ -50,13 +49,23 @@ class ConsumerGroup:
             return "Assigning"
         stable = all((current := self.current.get(member_id)) is not None and current.state is MemberState.STABLE
                      and current.epoch == self.assignment_epoch for member_id in self.members)
-        return "Stable" if stable else "Reconciling"
+        return STABLE if stable else "Reconciling"
 
     def member_epoch(self, member_id: str) -> int | None:
         """The epoch that the member has reached; None for a stranger."""
         if member_id not in self.members:
             return None
         return self.current.get(member_id, Current()).epoch
+
+    def is_classic(self, member_id: str) -> bool:
+        """Whether this member of the group uses the classic protocol."""
+        return self.members[member_id].classic_member_metadata is not None
+
+    def takes(self, protocols: list[str]) -> bool:
+        """Whether one who uses the classic protocol, and knows these protocols, could be a member."""
+        spoken = [{one.name for one in said.classic_member_metadata.supported_protocols}
+                  for said in self.members.values() if said.classic_member_metadata is not None]
+        return any(all(name in known for known in spoken) for name in protocols)
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member reads the topic."""
@@ -65,13 +74,15 @@ class ConsumerGroup:
 
     def put_member(self, member_id: str, said: Said | None) -> None:
         """What a member says of itself; None: it is gone."""
-        before = self.members.pop(member_id, None)
+        before = self.members.get(member_id)
         if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:
             del self.static[before.instance_id]
         if said is not None:
             self.members[member_id] = said
             if said.instance_id:
                 self.static[said.instance_id] = member_id
+        else:
+            self.members.pop(member_id, None)
 
     def put_current(self, member_id: str, current: Current | None) -> None:
         """What a member has; None: nothing, it is gone."""
@@ -91,12 +102,3 @@ class ConsumerGroup:
     def target_of(self, member_id: str) -> Assignment:
         """What a member shall have."""
         return self.target.get(member_id, NOTHING)
-
-    def deleted(self) -> list[CoordinatorRecord]:
-        """The group, which has no members, is no more."""
-        keys = [stored.ConsumerGroupRegularExpressionKey(group_id=self.id, regular_expression=regex)
-                for regex in self.regexes]
-        last = [stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.id),
-                *([stored.ConsumerGroupPartitionMetadataKey(group_id=self.id)] if self.has_topics else []),
-                stored.ConsumerGroupMetadataKey(group_id=self.id)]
-        return [CoordinatorRecord(key, None) for key in (*keys, *last)]

@@ -15,7 +15,7 @@ from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of
 from pykbroker.core.metadata.image import TopicsImage
 
 
-def plan(draft: Draft, topics: TopicsImage, *, changed: bool) -> None:
+def plan(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...], *, changed: bool) -> None:
     """`changed`: a member came, or subscribes otherwise. Where nothing else did either, this costs next to nothing."""
     if changed or draft.group.seen is not topics:
         if changed or _changed(draft.group.seen, topics):
@@ -24,7 +24,8 @@ def plan(draft: Draft, topics: TopicsImage, *, changed: bool) -> None:
         if changed or number != draft.group.metadata_hash:
             draft.write(stored.epoch(draft.group.id, draft.group.epoch + 1, number))
     if draft.group.assignment_epoch < draft.group.epoch:
-        _assign(draft, topics)
+        _assign(draft, topics, assignors)
+    draft.group.seen = topics  # lost with the copy if there is one: what the log may refuse is not settled yet
 
 
 def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
@@ -53,7 +54,7 @@ def _names(group: ConsumerGroup) -> set[str]:
     return names
 
 
-def _assign(draft: Draft, topics: TopicsImage) -> None:
+def _assign(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:
     """Compute everybody's target by the assignor that most members ask for, and write those that are new."""
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
@@ -61,13 +62,13 @@ def _assign(draft: Draft, topics: TopicsImage) -> None:
                                      said.instance_id) for member_id, said in group.members.items()}
     read = {topic_id for one in members.values() for topic_id in one.topics}
     partitions = {topic_id: len(topics.by_id[topic_id].partitions) for topic_id in sorted(read)}
-    for member_id, target in ASSIGNORS[assignor_of(group)](members, partitions).items():
+    for member_id, target in ASSIGNORS[assignor_of(group, assignors)](members, partitions).items():
         if target != group.target.get(member_id):
             draft.write(stored.target(group.id, member_id, target))
     draft.write(stored.assigned(group.id, group.epoch, draft.step.wall_ms))
 
 
-def assignor_of(group: ConsumerGroup) -> str:
-    """The assignor that most members want, of those who want one."""
-    wanted = Counter(one.server_assignor for one in group.members.values() if one.server_assignor in ASSIGNORS)
-    return wanted.most_common(1)[0][0] or "" if wanted else next(iter(ASSIGNORS))
+def assignor_of(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
+    """The assignor that most members want, of those who want one that there is; else the first."""
+    wanted = Counter(one.server_assignor for one in group.members.values() if one.server_assignor in assignors)
+    return wanted.most_common(1)[0][0] or "" if wanted else assignors[0]

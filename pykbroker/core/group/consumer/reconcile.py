@@ -2,20 +2,23 @@
 
 State         is left when                                                        for
 STABLE        the target has another epoch                                        whichever of the three fits
-UNREVOKED     the member no longer says that it owns what it is to give back      likewise, in the next epoch
+UNREVOKED     the member no longer says that it owns what it is to give back      likewise
 UNRELEASED    others give back what it is to have                                 likewise
 
-Source: CurrentAssignmentBuilder of Kafka's group coordinator.
+A member is in its target's epoch as soon as there is nothing for it to give back, and in the one before until then.
+
+Source: CurrentAssignmentBuilder of Kafka's group coordinator; KIP-1251 for the epochs of single partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from enum import IntEnum
+from math import inf
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, common, each, joined, without
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, Place, common, each, joined, without
 
 NOT_JOINED = -1
 
@@ -29,45 +32,54 @@ class MemberState(IntEnum):
 
 
 class Current(msgspec.Struct, frozen=True):
-    """Where a member is: its epoch and the one before, what is its own, and what it is to give back."""
+    """Where a member is: its epoch and the one before, what is its own, and what it is to give back.
+
+    `since`: the epoch in which it was given each of these partitions.
+    """
 
     epoch: int = 0
     previous_epoch: int = NOT_JOINED
     state: MemberState = MemberState.STABLE
     assigned: Assignment = {}
     revoking: Assignment = {}
+    since: Mapping[Place, int] = {}
 
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
         """The next step."""
-        previous = self.epoch if epoch != self.epoch else self.previous_epoch
-        return Current(epoch, previous, state, assigned, revoking)
+        since = {place: self.since.get(place, epoch) for place in each(joined(assigned, revoking))}
+        return Current(epoch, self.epoch, state, assigned, revoking, since)
+
+    def had(self, epoch: int, topic_id: bytes, index: int) -> bool:
+        """Whether the member has had a partition since this epoch, or for longer."""
+        return self.since.get((topic_id, index), inf) <= epoch
 
 
 def reconcile(current: Current, target: Assignment, target_epoch: int, owned: Assignment | None,
-              is_free: Callable[[bytes, int], bool]) -> Current:
-    """The next step towards the target. `owned`: what the member says it has, None where it does not say."""
+              is_free: Callable[[bytes, int], bool], unsubscribed: Container[bytes] = ()) -> Current:
+    """The next step towards the target. `owned`: what the member says it has, None where it does not say.
+
+    `unsubscribed`: topics that it has just lost its interest in, for which it need not finish what it is at.
+    """
     if current.state is MemberState.STABLE:
         if current.epoch == target_epoch:
             return current
-        return _next(current, current.epoch, target, target_epoch, owned, is_free)
-    if current.state is MemberState.UNREVOKED_PARTITIONS:
-        if _owns(owned, current.revoking):
-            return current
-        epoch = min(current.epoch + 1, target_epoch)
-        return _next(current, epoch, target, target_epoch, owned, is_free)
-    return _next(current, current.epoch, target, target_epoch, owned, is_free)
+    elif current.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, current.revoking):
+        dropped = {topic: current.assigned[topic] for topic in current.assigned if topic in unsubscribed}
+        return current if not dropped else current.at(current.epoch, MemberState.UNREVOKED_PARTITIONS, without(
+            current.assigned, dropped), joined(current.revoking, dropped))
+    return _next(current, target, target_epoch, owned, is_free)
 
 
 def _owns(owned: Assignment | None, revoking: Assignment) -> bool:
     return owned is None or bool(common(owned, revoking))
 
 
-def _next(current: Current, epoch: int, target: Assignment, target_epoch: int, owned: Assignment | None,
+def _next(current: Current, target: Assignment, target_epoch: int, owned: Assignment | None,
           is_free: Callable[[bytes, int], bool]) -> Current:
     kept = common(current.assigned, target)
     revoking = without(current.assigned, kept)
     if revoking and _owns(owned, revoking):
-        return current.at(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
+        return current.at(current.epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
     wanted = without(target, kept)
     free: dict[bytes, frozenset[int]] = {}
     for topic, partition in each(wanted):

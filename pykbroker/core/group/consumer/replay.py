@@ -43,7 +43,7 @@ def _assignment(group: ConsumerGroup, _: object,
 
 
 def _topics(group: ConsumerGroup, _: object, value: stored.ConsumerGroupPartitionMetadataValue | None) -> None:
-    group.has_topics = value is not None
+    """What brokers before 4.0 knew of the group's topics."""
 
 
 def _epoch(group: ConsumerGroup, _: object, value: stored.ConsumerGroupMetadataValue | None) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import repeat
+
 from pykbroker.core.coordinator_record import CoordinatorRecord
 from pykbroker.core.group.consumer import assignment
-from pykbroker.core.group.consumer.assignment import Assignment
-from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.assignment import Assignment, Place
+from pykbroker.core.group.consumer.group import ConsumerGroup, Said
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from wire.stored import consumer_group as stored
+from wire.stored.framing import CoordinatorKey
 
 
 def member(group_id: str, member_id: str, said: Said | None) -> CoordinatorRecord:
@@ -43,8 +47,8 @@ def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRe
         return CoordinatorRecord(key, None)
     return CoordinatorRecord(key, stored.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=has.epoch, previous_member_epoch=has.previous_epoch, state=has.state,
-        assigned_partitions=_partitions(has.assigned, has.epoch),
-        partitions_pending_revocation=_partitions(has.revoking, has.epoch)))
+        assigned_partitions=_partitions(has.assigned, has.since),
+        partitions_pending_revocation=_partitions(has.revoking, has.since)))
 
 
 def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, wall_ms: int) -> CoordinatorRecord:
@@ -56,13 +60,33 @@ def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, w
 
 
 def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
-    """The reverse of `current`. A state that is not known, as from a newer broker, begins anew."""
+    """The reverse of `current`. A state that is not known, as from a newer broker, begins anew.
+
+    Brokers before 4.3 did not write since when a member has a partition: then it is since the member's epoch.
+    """
     known = value.state in MemberState.__members__.values()
+    since = {(bytes(one.topic_id), index): epoch
+             for one in (*value.assigned_partitions, *value.partitions_pending_revocation)
+             for index, epoch in zip(one.partitions, one.assignment_epochs or repeat(value.member_epoch), strict=False)}
     return Current(value.member_epoch, value.previous_member_epoch,
                    MemberState(value.state) if known else MemberState.UNRELEASED_PARTITIONS,
-                   assignment.of(value.assigned_partitions), assignment.of(value.partitions_pending_revocation))
+                   assignment.of(value.assigned_partitions), assignment.of(value.partitions_pending_revocation), since)
 
 
-def _partitions(given: Assignment, number: int) -> list[stored.TopicPartitions]:
-    return [stored.TopicPartitions(topic_id, sorted(partitions), [number] * len(partitions))
+def _partitions(given: Assignment, since: Mapping[Place, int]) -> list[stored.TopicPartitions]:
+    return [stored.TopicPartitions(topic_id, (ordered := sorted(partitions)), [since[topic_id, one] for one in ordered])
             for topic_id, partitions in given.items()]
+
+
+def deleted(group: ConsumerGroup) -> list[CoordinatorRecord]:
+    """The group is no more, nor are its members. Its topics were written by brokers before 4.0."""
+    group_id, ids = group.id, group.members
+    keys: list[CoordinatorKey] = [
+        *(stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in ids),
+        *(stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one) for one in ids),
+        stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+        *(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one) for one in ids),
+        *(stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=one) for one in group.regexes),
+        stored.ConsumerGroupPartitionMetadataKey(group_id=group_id),
+        stored.ConsumerGroupMetadataKey(group_id=group_id)]
+    return [CoordinatorRecord(key, None) for key in keys]

@@ -7,6 +7,7 @@ too. A pattern must match the whole name.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -16,8 +17,11 @@ from wire.error_codes import ErrorCode
 PATTERN_CHARS_MAX = 1000
 PROGRAM_STATES_MAX = 2000
 REPEATS_MAX = 1000
+NESTING_MAX = 100
+"""Groups within groups. Each costs a few calls within calls, of which Python has no more than a thousand."""
 STEPS_MAX = 100_000
 """States followed for one pattern over all names: past these it is too expensive to answer."""
+CODE_POINT_MAX = 0x10FFFF
 KNOWN_MAX = 10_000
 """Ways from one set of states to the next that are remembered."""
 
@@ -31,6 +35,14 @@ CLASSES: dict[str, Test] = {
     "w": lambda char: char.isascii() and (char.isalnum() or char == "_"),
     "s": lambda char: char in "\t\n\f\r ",
 }
+ASCII = "".join(map(chr, range(128)))
+NAMED = {
+    "alnum": string.ascii_letters + string.digits, "alpha": string.ascii_letters, "ascii": ASCII, "blank": " \t",
+    "cntrl": ASCII[:32] + ASCII[127], "digit": string.digits, "graph": ASCII[33:127], "lower": string.ascii_lowercase,
+    "print": ASCII[32:127], "punct": string.punctuation, "space": string.whitespace, "upper": string.ascii_uppercase,
+    "word": string.ascii_letters + string.digits + "_", "xdigit": string.hexdigits,
+}  # fmt: skip
+"""The characters of a class within a class, as in `[[:alpha:]-]`."""
 CONTROL = {"t": "\t", "n": "\n", "f": "\f", "r": "\r", "v": "\v", "a": "\a"}
 
 
@@ -75,7 +87,7 @@ class _Parser:
     """Recursive descent; every node counts its states, so that nothing grows without bound."""
 
     def __init__(self, pattern: str) -> None:
-        self.pattern, self.at, self.fold = pattern, 0, False
+        self.pattern, self.at, self.fold, self.depth = pattern, 0, False, 0
 
     @property
     def more(self) -> bool:
@@ -105,8 +117,19 @@ class _Parser:
     def sequence(self) -> Node:
         parts: list[Node] = []
         while self.more and self.pattern[self.at] not in "|)":
-            parts.append(self.repeated(self.atom()))
+            if self.take("\\Q"):
+                parts += self.quoted()
+            else:
+                parts.append(self.repeated(self.atom()))
         return lambda program: _each(parts, program)
+
+    def quoted(self) -> list[Node]:
+        """What stands before the next \\E is meant as it stands; what repeats it repeats its last character."""
+        end = self.pattern.find("\\E", self.at)
+        text = self.pattern[self.at:end if end >= 0 else None]
+        self.at += len(text) + (2 if end >= 0 else 0)
+        parts = [self.single(self.literal(char)) for char in text]
+        return [*parts[:-1], self.repeated(parts[-1])] if parts else []
 
     def either(self, branches: list[Node]) -> Node:
         def build(program: list[Instruction]) -> None:
@@ -122,20 +145,20 @@ class _Parser:
         return build
 
     def repeated(self, node: Node) -> Node:
-        while self.more:
-            bounds = self.bounds()
-            if bounds is None:
-                return node
-            self.take("?")  # lazy ones match the same names
-            node = self.repeat(node, *bounds)
-        return node
+        bounds = self.bounds()
+        if bounds is None:
+            return node
+        self.take("?")  # lazy ones match the same names
+        if self.bounds() is not None:
+            raise self.fail("a repetition is repeated")
+        return self.repeat(node, *bounds)
 
     def bounds(self) -> tuple[int, int | None] | None:
         for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
             if self.take(sign):
                 return bounds
         end = self.pattern.find("}", self.at)
-        if self.pattern[self.at] != "{" or end < 0:
+        if not self.pattern.startswith("{", self.at) or end < 0:
             return None
         least, comma, most = self.pattern[self.at + 1:end].partition(",")
         if not least.isdigit() or (most and not most.isdigit()):
@@ -181,6 +204,9 @@ class _Parser:
 
     def group(self) -> Node:
         fold = self.fold
+        self.depth += 1
+        if self.depth > NESTING_MAX:
+            raise self.fail("too many groups within groups")
         if self.take("?"):
             if self.take("P<") or self.take("<"):
                 if self.pattern[self.at:self.at + 1] in ("=", "!"):
@@ -195,11 +221,13 @@ class _Parser:
                     raise self.fail(f"(?{flags}")
                 self.fold = "i" in flags.partition("-")[0]
                 if char == ")":
+                    self.depth -= 1
                     return lambda program: None
         node = self.alternatives()
         if not self.take(")"):
             raise self.fail("missing )")
         self.fold = fold
+        self.depth -= 1
         return node
 
     def escape(self) -> Node:
@@ -212,28 +240,62 @@ class _Parser:
         test = CLASSES.get(char.lower())
         if test is not None:
             return test if char.islower() else lambda one: not test(one)
-        if char in CONTROL:
-            return self.literal(CONTROL[char])
+        if char in CONTROL or char == "x":
+            return self.literal(self.control(char))
         if char.isalnum():
             raise self.fail(f"\\{char}")
         return self.literal(char)
+
+    def control(self, char: str) -> str:
+        """The character that an escape stands for: one of the table, or by its number, as in \\x41 and \\x{41}."""
+        if char in CONTROL:
+            return CONTROL[char]
+        braced = self.take("{")
+        digits = self.pattern[self.at:self.pattern.find("}", self.at) if braced else self.at + 2]
+        self.at += len(digits)
+        wrong = not digits or set(digits) - set(string.hexdigits) or (not braced and len(digits) < 2)
+        if wrong or (braced and not self.take("}")) or int(digits, 16) > CODE_POINT_MAX:
+            raise self.fail("bad number of a character")
+        return chr(int(digits, 16))
+
+    def bound(self, char: str) -> str:
+        """The end of a range, which no class can be."""
+        if char not in CONTROL and char != "x":
+            raise self.fail(f"bad range to \\{char}")
+        return self.control(char)
+
+    def named(self) -> Test:
+        """A class within a class, from behind its colon on."""
+        negated = self.take("^")
+        name, colon, _ = self.pattern[self.at:].partition(":]")
+        if not colon or name not in NAMED:
+            raise self.fail("no such class")
+        self.at += len(name) + len(colon)
+        chars = set(NAMED[name])
+        if self.fold:
+            chars |= set(NAMED[name].swapcase())
+        return lambda one: (one in chars) != negated
 
     def char_class(self) -> Test:
         negated, tests = self.take("^"), list[Test]()
         while not tests or not self.take("]"):
             low = self.next()
             if low == "[" and self.take(":"):
-                raise self.fail("named classes")
+                tests.append(self.named())
+                continue
             if low == "\\":
                 low = self.next()
-                if not (low in CONTROL or not low.isalnum()):
+                if low.isalnum() and low not in CONTROL and low != "x":
                     tests.append(self.escaped(low))
                     continue
-                low = CONTROL.get(low, low)
+                low = self.control(low) if low.isalnum() else low
             if self.pattern[self.at:self.at + 1] == "-" and self.pattern[self.at + 1:self.at + 2] not in ("]", ""):
                 self.at += 1
                 high = self.next()
-                high = self.next() if high == "\\" else high
+                if high == "\\":
+                    high = self.next()
+                    if high.isalnum():
+                        high = self.bound(high)
                 if high < low:
                     raise self.fail(f"bad range {low}-{high}")
                 tests.append(self.between(low, high))

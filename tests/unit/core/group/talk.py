@@ -107,7 +107,7 @@ class Talk:
 
     def leave(self, *members: tuple[str, str | None]) -> list[int]:
         response = self.ask(LeaveGroupRequest("g", members=[MemberIdentity(*one) for one in members]), 5)
-        return [member.error_code for member in response.members]
+        return [response] if isinstance(response, ErrorCode) else [member.error_code for member in response.members]
 
     def commit(self, offset: int, member: JoinGroupResponse | None = None, *, group: str = "g", topic: str = "t",
                partition: int = 0, metadata: str | None = "", version: int = 9, **kwargs: Any) -> Any:

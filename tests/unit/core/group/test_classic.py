@@ -377,3 +377,29 @@ def test_who_leaves_while_it_waits_for_an_assignment_is_told_so() -> None:
     assert talk.sync(talk.replies["other"], "sync") is None
     assert talk.leave((other.member_id, None)) == [0]
     assert talk.replies["sync"].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(("protocols", "code"), [
+    ({"range": bytes((4 << 20) - 5)}, 0), ({"range": bytes((4 << 20) - 4)}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ({str(number): b"" for number in range(1000)}, 0),
+    ({str(number): b"" for number in range(1001)}, ErrorCode.UNKNOWN_SERVER_ERROR)])
+def test_what_a_member_says_is_bounded(protocols: dict[str, bytes], code: ErrorCode) -> None:
+    talk = Talk()
+    answer = talk.join(version=3, token="joining", protocols=protocols)
+    talk.wait(0)
+    assert (talk.replies["joining"].error_code if answer is None else answer) == code
+    assert len(talk.log) == (not code)
+
+
+def test_what_members_had_is_told_until_they_are_given_something_else() -> None:
+    talk = Talk()
+    leader, follower = talk.stable(2, given=b"old")
+    talk.join(leader.member_id, "leader")
+    told = talk.describe()
+    assert (told.group_state, told.protocol_data) == ("PreparingRebalance", "")
+    assert [(one.member_metadata, one.member_assignment) for one in told.members] == [(b"", b"old")] * 2
+    talk.join(follower.member_id)
+    told = talk.describe()
+    assert (told.group_state, [one.member_assignment for one in told.members]) == ("CompletingRebalance", [b"old"] * 2)
+    talk.sync(talk.replies["leader"], given={leader.member_id: b"new"})
+    assert sorted(one.member_assignment for one in talk.describe().members) == [b"", b"new"]

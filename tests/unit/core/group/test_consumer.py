@@ -10,12 +10,14 @@ from pykbroker.core.coordinator_record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
+from pykbroker.core.group.consumer.departure import RETRY_MS
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from tests.unit.core.group.talk import REBALANCE_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.list_groups import ListGroupsRequest
 from wire.messages.offset_fetch import OffsetFetchRequestGroup
@@ -137,6 +139,36 @@ def test_who_leaves_or_is_silent_is_replaced() -> None:
     assert room.restarted().told().group_state == "Empty"
 
 
+@pytest.mark.parametrize(("silent", "due_ms"), [(True, CONSUMER_SESSION_MS), (False, REBALANCE_MS)])
+def test_who_is_to_be_put_out_is_so_once_the_log_takes_it(silent: bool, due_ms: int) -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    room.say("a")
+    for _ in range(3):
+        room.wait(due_ms / 4)
+        for name in "b" if silent else "ab":
+            room.say(name, owned={"t": [0, 1, 2, 3]} if name == "a" else None)
+    room.wait(due_ms / 4 - 1)
+    room.now_ms += 1
+    assert room.machine.tick(room.now_ms, room.wall_ms).records, "which do not come into the log"
+    assert len(room.told().members) == 2
+    room.wait(RETRY_MS - 1)
+    assert len(room.told().members) == 2
+    room.wait(1)
+    assert [one.member_id for one in room.told().members] == ["b"]
+
+
+def test_topics_that_the_log_did_not_take_are_seen_again() -> None:
+    room = Room()
+    room.enter("a")
+    room.seen = topics(t=6)
+    request = ConsumerGroupHeartbeatRequest("g", "a", room.epochs["a"])
+    assert room.machine.handle(Asked(request, 1, "c", "/127.0.0.1"), None, room.now_ms, room.wall_ms).records
+    room.settle("a")
+    assert room.parts("a") == [[0, 1, 2, 3, 4, 5]]
+
+
 def test_who_does_not_give_back_in_time_is_put_out() -> None:
     room = Room()
     room.enter("a")
@@ -162,6 +194,76 @@ def test_epochs_fence() -> None:
     assert room.say("a", member_epoch=2, owned={"t": [0, 3]}) == ErrorCode.FENCED_MEMBER_EPOCH
     assert room.enter("a").member_epoch == 3
     assert room.parts("a") == [[0, 1]]
+
+
+def test_who_gives_back_in_two_steps_stays_in_its_epoch() -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    room.enter("c")
+    room.enter("d")
+    assert room.say("a", owned={"t": [0, 1]}).member_epoch == 2, "there is more to give back by now"
+    assert room.parts("a") == [[0]]
+    (given, *_) = [record.value for record in room.log if record.key.record_type == 8][::-1]
+    assert (given.member_epoch, given.previous_member_epoch, given.state) == (2, 2, 1)
+    assert room.say("a", owned={"t": [0]}).member_epoch == 5
+
+
+def test_a_member_is_past_its_first_epoch_when_it_is_heard_of_again() -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    assert room.say("b").assignment is None
+    assert room.log[-1].value.previous_member_epoch == 3
+    before = len(room.log)
+    room.say("b")
+    assert len(room.log) == before
+
+
+def test_what_was_given_long_ago_may_be_committed_in_an_epoch_that_is_over() -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    for which in (room, room.restarted()):
+        old = JoinGroupResponse(generation_id=2, member_id="a")
+        assert [which.commit(1, old, partition=one) for one in range(4)] == [0, 0, 0, 0], "it has not given back yet"
+    room.say("a", owned={"t": [0, 1]})
+    room.settle("a", "b")
+    for which in (room, room.restarted()):
+        assert which.epochs["a"] == 3
+        assert [which.commit(1, old, partition=one) for one in (0, 1, 2, 9)] == [
+            0, 0, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH]
+        for epoch in (-2, -1, 0, 1, 4, 2**31 - 1):
+            member = JoinGroupResponse(generation_id=epoch, member_id="a")
+            assert which.commit(1, member) == ErrorCode.STALE_MEMBER_EPOCH
+        new = JoinGroupResponse(generation_id=2, member_id="b")
+        assert which.commit(1, new, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, "given in epoch 3"
+
+
+def test_a_static_member_that_is_away_gives_back_at_once() -> None:
+    room = Room()
+    room.enter("a", instance_id="i")
+    room.enter("b")
+    room.say("a", owned={"t": [0, 1, 2, 3]})
+    room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i")
+    away = room.log[-1].value
+    assert (away.member_epoch, away.previous_member_epoch, away.partitions_pending_revocation) == (-2, 2, [])
+    room.say("b")
+    assert room.parts("b") == [[2, 3]]
+    assert room.enter("a2", instance_id="i").member_epoch == 3
+    room.settle("a2", "b")
+
+
+def test_a_deleted_group_leaves_tombstones_of_all_that_it_had() -> None:
+    room = Room()
+    room.enter("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    room.say("a", member_epoch=LEAVING)
+    before = len(room.log)
+    assert room.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == 0
+    assert [(record.key.record_type, record.value) for record in room.log[before:]] == [(6, None), (4, None), (3, None)]
+    assert room.restarted().told().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_subscriptions_and_topics_change() -> None:
@@ -220,11 +322,11 @@ def test_groups_change_their_kind_when_they_are_empty() -> None:
     room.commit(7)
     assert room.enter("a").member_epoch == 2
     assert room.commit(8) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert room.join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     room.say("a", member_epoch=LEAVING)
     assert room.new_id()
-    assert room.enter("a") == ErrorCode.GROUP_ID_NOT_FOUND, "somebody is about to join"
-    assert room.restarted().describe().group_state == "Empty"
+    assert room.describe().group_state == "Empty"
+    assert room.enter("a").member_epoch == 2, "that somebody is about to join is no obstacle"
+    assert room.restarted().told().group_state == "Stable"
 
 
 def test_groups_have_a_size() -> None:
@@ -242,7 +344,10 @@ def test_most_members_choose_the_assignor() -> None:
 
 
 @pytest.mark.parametrize(("fields", "code"), [
-    ({"group_id": ""}, ErrorCode.INVALID_REQUEST), ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+    ({"group_id": ""}, ErrorCode.INVALID_REQUEST), ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
+    ({"member_id": " "}, ErrorCode.INVALID_REQUEST), ({"instance_id": " "}, ErrorCode.INVALID_REQUEST),
+    ({"rack_id": "\t"}, ErrorCode.INVALID_REQUEST), ({"member_epoch": -(2**31)}, ErrorCode.INVALID_REQUEST),
+    ({"server_assignor": ""}, ErrorCode.UNSUPPORTED_ASSIGNOR), ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
     ({"instance_id": ""}, ErrorCode.INVALID_REQUEST), ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
     ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST), ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
     ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST), ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),

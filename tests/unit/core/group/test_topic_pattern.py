@@ -38,11 +38,29 @@ def test_patterns_as_people_write_them(pattern: str, found: list[str]) -> None:
 @pytest.mark.parametrize("pattern", [
     "(", ")", "a)", "[", "[a", "*", "a|*", r"\1",
     "(?=a)", "(?<=a)", "(?<!a)", "a{2,1}", "a{1001}", "[b-a]", "\\", "(?x)a",
-    "(?P<n", "a" * 1001, "((a{100}){100}){100}", r"\Q"])
+    "a**", "a++", "a*+", "a{2}{3}", "a*??", "x{1,1000}{1,1000}", "(" * 500 + ")" * 500, "(?:" * 101 + ")" * 101,
+    "(?P<n", "a" * 1001, "((a{100}){100}){100}", r"\E", r"\pL", r"\b",
+    "[[:foo:]]", "[[:alpha:]", "[[:^]]", r"\x4", r"\x{}", r"\x{4g}", r"\x{41", r"\x{110000}", r"[a-\d]",
+    r"[\x42-\x41]"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ApiError) as refused:
         matching(pattern, ["a"])
     assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize(("pattern", "found"), [
+    ("[[:alpha:]]+", ["Ab"]), ("[^[:alpha:]_]+", ["-.", "12"]), ("[[:^digit:]]+", ["-.", "A_", "Ab"]),
+    ("[[:upper:][:punct:]]+", ["-.", "A_"]), ("(?i)[[:lower:]]+", ["Ab"]), ("[[:word:]]+", ["12", "A_", "Ab"]),
+    (r"\Q-.\E", ["-."]), (r"\Q-.", ["-."]), (r"A\Qb\E*", ["Ab"]), (r"\Q\EAb", ["Ab"]), (r"(\QA_\E|12)", ["12", "A_"]),
+    (r"\x41.", ["A_", "Ab"]), (r"\x{41}\x{5f}", ["A_"]), (r"[\x41-\x5A]b", ["Ab"]), (r"[\t\-\.]+", ["-."])])
+def test_classes_by_name_and_characters_by_number(pattern: str, found: list[str]) -> None:
+    assert matching(pattern, ["Ab", "A_", "12", "-."]) == found
+
+
+def test_groups_may_stand_in_groups() -> None:
+    assert matching("(" * 100 + "a" + ")*" * 100, ["a", "aa", "b"]) == ["a", "aa"]
+    assert matching("(a)" * 300 + "?" * 1, ["a" * 300, "a" * 299, "a" * 298]) == ["a" * 299, "a" * 300]
+    assert matching("(?i)" * 200 + "a", ["A"]) == ["A"]
 
 
 def test_a_pattern_that_makes_other_engines_try_for_ever() -> None:

@@ -1,0 +1,94 @@
+"""JoinGroup to a consumer group: a member that uses the classic protocol comes in, or takes its next step.
+
+It waits for nobody, and nobody leads: its generation is the epoch that it has reached, SyncGroup has its assignment.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic.group import CONSUMER
+from pykbroker.core.group.classic.join import (
+    MEMBER_ID_REQUIRED_VERSION_FIRST,
+    check_member,
+    protocols,
+    rebalance_timeout_ms,
+)
+from pykbroker.core.group.classic.rebalance import failed_join
+from pykbroker.core.group.consumer.check import full
+from pykbroker.core.group.consumer.deadlines import FETCH
+from pykbroker.core.group.consumer.departure import check_instance
+from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.embedded import owned, read_subscription, spoken
+from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, Said
+from pykbroker.core.group.consumer.membership import advance, speak, take_place
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.metadata.ids import id_text, new_id
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from wire.stored.consumer_protocol import ConsumerProtocolSubscription
+
+
+def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Answered at once. A static one that takes the place of the last who used the other protocol ends the group."""
+    request: JoinGroupRequest = asked.message
+    group = shard.groups[request.group_id]
+    assert isinstance(group, ConsumerGroup)
+    check_member(shard, request)
+    member_id = request.member_id or id_text(new_id(shard.randomness))
+    if _check(shard, group, request, member_id, asked.version):
+        step.reply(token, failed_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        return
+    subscription = _subscription(request)
+    replaced = None if request.group_instance_id is None else group.static.get(request.group_instance_id)
+    ends = replaced is not None and not group.is_classic(replaced) and may_downgrade(shard, group, [replaced], 1)
+    draft = Draft(group, step)
+    before = take_place(draft, member_id, request.group_instance_id)
+    changed = speak(draft, member_id, before, _said(asked, before, subscription))
+    if ends and changed:
+        epoch = draft.group.current[member_id].epoch
+    else:
+        epoch = advance(draft, shard, member_id, owned(subscription.owned_partitions, shard.topics()),
+                        changed=changed)[1].epoch
+    if ends:
+        settled = not changed and draft.group.state == STABLE
+        downgrade(draft, shard, (), group.epoch, rebalances=not settled)
+    else:
+        shard.timers.set(Due(FETCH, group.id, member_id), step.now_ms + rebalance_timeout_ms(request))
+    step.reply(token, JoinGroupResponse(generation_id=epoch, protocol_type=CONSUMER, member_id=member_id,
+                                        protocol_name=request.protocols[0].name))
+
+
+def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, version: int) -> bool:
+    """Whether the member must ask again, with the id that it is given. ApiError: it may not come in."""
+    if member_id not in group.members and len(group.members) >= shard.settings.group_consumer_max_size:
+        raise full(shard.settings.group_consumer_max_size)
+    names = [protocol.name for protocol in request.protocols]
+    if request.protocol_type != CONSUMER or not group.takes(names):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if request.group_instance_id is not None and request.member_id:
+        check_instance(group, request.group_instance_id, member_id)
+    return not request.member_id and request.group_instance_id is None and version >= MEMBER_ID_REQUIRED_VERSION_FIRST
+
+
+def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
+    """The same under the name of each protocol, so the first one is read."""
+    try:
+        return read_subscription(bytes(request.protocols[0].metadata))
+    except DecodeError as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed subscription: {error}") from None
+
+
+def _said(asked: Asked, before: Said | None, subscription: ConsumerProtocolSubscription) -> Said:
+    request: JoinGroupRequest = asked.message
+    return Said(
+        instance_id=request.group_instance_id if before is None else request.group_instance_id or before.instance_id,
+        rack_id=subscription.rack_id if before is None else subscription.rack_id or before.rack_id,
+        client_id=asked.client_id, client_host=asked.client_host,
+        subscribed_topic_names=sorted(set(subscription.topics)), subscribed_topic_regex="",
+        rebalance_timeout_ms=rebalance_timeout_ms(request), server_assignor=before.server_assignor if before else None,
+        classic_member_metadata=spoken(request.session_timeout_ms, protocols(request)))

@@ -1,0 +1,108 @@
+"""SyncGroup, Heartbeat and LeaveGroup of members that use the classic protocol in a consumer group.
+
+They learn from their heartbeats that there is something to do: JoinGroup is their next step, see `classic_join`.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.classic.group import CONSUMER
+from pykbroker.core.group.classic.leave import answer, leaving
+from pykbroker.core.group.consumer.assignment import each, without
+from pykbroker.core.group.consumer.deadlines import FETCH, expect, expect_rejoin
+from pykbroker.core.group.consumer.departure import check_instance, remove, unknown
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.embedded import assignment
+from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+from pykbroker.core.outcome import Token
+from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from wire.stored.consumer_group import ClassicMemberMetadata
+
+
+def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """What the member has, unless it must join again first. Whatever a leader might have brought is passed over."""
+    request: SyncGroupRequest = asked.message
+    group, said, classic, has = _member(shard, request)
+    protocol = classic.supported_protocols[0]
+    if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol.name):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if has.epoch < group.epoch and has.state is not MemberState.UNREVOKED_PARTITIONS:
+        expect_rejoin(shard, group.id, request.member_id, said, step)
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    shard.timers.cancel(Due(FETCH, group.id, request.member_id))
+    expect(shard, group.id, request.member_id, said, step)
+    given = assignment(has.assigned, shard.topics(), bytes(protocol.metadata))
+    step.reply(token, SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name,
+                                        assignment=given))
+
+
+def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """The member joins again to reach the group's epoch, to give back, and to have what others have given back."""
+    request: HeartbeatRequest = asked.message
+    group, said, _, has = _member(shard, request)
+    expect(shard, group.id, request.member_id, said, step)
+    code = ErrorCode.NONE
+    if has.epoch < group.epoch or has.state is MemberState.UNREVOKED_PARTITIONS or (
+            has.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, request.member_id, has)):
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        expect_rejoin(shard, group.id, request.member_id, said, step)
+    step.reply(token, HeartbeatResponse(error_code=code))
+
+
+def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    """Each is answered for itself; the members that are gone are removed together. Any member may leave in this way."""
+    request: LeaveGroupRequest = asked.message
+    group = shard.groups[request.group_id]
+    assert isinstance(group, ConsumerGroup)
+    gone: dict[str, None] = {}
+    codes, identities = [], leaving(request, asked.version)
+    for identity in identities:
+        code = ErrorCode.NONE
+        try:
+            gone[_leaving(group, identity)] = None
+        except ApiError as error:
+            code = error.code
+        codes.append(code)
+    if gone:
+        remove(Draft(group, step), shard, gone)
+    step.reply(token, answer(identities, codes, asked.version))
+
+
+def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:
+    """The id of the member that leaves; an administrator names a static one only. ApiError: there is none."""
+    member_id = identity.member_id
+    if identity.group_instance_id is not None:
+        member_id = member_id or group.static.get(identity.group_instance_id, "")
+        check_instance(group, identity.group_instance_id, member_id)
+    if member_id not in group.members:
+        raise unknown(group, member_id)
+    return member_id
+
+
+def _member(shard: Shard, request: SyncGroupRequest | HeartbeatRequest) -> tuple[
+        ConsumerGroup, Said, ClassicMemberMetadata, Current]:
+    """The member in its group. ApiError: it is none, uses the other protocol, or is in another generation."""
+    group = shard.groups[request.group_id]
+    assert isinstance(group, ConsumerGroup)
+    if request.group_instance_id is not None:
+        check_instance(group, request.group_instance_id, request.member_id)
+    said = group.members.get(request.member_id)
+    if said is None or said.classic_member_metadata is None:
+        raise unknown(group, request.member_id)
+    has = group.current.get(request.member_id, Current())
+    if request.generation_id != has.epoch:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    return group, said, said.classic_member_metadata, has
+
+
+def _waits(group: ConsumerGroup, member_id: str, has: Current) -> bool:
+    """Whether another member still holds something that this one is to have."""
+    missing = without(group.target_of(member_id), has.assigned)
+    return any(not group.is_free(topic_id, index) for topic_id, index in each(missing))

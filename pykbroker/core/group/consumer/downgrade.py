@@ -1,0 +1,60 @@
+"""A consumer group becomes a classic group, when all that are left in it use the classic protocol (KIP-848).
+
+Its epoch becomes the generation, and what each has is what it is assigned, also what it was about to give back: nobody
+may believe that this is free before the rebalance that follows. The record makes the group when it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from pykbroker.core.group.classic import stored as classic_stored
+from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
+from pykbroker.core.group.classic.member import Member
+from pykbroker.core.group.classic.rebalance import BEGIN, SESSION
+from pykbroker.core.group.consumer import stored
+from pykbroker.core.group.consumer.assignment import Assignment, joined
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.embedded import assignment
+from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.reconcile import Current
+from pykbroker.core.group.shard import Due, Shard
+
+
+def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Container[str], joining: int = 0) -> bool:
+    """Whether those who stay, and so many who join them, could be a classic group."""
+    stay = [member_id for member_id in group.members if member_id not in leaving]
+    return (0 < len(stay) + joining <= shard.settings.group_max_size and shard.settings.downgrades
+            and all(map(group.is_classic, stay)))
+
+
+def downgrade(draft: Draft, shard: Shard, leaving: Container[str], generation: int, *, rebalances: bool = True) -> None:
+    """Write the consumer group's end, and the classic group that follows it."""
+    group, step, topics = draft.group, draft.step, shard.topics()
+    classic = ClassicGroup(group.id, step.wall_ms)
+    classic.protocol_type, classic.generation = CONSUMER, generation
+    for member_id, said in group.members.items():
+        if member_id not in leaving:
+            member = _member(member_id, said)
+            classic.add(member)
+            shard.timers.set(Due(SESSION, group.id, member_id), step.now_ms + member.session_timeout_ms)
+    classic.protocol = classic.select_protocol()
+    given = {member.id: assignment(_held(group, member.id), topics, member.metadata(classic.protocol))
+             for member in classic.members.values()}
+    for record in stored.deleted(group):
+        step.write(record)
+    step.write(classic_stored.assigned(classic, given))
+    if rebalances:
+        shard.timers.set(Due(BEGIN, group.id), step.now_ms)
+
+
+def _held(group: ConsumerGroup, member_id: str) -> Assignment:
+    has = group.current.get(member_id, Current())
+    return joined(has.assigned, has.revoking)
+
+
+def _member(member_id: str, said: Said) -> Member:
+    known = said.classic_member_metadata
+    assert known is not None
+    return Member(member_id, said.instance_id, said.client_id, said.client_host, said.rebalance_timeout_ms,
+                  known.session_timeout_ms, tuple((one.name, bytes(one.metadata)) for one in known.supported_protocols))

@@ -1,0 +1,54 @@
+"""The consumer protocol inside the classic one: what its members say of themselves and are assigned, by topic names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykbroker.core.group.classic.member import Protocols
+from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.metadata.image import TopicsImage
+from wire.stored.consumer_group import ClassicMemberMetadata, ClassicProtocol
+from wire.stored.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
+)
+from wire.stored.framing import decode_versioned, encode_versioned
+
+VERSION_BYTES, VERSION_LAST = 2, 3
+Listed = ConsumerProtocolAssignmentTopicPartition | ConsumerProtocolSubscriptionTopicPartition
+
+
+def spoken(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
+    """What a consumer group notes of a member that uses the classic protocol."""
+    return ClassicMemberMetadata(session_timeout_ms, [ClassicProtocol(name, metadata) for name, metadata in protocols])
+
+
+def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
+    """What a member says of itself. DecodeError."""
+    return decode_versioned(ConsumerProtocolSubscription, data, newer=True)
+
+
+def read_assignment(data: bytes, topics: TopicsImage) -> tuple[Assignment, bytes]:
+    """What a member was assigned, with what its assignor has added for itself. DecodeError."""
+    message = decode_versioned(ConsumerProtocolAssignment, data, newer=True)
+    return owned(message.assigned_partitions, topics), bytes(message.user_data or b"")
+
+
+def owned(listed: Iterable[Listed], topics: TopicsImage) -> Assignment:
+    """By topic id; partitions that are not there are left out."""
+    found: dict[bytes, set[int]] = {}
+    for one in listed:
+        topic = topics.by_name.get(one.topic)
+        if topic is not None:
+            found.setdefault(topic.id, set()).update(index for index in one.partitions if index in topic.partitions)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in found.items() if partitions}
+
+
+def assignment(given: Assignment, topics: TopicsImage, subscription: bytes) -> bytes:
+    """An assignment for a member, in the version of its subscription, if it has one; without topics that are gone."""
+    return encode_versioned(ConsumerProtocolAssignment([
+        ConsumerProtocolAssignmentTopicPartition(topics.by_id[topic_id].name, sorted(partitions))
+        for topic_id, partitions in given.items() if topic_id in topics.by_id
+    ]), min(max(int.from_bytes(subscription[:VERSION_BYTES], "big", signed=True), 0), VERSION_LAST))

@@ -1,0 +1,77 @@
+"""How a member comes into a consumer group and goes on in it, by whichever of the two protocols it speaks."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pykbroker.core.group.consumer import stored
+from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.group.consumer.check import LEAVING_FOR_NOW
+from pykbroker.core.group.consumer.deadlines import FETCH, REJOIN, REVOCATION, expect
+from pykbroker.core.group.consumer.departure import tombstones
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.plan import plan
+from pykbroker.core.group.consumer.reconcile import Current, MemberState, reconcile
+from pykbroker.core.group.consumer.topics import ids_of, names_of
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.metadata.image import TopicsImage
+
+NEWCOMER = Said(instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None,
+                classic_member_metadata=None)
+"""Of whom nothing is known."""
+
+
+def take_place(draft: Draft, member_id: str, instance_id: str | None) -> Said | None:
+    """What is known of the member. To a static one that comes back, all passes over from the id that it had."""
+    group = draft.group
+    known = group.static.get(instance_id) if instance_id is not None else None
+    if known is None or (known == member_id and group.member_epoch(known) != LEAVING_FOR_NOW):
+        return group.members.get(member_id)
+    said, has, target = group.members[known], group.current.get(known, Current()), group.target_of(known)
+    if known != member_id:
+        tombstones(draft, known)
+    draft.write(stored.member(group.id, member_id, said))
+    draft.write(stored.target(group.id, member_id, target))
+    draft.write(stored.current(group.id, member_id, replace(has, epoch=0, previous_epoch=0)))
+    return said
+
+
+def speak(draft: Draft, member_id: str, before: Said | None, said: Said) -> bool:
+    """Note what the member says now; whether it subscribes otherwise than before."""
+    if said != before:
+        draft.write(stored.member(draft.group.id, member_id, said))
+    was = NEWCOMER if before is None else before
+    return (said.subscribed_topic_names, said.subscribed_topic_regex) != (
+        was.subscribed_topic_names, was.subscribed_topic_regex)
+
+
+def advance(draft: Draft, shard: Shard, member_id: str, owned: Assignment | None, *,
+            changed: bool) -> tuple[Current | None, Current]:
+    """Plan for all what follows, take the member's next step, and set its timers: where it was, and is now.
+
+    Who uses the classic protocol has other deadlines for giving back: to join again and to fetch its assignment.
+    """
+    topics, step = shard.topics(), draft.step
+    plan(draft, topics, shard.settings.group_consumer_assignors, changed=changed)
+    group = draft.group
+    has = group.current.get(member_id)
+    said, revocation = group.members[member_id], Due(REVOCATION, group.id, member_id)
+    following = reconcile(has or Current(), group.target_of(member_id), group.assignment_epoch, owned, group.is_free,
+                          _unsubscribed(group, said, has, topics) if changed and has is not None else ())
+    if following != has:
+        draft.write(stored.current(group.id, member_id, following))
+    expect(shard, group.id, member_id, said, step)
+    for kind in (REJOIN, FETCH):
+        shard.timers.cancel(Due(kind, group.id, member_id))
+    if following.state is not MemberState.UNREVOKED_PARTITIONS or said.classic_member_metadata is not None:
+        shard.timers.cancel(revocation)
+    elif following != has:
+        shard.timers.set(revocation, step.now_ms + said.rebalance_timeout_ms)
+    return has, following
+
+
+def _unsubscribed(group: ConsumerGroup, said: Said, has: Current, topics: TopicsImage) -> set[bytes]:
+    """The topics of which the member has something, and to which it does not subscribe."""
+    matches = {pattern: value.topics for pattern, value in group.regexes.items()}
+    return has.assigned.keys() - ids_of(names_of(said, matches), topics)

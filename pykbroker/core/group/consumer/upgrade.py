@@ -1,0 +1,109 @@
+"""A classic group becomes a consumer group, with its members, who go on to use the classic protocol (KIP-848).
+
+Its generation becomes the group's epoch, and what its leader assigned is what each of them has.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.classic import stored as classic_stored
+from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
+from pykbroker.core.group.classic.member import Member
+from pykbroker.core.group.classic.rebalance import refuse_parked
+from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.consumer import stored
+from pykbroker.core.group.consumer.assignment import Assignment, each
+from pykbroker.core.group.consumer.deadlines import expect
+from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.embedded import read_assignment, read_subscription, spoken
+from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.reconcile import Current
+from pykbroker.core.group.consumer.topics import hash_of
+from pykbroker.core.group.shard import Shard
+from pykbroker.core.metadata.image import TopicsImage
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+
+
+class Converted(msgspec.Struct, frozen=True):
+    """A member of the classic group, as it will be in the other one."""
+
+    id: str
+    said: Said
+    has: Assignment
+
+
+def upgrade(draft: Draft, shard: Shard, group: ClassicGroup) -> None:
+    """Write the classic group's end, and what it was to the draft. ApiError GROUP_ID_NOT_FOUND: it has to stay."""
+    if group.state is State.EMPTY:
+        draft.step.write(classic_stored.deleted(group.id))
+        return
+    fault = _fault(shard, group)
+    if fault is not None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
+                       f"because {fault}.")
+    topics, generation = shard.topics(), group.generation
+    members = _converted(group, topics)
+    draft.step.write(classic_stored.deleted(group.id))
+    for one in members:
+        draft.write(stored.member(group.id, one.id, one.said))
+    names = {name for one in members for name in one.said.subscribed_topic_names}
+    draft.write(stored.epoch(group.id, generation, hash_of(names, topics)))
+    for one in members:
+        draft.write(stored.target(group.id, one.id, one.has))
+    draft.write(stored.assigned(group.id, generation, 0))
+    for one in members:
+        since = dict.fromkeys(each(one.has), generation)
+        draft.write(stored.current(group.id, one.id, Current(generation, generation, assigned=one.has, since=since)))
+
+
+def tell_members(shard: Shard, group: ClassicGroup, draft: Draft) -> None:
+    """Who waits for a rebalance of the classic group is told to join another one; all must show that they live.
+
+    Nothing may be refused any more: they are told once.
+    """
+    for member in group.members.values():
+        refuse_parked(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, draft.step)
+        if member.id in draft.group.members:
+            expect(shard, group.id, member.id, draft.group.members[member.id], draft.step)
+
+
+def _fault(shard: Shard, group: ClassicGroup) -> str | None:
+    if not shard.settings.upgrades:
+        return "online upgrade is disabled"
+    if group.protocol_type != CONSUMER:
+        return "the group does not use the consumer embedded protocol"
+    if len(group.members) > shard.settings.group_consumer_max_size:
+        return "the group size exceeds the consumer group maximum size"
+    return None
+
+
+def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
+    try:
+        members = [_member(group, member, topics) for member in group.members.values()]
+    except DecodeError:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
+                       "because the embedded consumer protocol is malformed.") from None
+    places = [place for one in members for place in each(one.has)]
+    if len(places) > len(set(places)):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
+                       "because some of its members share partitions.")
+    return members
+
+
+def _member(group: ClassicGroup, member: Member, topics: TopicsImage) -> Converted:
+    """One that has not yet been assigned anything has nothing. ApiError: its assignor needs more than partitions."""
+    subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
+    has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
+    if user_data:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
+                       "because an unsupported custom assignor is in use. Please refer to the documentation or switch "
+                       "to a default assignor before re-attempting the upgrade.")
+    said = Said(
+        instance_id=member.instance_id, rack_id=subscription.rack_id, client_id=member.client_id,
+        client_host=member.client_host, subscribed_topic_names=sorted(set(subscription.topics)),
+        subscribed_topic_regex="", rebalance_timeout_ms=member.rebalance_timeout_ms, server_assignor=None,
+        classic_member_metadata=spoken(member.session_timeout_ms, member.protocols))
+    return Converted(member.id, said, has)

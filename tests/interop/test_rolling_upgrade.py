@@ -1,0 +1,79 @@
+"""A group of confluent-kafka consumers goes over to the new protocol, one member after the other, and back again."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+
+import pytest
+from confluent_kafka import ConsumerGroupType
+from confluent_kafka.admin import AdminClient
+
+from tests.interop.group_scenarios import PARTITIONS, Found, read, retried, shared
+from tests.interop.scenarios import PATIENCE_S, Message, eventually
+from tests.interop.test_confluent_kafka import ConfluentKafka, ConfluentMember, CooperativeMember, NewMember
+from tools.broker_process import BrokerProcess
+
+MEMBERS = 3
+AT_ONCE = 8
+OFTEN = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
+
+
+class Rolling:
+    """The members of one group, in their places."""
+
+    def __init__(self, address: str, stack: ExitStack) -> None:
+        self.address, self.stack = address, stack
+        self.client = stack.enter_context(closing(ConfluentKafka(address)))
+        self.admin = AdminClient({"bootstrap.servers": address})
+        self.topic, self.group = f"topic-{uuid.uuid4().hex[:12]}", uuid.uuid4().hex
+        self.client.create_topic(self.topic, PARTITIONS)
+        self.members: list[ConfluentMember] = []
+        self.found: Found = Counter()
+        self.sent = 0
+
+    def enter(self, kind: type[ConfluentMember]) -> None:
+        """One more member, in the last place."""
+        member = kind(self.address, self.topic, self.group, None)
+        self.stack.callback(member.close)
+        self.members.append(member)
+
+    def read_on(self) -> None:
+        """When all partitions are shared out, all that is sent comes, once, and is committed."""
+        self.found.update(shared(self.members))
+        self.client.send(self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000)
+                                      for number in range(AT_ONCE)])
+        self.sent += AT_ONCE
+        read(self.sent, *self.members, found=self.found)
+        for member in self.members:
+            retried(member.commit)
+
+    def kind(self) -> ConsumerGroupType:
+        """Of which protocol the broker says that the group is."""
+        listed = self.admin.list_consumer_groups().result(PATIENCE_S).valid
+        return next(one.type for one in listed if one.group_id == self.group)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("old", [ConfluentMember, CooperativeMember])
+def test_a_group_is_upgraded_member_by_member_and_back(
+    start_broker: Callable[..., BrokerProcess], old: type[ConfluentMember]
+) -> None:
+    with ExitStack() as stack:
+        group = Rolling(start_broker(*OFTEN).address, stack)
+        for _ in range(MEMBERS):
+            group.enter(old)
+        group.read_on()
+        assert group.kind() == ConsumerGroupType.CLASSIC
+        for kind, while_mixed, after in ((NewMember, ConsumerGroupType.CONSUMER, ConsumerGroupType.CONSUMER),
+                                         (old, ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC)):
+            for left in reversed(range(MEMBERS)):
+                group.members.pop(0).close()
+                group.enter(kind)
+                group.read_on()
+                expected = while_mixed if left else after
+                eventually(lambda expected=expected: group.kind() == expected)
+        assert set(group.found.values()) == {1}, "nothing came twice"
+        assert group.found.total() == group.sent
