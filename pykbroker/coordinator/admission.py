@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import trio
-
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.replication.verification import Verification
@@ -33,21 +31,18 @@ class Admission:
     async def ask(self, transactions: Transactions, transactional_id: str) -> None:
         """Ask the coordinator. While the last transaction ends, a producer of version 2 waits a little.
 
-        Its markers void what was shown before them, so that is begun anew. What is refused for good is forgotten by
-        its log, so that nobody fills memory with transactions that do not exist.
+        The markers of that void what was shown before them, so all is begun anew in the very step that asks. What is
+        refused for good is forgotten by its log, so that nobody fills memory with transactions that do not exist.
         """
-        waited_ms = 0
-        while True:
+        for may_wait in (self._adds, False):
+            for place, (log, sequence) in self._first.items():
+                self.begin(place, log, sequence)
             places = frozenset(self.shown)
             self.refused = await transactions.admit(
                 transactional_id, self._producer_id, self._epoch, places, add=self._adds)
-            busy = ErrorCode.CONCURRENT_TRANSACTIONS in self.refused.values()
-            if not busy or not self._adds or waited_ms >= transactions.backoff_ms_max:
+            if not may_wait or ErrorCode.CONCURRENT_TRANSACTIONS not in self.refused.values():
                 break
-            await trio.sleep(transactions.backoff_ms / 1000)
-            waited_ms += transactions.backoff_ms
-            for place, (log, sequence) in self._first.items():
-                self.begin(place, log, sequence)
+            await transactions.wait_ended(transactional_id)
         for place, code in self.refused.items():
             log, _ = self._first[place]
             if not code.retriable and log.verifications.get(self._producer_id) is self.shown[place]:

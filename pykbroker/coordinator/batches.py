@@ -37,28 +37,26 @@ class Batches:
     def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> list[Written]:
         """The batches; with `split` none is larger than needed to stay below the bound."""
         written: list[Written] = []
-        builder, held = BatchBuilder(), list[LogRecord]()
-        producer = None
+        builder, held = None, list[LogRecord]()
         for record in decided:
             if isinstance(record, Marker):
-                if held:
+                if builder is not None:
                     written.append((builder.build(), held))
                 written.append((record, [record]))
-                held = []
+                builder = None
                 continue
             key = encode_key(record.key)
             value = None if record.value is None else encode_versioned(record.value, record.version)
-            size = len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES
-            full = split and builder.size + size > bytes_max
-            if held and (full or producer != (record.producer_id, record.producer_epoch)):
+            if builder is not None and (
+                    record.producer_id != builder.producer_id or record.producer_epoch != builder.producer_epoch
+                    or (split and builder.size + len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES > bytes_max)):
                 written.append((builder.build(), held))
-                held = []
-            if not held:
-                producer = record.producer_id, record.producer_epoch
-                builder = self._builder(record)
+                builder = None
+            if builder is None:
+                builder, held = self._builder(record), []
             builder.append(key, value, (), wall_ms)
             held.append(record)
-        if held:
+        if builder is not None:
             written.append((builder.build(), held))
         return written
 
@@ -71,8 +69,8 @@ class Batches:
         if batch.is_control:
             for control in control_records(batch):
                 if isinstance(control.value, EndTxnMarker):
-                    marker = Marker(batch.producer_id, batch.producer_epoch,
-                                               control.type == ControlType.COMMIT, control.value.coordinator_epoch)
+                    marker = Marker(batch.producer_id, batch.producer_epoch, control.type == ControlType.COMMIT,
+                                    control.value.coordinator_epoch)
                     yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
             return
         for record in records(batch, BATCH_BYTES_MAX):
@@ -90,5 +88,3 @@ class Batches:
         value = decode_versioned(self._catalogue[key.record_type][1], record.value)
         version = int.from_bytes(record.value[:2], "big")
         return CoordinatorRecord(key, value, version, batch.producer_id, batch.producer_epoch)
-
-

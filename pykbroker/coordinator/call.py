@@ -72,6 +72,13 @@ async def _later(calls: list[Call], answer: Callable[[], R]) -> R:
     return answer()
 
 
+def refused(error: ApiError) -> Call:
+    """A call that is settled before it was asked."""
+    call = Call()
+    call.settle(error)
+    return call
+
+
 def not_coordinator() -> ApiError:
     """What a caller is told whose machine is gone: ask who coordinates now."""
     return ApiError(ErrorCode.NOT_COORDINATOR)

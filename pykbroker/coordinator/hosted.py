@@ -39,9 +39,9 @@ class Hosted:
     """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time."""
 
     def __init__(self, name: str, journal: Journal, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int]) -> None:
+                 wall_ms: Callable[[], int], replaying: trio.Lock) -> None:
         self._name, self._journal, self._new_machine = name, journal, new_machine
-        self._framing, self._wall_ms = framing, wall_ms
+        self._framing, self._wall_ms, self._replaying = framing, wall_ms, replaying
         self.leader_epoch = journal.leader_epoch
         self._machine: CoordinatorMachine | None = None
         self._calls: dict[Call, None] = {}
@@ -60,24 +60,24 @@ class Hosted:
         machine = self._require_machine()
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        call = Call()
-        self._calls[call] = None
+        call, wall_ms = Call(), self._wall_ms()
         try:
-            outcome = machine.handle(request, call, trio.current_time() * 1000, self._wall_ms())
-            self._do(outcome, call, shown)
+            self._do(machine.handle(request, call, trio.current_time() * 1000, wall_ms), wall_ms, call, shown)
         except ApiError as error:
             self._tell(call, error)
         except Exception:
-            del self._calls[call]
             self._unload()  # what a bug has left of its state is nothing to go on from
             raise
+        if not call.settled:
+            self._calls[call] = None
         self._wake_earlier()
         return call
 
     def notify(self, notice: Any) -> None:
         """Tell the machine something that it does not answer; one that is not there will not miss it."""
         if self._machine is not None:
-            self._do(self._machine.handle(notice, None, trio.current_time() * 1000, self._wall_ms()))
+            wall_ms = self._wall_ms()
+            self._do(self._machine.handle(notice, None, trio.current_time() * 1000, wall_ms), wall_ms)
             self._wake_earlier()
 
     def _require_machine(self) -> CoordinatorMachine:
@@ -87,29 +87,29 @@ class Hosted:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._machine
 
-    def _do(self, outcome: Said, asked: Call | None = None, shown: Verification | None = None) -> None:
+    def _do(self, outcome: Said, wall_ms: int, asked: Call | None = None, shown: Verification | None = None) -> None:
         """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
 
         What the log refuses changes nothing, and those who would have been answered are told.
         """
-        try:
-            self._write(outcome, shown)
-        except ApiError as refused:
-            for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
-                if isinstance(call, Call):
-                    self._tell(call, refused)
-            return
+        if outcome.records:
+            try:
+                self._write(outcome, wall_ms, shown)
+            except ApiError as refused:
+                for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
+                    if isinstance(call, Call):
+                        self._tell(call, refused)
+                return
         for token, response in outcome.replies:
             if isinstance(token, Call):
                 self._tell(token, response)
 
-    def _write(self, outcome: Said, shown: Verification | None) -> None:
-        if not outcome.records:
-            return
-        wall_ms, bytes_max = self._wall_ms(), self._journal.batch_bytes_max
+    def _write(self, outcome: Said, wall_ms: int, shown: Verification | None) -> None:
+        bytes_max = self._journal.batch_bytes_max
         written = self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
-        if any(isinstance(batch, bytes) and len(batch) > bytes_max for batch, _ in written):
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
+        for batch, _ in written:
+            if isinstance(batch, bytes) and len(batch) > bytes_max:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
         assert self._machine is not None
         for place, (batch, held) in enumerate(written):
             try:
@@ -129,7 +129,6 @@ class Hosted:
         journal = self._journal
         if self._machine is not None and (
                 self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due):
-            self._calls[call] = None
             self._uncommitted.append((self._replayed, call, response))
             self._work.set()
         else:
@@ -179,7 +178,8 @@ class Hosted:
         self._machine, self._replayed = machine, replayed
         self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
         self._alarm_ms = inf
-        self._do(machine.loaded(trio.current_time() * 1000, self._wall_ms()))
+        wall_ms = self._wall_ms()
+        self._do(machine.loaded(trio.current_time() * 1000, wall_ms), wall_ms)
         self._wake_earlier()
 
     async def _load(self) -> None:
@@ -190,25 +190,27 @@ class Hosted:
             while offset < self._journal.log_end_offset:
                 offset = await self._replay_some(machine, offset)
         except (ApiError, DecodeError) as error:
-            logger.error("%s cannot be loaded: %s", self._name, error)
+            if self._journal.is_leader:  # else who took it offline has said why
+                logger.error("%s cannot be loaded: %s", self._name, error)
         except Exception:
             logger.exception("%s cannot be loaded", self._name)
         else:
             self._begin(machine, offset)
 
     async def _replay_some(self, machine: CoordinatorMachine, offset: int) -> int:
-        """Replay what one read finds, in small steps; the offset after it."""
+        """Replay what one read finds, in small steps; the offset after it. One machine of all at a time does so."""
         data = await self._journal.read_stored(offset, LOAD_BYTES)
-        steps = 0
-        for batch in batches(data):
-            for entry in self._framing.read(batch):
-                if entry.offset >= offset:
-                    machine.replay(entry)
-                    steps += 1
-                    if steps % LOAD_RECORDS_MAX == 0:
-                        await trio.lowlevel.checkpoint()
-            offset = max(offset, batch.last_offset + 1)
-        await trio.lowlevel.checkpoint()
+        async with self._replaying:
+            steps = 0
+            for batch in batches(data):
+                for entry in self._framing.read(batch):
+                    if entry.offset >= offset:
+                        machine.replay(entry)
+                        steps += 1
+                        if steps % LOAD_RECORDS_MAX == 0:
+                            await trio.lowlevel.checkpoint()
+                offset = max(offset, batch.last_offset + 1)
+            await trio.lowlevel.checkpoint()
         return offset
 
     async def _tick(self, machine: CoordinatorMachine) -> None:
@@ -219,9 +221,9 @@ class Hosted:
             with trio.move_on_at(alarm_ms / 1000) as scope:
                 await self._sooner.wait()
             if scope.cancelled_caught:
-                now_ms = max(trio.current_time() * 1000, alarm_ms)
+                now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
                 try:
-                    self._do(machine.tick(now_ms, self._wall_ms()))
+                    self._do(machine.tick(now_ms, wall_ms), wall_ms)
                 except Exception:
                     logger.exception("%s is given up and loaded again", self._name)
                     self._unload()
@@ -234,10 +236,10 @@ class Hosted:
             self._work = trio.Event()
             try:
                 while self._uncommitted:
-                    replayed = self._replayed
+                    replayed, (first, _, _) = self._replayed, self._uncommitted[0]  # none is left after an unload
                     if self._journal.flush_due:
                         await self._journal.flush()
-                    await self._journal.wait_committed(min(replayed, self._uncommitted[0][0]))
+                    await self._journal.wait_committed(first)
                     committed = min(replayed, self._journal.high_watermark)
                     while self._uncommitted and self._uncommitted[0][0] <= committed:
                         _, call, response = self._uncommitted.popleft()

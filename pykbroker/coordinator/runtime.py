@@ -8,11 +8,12 @@ from typing import Any
 import trio
 
 from pykbroker.coordinator.batches import Batches
-from pykbroker.coordinator.call import Call, not_coordinator
+from pykbroker.coordinator.call import Call, not_coordinator, refused
 from pykbroker.coordinator.hosted import Hosted
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.machine import CoordinatorMachine
 from pykbroker.core.coordinator_key import partition_of
+from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.verification import Verification
 
 
@@ -25,7 +26,7 @@ class Runtime:
         self._partitions = 0
         self._hosted: dict[int, Hosted] = {}
         self._scopes: dict[int, trio.CancelScope] = {}
-        self._changed = trio.Event()
+        self._changed, self._replaying = trio.Event(), trio.Lock()
 
     def partition_of(self, name: str) -> int:
         """Where a group or transactional id belongs. ApiError NOT_COORDINATOR: the topic is not there."""
@@ -34,8 +35,11 @@ class Runtime:
         return partition_of(name, self._partitions)
 
     def ask(self, name: str, request: Any, shown: Verification | None = None) -> Call:
-        """Ask the machine of this group or transactional id. ApiError: see `ask_at`."""
-        return self.ask_at(self.partition_of(name), request, shown)
+        """Ask the machine of this group or transactional id; with none to ask, the call is refused at once."""
+        try:
+            return self.ask_at(self.partition_of(name), request, shown)
+        except ApiError as error:
+            return refused(error)
 
     def ask_at(self, index: int, request: Any, shown: Verification | None = None) -> Call:
         """Ask a partition's machine. ApiError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS: not here, or not yet.
@@ -69,7 +73,7 @@ class Runtime:
         for index, journal in led.items():
             if index not in self._hosted:
                 self._hosted[index] = Hosted(f"{self._topic}-{index}", journal, self._new_machine, self._framing,
-                                             self._wall_ms)
+                                             self._wall_ms, self._replaying)
                 self._changed.set()
 
     async def run(self) -> None:

@@ -29,8 +29,7 @@ class TransactionCoordinator:
         self._runtime = Runtime(TRANSACTION_STATE_TOPIC, lambda: TransactionsMachine(settings, producer_ids),
                                 Batches(TRANSACTION_RECORDS), wall_ms)
         self.transactions = Transactions(
-            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_ms,
-            config.add_partitions_to_txn_retry_backoff_max_ms)
+            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms)
         self.endings = Endings(log_of, groups, wall_ms)
         self._writer = MarkerWriter(
             self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None)

@@ -9,8 +9,8 @@ from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, EndTransaction, InitProducer, ListTransactions, ProducerIdSource, Reply, TransactionRequest,
-    Verified, VerifyPartitions,
+    AddPartitions, Answer, AwaitEnd, EndTransaction, InitProducer, ListTransactions, ProducerIdSource, Reply,
+    TransactionRequest, Verified, VerifyPartitions,
 )  # fmt: skip
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition, Transaction
 from wire.error_codes import ErrorCode
@@ -40,42 +40,52 @@ class ProducerIds(ProducerIdSource, Protocol):
 
 
 class Transactions:
-    """Refusals come as an `Answer`, too. `backoff_ms`, `backoff_ms_max`: how long an `Admission` waits."""
+    """Refusals come as an `Answer`, too.
 
-    def __init__(self, runtime: Runtime, producer_ids: ProducerIds, backoff_ms: int, backoff_ms_max: int) -> None:
-        self._runtime, self._producer_ids = runtime, producer_ids
-        self.backoff_ms, self.backoff_ms_max = backoff_ms, backoff_ms_max
+    What cannot be before the markers of the last transaction are written, CONCURRENT_TRANSACTIONS, is so for a moment
+    only, and clients pause for longer: so who is told that waits first, at most `patience_ms`, and asks again.
+    """
+
+    def __init__(self, runtime: Runtime, producer_ids: ProducerIds, patience_ms: int) -> None:
+        self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
 
     def ask(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T | Coroutine[Any, Any, T]:
-        """What `respond` makes of the reply; a coroutine where that has to wait."""
+        """What `respond` makes of the reply to a client; a coroutine where that has to wait."""
         if not request.transactional_id:
             return respond(Answer(ErrorCode.INVALID_REQUEST))
-        if isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand:
-            return self._with_producer_id(request, respond)
-        try:
-            call = self._runtime.ask(request.transactional_id, request)
-            return respond(call.result()) if call.settled else self._wait(call, respond)
-        except ApiError as error:
-            return respond(refused(error))
+        if self._lacks_producer_id(request):
+            return self._patiently(self.asked(request), request, respond)
+        call = self._runtime.ask(request.transactional_id, request)
+        if call.settled and not is_early(reply := _result(call)):
+            return respond(reply)
+        return self._patiently(_waited(call), request, respond)
 
-    async def _with_producer_id(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T:
-        """Such a request may need a new producer id, and finds one."""
-        try:
-            await self._producer_ids.refill()
-            return respond(await self._runtime.ask(request.transactional_id, request).wait())
-        except ApiError as error:
-            return respond(refused(error))
-
-    async def _wait(self, call: Call, respond: Callable[[Reply], T]) -> T:
-        try:
-            return respond(await call.wait())
-        except ApiError as error:
-            return respond(refused(error))
+    async def _patiently(self, first: Coroutine[Any, Any, Reply], request: TransactionRequest,
+                         respond: Callable[[Reply], T]) -> T:
+        reply = await first
+        if is_early(reply):
+            await self.wait_ended(request.transactional_id)
+            reply = await self.asked(request)
+        return respond(reply)
 
     async def asked(self, request: TransactionRequest) -> Reply:
-        """The reply."""
-        answer = self.ask(request, itself)
-        return await answer if isinstance(answer, Coroutine) else answer
+        """The reply to the broker itself, which does not wait by itself."""
+        if not request.transactional_id:
+            return Answer(ErrorCode.INVALID_REQUEST)
+        if self._lacks_producer_id(request):
+            try:
+                await self._producer_ids.refill()
+            except ApiError as error:
+                return refused(error)
+        return await _waited(self._runtime.ask(request.transactional_id, request))
+
+    def _lacks_producer_id(self, request: TransactionRequest) -> bool:
+        """Whether it may need a new producer id, and would find none."""
+        return isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand
+
+    async def wait_ended(self, transactional_id: str) -> None:
+        """Until no markers of its last transaction are under way, or patience ends."""
+        await self._runtime.ask(transactional_id, AwaitEnd(transactional_id, self._patience_ms)).wait_settled()
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
         """All transactions of this broker's that are wanted. ApiError COORDINATOR_LOAD_IN_PROGRESS."""
@@ -101,6 +111,20 @@ class Transactions:
         return dict.fromkeys(partitions, reply.error_code) if reply.error_code else {}
 
 
+async def _waited(call: Call) -> Reply:
+    await call.wait_settled()
+    return _result(call)
+
+
+def _result(call: Call) -> Reply:
+    """What the machine has said; a refusal is an answer, too."""
+    try:
+        reply: Reply = call.result()
+    except ApiError as error:
+        return refused(error)
+    return reply
+
+
 def refused(error: ApiError) -> Answer:
     """The answer of a request that failed as a whole."""
     return Answer(TOLD.get(error.code, error.code))
@@ -113,6 +137,6 @@ def spoken(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCod
     return code
 
 
-def itself(reply: Reply) -> Reply:
-    """As it is."""
-    return reply
+def is_early(reply: Reply) -> bool:
+    """Whether it only says that the last transaction is still ending."""
+    return isinstance(reply, Answer) and reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS

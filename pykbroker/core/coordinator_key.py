@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 HASH_MASK = 0xFFFF_FFFF
 INT_MIN = 0x8000_0000
+NAMES_REMEMBERED = 4096
 
 
+@lru_cache(NAMES_REMEMBERED)
 def partition_of(name: str, partitions: int) -> int:
     """As `Utils.abs(name.hashCode()) % partitions`; a hash without a positive counterpart counts as 0."""
     hashed = 0

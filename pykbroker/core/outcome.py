@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 Rec = TypeVar("Rec")
 Rsp = TypeVar("Rsp")
@@ -19,16 +20,14 @@ Token = Hashable
 """Stands for a waiting caller; equal to itself only, and answered exactly once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[Rec, Rsp]):
+class Outcome(msgspec.Struct, Generic[Rec, Rsp], frozen=True):
     """All that a machine may say. The order: append the records, replay them, commit, deliver the replies."""
 
     records: tuple[Rec, ...] = ()
     replies: tuple[tuple[Token, Rsp], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry(Generic[Rec]):
+class Entry(msgspec.Struct, Generic[Rec], frozen=True):
     """A record at its place in the log; -1 for the producer of one that is not part of a transaction."""
 
     offset: int

@@ -54,7 +54,10 @@ class ProducerIds:
             if self._block:
                 return
             request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-            response = await self._allocator.allocate_producer_ids(request)
+            try:
+                response = await self._allocator.allocate_producer_ids(request)
+            except ApiError as error:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
             if response.error_code:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             first = response.producer_id_start

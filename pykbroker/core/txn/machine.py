@@ -14,9 +14,10 @@ from pykbroker.core.txn.context import Context, Decision, Renewal
 from pykbroker.core.txn.ending import end_transaction, markers_written
 from pykbroker.core.txn.init_producer import init_producer
 from pykbroker.core.txn.partitions import add_partitions, verify_partitions
+from pykbroker.core.txn.patience import Patience
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, ListTransactions,
-    Markers, MarkersWritten, ProducerIdSource, Reply, Request, VerifyPartitions,
+    AddPartitions, Answer, AwaitEnd, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer,
+    ListTransactions, Markers, MarkersWritten, ProducerIdSource, Reply, Request, VerifyPartitions,
 )  # fmt: skip
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import AT_REST, PREPARED, State
@@ -70,6 +71,7 @@ class TransactionsMachine:
         self._handed: set[str] = set()
         self._renewals: dict[str, Renewal] = {}
         self._writer: Token | None = None
+        self._patience = Patience()
         self._abort_due_ms = self._expire_due_ms = inf
 
     @property
@@ -77,7 +79,7 @@ class TransactionsMachine:
         """When `tick` next looks for transactions that are too old, or for ids that nobody uses; or has markers."""
         if self._has_markers:
             return -inf
-        return min(self._abort_due_ms, self._expire_due_ms)
+        return min(self._abort_due_ms, self._expire_due_ms, self._patience.deadline_ms)
 
     @property
     def _has_markers(self) -> bool:
@@ -93,6 +95,8 @@ class TransactionsMachine:
         """Decide. Refusals are replies too: what they rest on may not be committed yet."""
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
+        if isinstance(request, AwaitEnd):
+            return self._await_end(request, token, now_ms)
         try:
             changed, reply = DECIDE[type(request)](self._context(wall_ms), request)
         except ApiError as error:
@@ -105,6 +109,8 @@ class TransactionsMachine:
         """Abort what has been open for too long, then forget who has not been heard of; each at its interval."""
         if self._has_markers:
             return self._hand_over()
+        if now_ms >= self._patience.deadline_ms:
+            return Outcome(replies=((self._patience.pop_due(now_ms), Answer()),))
         if now_ms >= self._abort_due_ms:
             aborted = self._timed_out(wall_ms)
             if len(aborted) < RECORDS_MAX:
@@ -134,6 +140,7 @@ class TransactionsMachine:
             self._prepared[name] = None
         else:
             self._handed.discard(name)
+            self._patience.end(name)
         if known.state is State.ONGOING:
             self._ongoing[name] = None
 
@@ -142,6 +149,13 @@ class TransactionsMachine:
         relieved = () if self._writer is None else ((self._writer, Markers(())),)
         self._writer = token
         return Outcome(replies=relieved)
+
+    def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> Said:
+        """Park, if there is something to wait for, and room."""
+        name = request.transactional_id
+        if name in self._prepared and self._patience.begin(name, token, now_ms + request.patience_ms):
+            return Outcome()
+        return Outcome(replies=((token, Answer()),))
 
     def _hand_over(self) -> Said:
         """What is decided, and nobody was given yet, for whoever waits to write its markers."""

@@ -65,6 +65,12 @@ class AwaitMarkers(msgspec.Struct, frozen=True, gc=False):
     """Answered with `Markers` as soon as there are some that nobody was given yet."""
 
 
+class AwaitEnd(TransactionRequest, frozen=True):
+    """Answered when no markers of its last transaction are under way any more, or `patience_ms` from now."""
+
+    patience_ms: int
+
+
 class MarkersWritten(TransactionRequest, frozen=True):
     """Every marker of this decided transaction is in its partition, for good."""
 

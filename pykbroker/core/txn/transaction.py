@@ -92,16 +92,20 @@ class Transaction(msgspec.Struct, frozen=True):
                                        **changes)
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
-        """As the log keeps it; an Empty one has no list of partitions at all. Version 0 is not flexible."""
+        """As the log keeps it; an Empty one has no list of partitions at all.
+
+        Transaction version 0 has records that are not flexible: what is tagged is not kept.
+        """
         topics = groupby(sorted(self.partitions), key=itemgetter(0))
         value = TransactionLogValue(
-            producer_id=self.producer_id, previous_producer_id=self.previous_producer_id,
-            next_producer_id=self.next_producer_id, producer_epoch=self.epoch, transaction_timeout_ms=self.timeout_ms,
+            producer_id=self.producer_id, producer_epoch=self.epoch, transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
             transaction_partitions=None if self.state is State.EMPTY else [
                 PartitionsSchema(topic, [index for _, index in found]) for topic, found in topics],
-            transaction_last_update_timestamp_ms=self.updated_ms, transaction_start_timestamp_ms=self.started_ms,
-            client_transaction_version=self.client_version)
+            transaction_last_update_timestamp_ms=self.updated_ms, transaction_start_timestamp_ms=self.started_ms)
+        if transaction_version > 0:
+            value.previous_producer_id, value.next_producer_id = self.previous_producer_id, self.next_producer_id
+            value.client_transaction_version = self.client_version
         return CoordinatorRecord(TransactionLogKey(self.transactional_id), value, min(transaction_version, 1))
 
     def tombstone(self) -> CoordinatorRecord:

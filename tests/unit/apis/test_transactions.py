@@ -123,9 +123,7 @@ async def test_a_coordinator_that_was_never_asked_for_is_none(client: Client) ->
 async def test_the_next_instance_fences_the_last_and_aborts_what_it_left(house: House) -> None:
     old, new = await Talk(await house.connect()).begin(), Talk(await house.connect())
     await write(old, "a", b"left")
-    assert await new.init() is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert await old.settled() == "CompleteAbort"
-    assert await new.init() is OK
+    assert await new.init() is OK, "it waits for the abort"
     assert new.epoch == old.epoch + 2
     assert await old.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert await old.add(("a", 0), version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
@@ -141,7 +139,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> N
     async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as house:
         talk = Talk(await house.connect())
         await talk.find()
-        await talk.init(timeout_ms=1)
+        await talk.init(timeout_ms=1_000)
         await write(talk, "a", b"late")
         while (await talk.described()).transaction_state != "CompleteAbort":
             pass

@@ -26,6 +26,7 @@ class MemoryLog:
         self.stored: list[bytes] = []
         self.error: ApiError | None = None
         self.gate: trio.Event | None = None
+        self.flushing: trio.Event | None = None  # that a flush waits for, as it does for a thread
         self._advanced = trio.Event()
 
     def append_own(self, batch: bytes | Marker, now_ms: int, shown: Verification | None) -> int:
@@ -56,6 +57,9 @@ class MemoryLog:
     async def flush(self) -> None:
         self.flushes += 1
         await trio.lowlevel.checkpoint()
+        if self.flushing is not None:
+            with trio.CancelScope(shield=True):
+                await self.flushing.wait()
         if self.error is not None:
             raise self.error
         self.flush_due = False

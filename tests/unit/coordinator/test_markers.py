@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from random import Random
 
@@ -23,7 +23,9 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.txn.machine import TransactionsMachine
-from pykbroker.core.txn.requests import AddPartitions, Answer, EndTransaction, FindTransaction, Found, InitProducer
+from pykbroker.core.txn.requests import (
+    AddPartitions, Answer, EndTransaction, FindTransaction, Found, InitProducer, Reply,
+)  # fmt: skip
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import State
 from tests.unit.coordinator.memory_log import MemoryLog
@@ -76,7 +78,7 @@ class House:
                               Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
         endings = Endings(self.partition, self.groups, lambda: WALL_MS)
         self.writer = MarkerWriter(self.runtime, endings, lambda topic, index: (topic, index) in self.partitions)
-        self.transactions = Transactions(self.runtime, self.ids, 20, 100)
+        self.transactions = Transactions(self.runtime, self.ids, 100)
 
     def partition(self, topic: str, index: int) -> MemoryLog:
         if (topic, index) not in self.partitions:
@@ -284,6 +286,68 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
         assert asked.refused == {}
         assert asked.shown[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
         assert await house.state() is State.ONGOING
+
+
+@pytest.mark.parametrize(("written_after_s", "expected"), [
+    (0.09, Answer(producer_id=7, epoch=1)), (0.11, Answer(ErrorCode.CONCURRENT_TRANSACTIONS))])
+async def test_a_client_waits_a_while_for_the_end_of_its_last_transaction(
+        written_after_s: float, expected: Answer, autojump_clock: object) -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.partitions["a", 0].held = True
+        await house.end(producer, commit=True)
+        heard = list[Reply]()
+
+        async def begin() -> None:
+            answer = house.transactions.ask(InitProducer(NAME, 60_000), heard.append)
+            assert isinstance(answer, Coroutine)
+            await answer
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(begin)
+            await trio.sleep(written_after_s)
+            house.partitions["a", 0].commit()
+        assert heard == [expected]
+
+
+async def test_a_client_that_takes_over_waits_for_the_abort() -> None:
+    async with hosting() as house:
+        await house.begin(("a", 0))
+        answer = house.transactions.ask(InitProducer(NAME, 60_000), lambda reply: reply)
+        assert isinstance(answer, Coroutine)
+        assert await answer == Answer(producer_id=7, epoch=2)
+        assert await house.state() is State.EMPTY
+
+
+async def test_who_waits_for_an_end_learns_that_the_coordinator_is_gone() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0))
+        house.partitions["a", 0].held = True
+        await house.end(producer, commit=True)
+        answer = house.transactions.ask(AddPartitions(NAME, 7, 0, frozenset({("b", 3)})), lambda reply: reply)
+        assert isinstance(answer, Coroutine)
+
+        async def go() -> None:
+            await trio.testing.wait_all_tasks_blocked()
+            house.runtime.follow(1, {})
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go)
+            assert await answer == Answer(ErrorCode.NOT_COORDINATOR)
+
+
+async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> None:
+    async with hosting() as house:
+        producer = await house.begin(("a", 0), version=2)
+        bumped = await house.end(producer, commit=True, version=2)
+        await trio.testing.wait_all_tasks_blocked()
+        log, place = Producers(), ("b", 3)
+        asked = Admission(bumped.producer_id, bumped.epoch, adds=True, now_ms=WALL_MS)
+        asked.begin(place, log, 0)
+        log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
+        await asked.ask(house.transactions, NAME)
+        assert asked.refused == {}
+        log.check_verified(bumped.producer_id, bumped.epoch, asked.shown[place], 0)
 
 
 @pytest.mark.parametrize(("coordinated", "code", "kept"), [

@@ -11,7 +11,8 @@ from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, MarkersWritten, Request,
+    AddPartitions, Answer, AwaitEnd, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, MarkersWritten,
+    Request,
 )  # fmt: skip
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
@@ -80,6 +81,9 @@ class Room:
     def await_markers(self, token: object) -> None:
         self._take(self.machine.handle(AwaitMarkers(), token, self.wall_ms, self.wall_ms))
         self.pass_ms(0)
+
+    def await_end(self, token: object, patience_ms: int) -> None:
+        self._take(self.machine.handle(AwaitEnd(NAME, patience_ms), token, self.wall_ms, self.wall_ms))
 
     def pass_ms(self, passed_ms: int) -> None:
         """Let time go by, and everything that it brings."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.txn import machine
+from pykbroker.core.txn.patience import WAITING_MAX
 from pykbroker.core.txn.requests import Answer, InitProducer, Markers
 from pykbroker.core.txn.state import State
 from tests.unit.core.txn.room import NAME, ORDERS, Room, at_epoch
@@ -138,3 +139,57 @@ def test_a_second_writer_relieves_the_first() -> None:
     room.add(ORDERS)
     assert room.end(commit=True) == Answer()
     assert room.told.pop("second") == Markers((room.known,))
+
+
+def test_who_waits_for_the_end_of_a_transaction_is_told_of_it() -> None:
+    room = prepared()
+    room.await_end("first", 100)
+    room.await_end("second", 50)
+    room.pass_ms(49)
+    assert room.told == {}
+    room.complete()
+    assert room.told == {"first": Answer(), "second": Answer()}
+
+
+def test_patience_ends() -> None:
+    room = prepared()
+    room.await_end("late", 100)
+    room.await_end("early", 50)
+    room.pass_ms(50)
+    assert room.told == {"early": Answer()}
+    room.pass_ms(50)
+    assert room.told == {"early": Answer(), "late": Answer()}
+    room.complete()
+    assert len(room.told) == 2
+
+
+def test_nobody_waits_for_what_is_not_under_way() -> None:
+    room = Room()
+    room.await_end("unknown", 100)
+    room.init()
+    room.add(ORDERS)
+    room.await_end("ongoing", 100)
+    room.end(commit=True)
+    room.complete()
+    room.await_end("complete", 100)
+    assert room.told == dict.fromkeys(("unknown", "ongoing", "complete"), Answer())
+
+
+def test_only_so_many_wait_for_one_end() -> None:
+    room = prepared()
+    for number in range(WAITING_MAX):
+        room.await_end(number, 100)
+    assert room.told == {}
+    room.await_end("too many", 100)
+    assert room.told == {"too many": Answer()}
+    room.complete()
+    assert len(room.told) == WAITING_MAX + 1
+
+
+def prepared() -> Room:
+    """The markers of a transaction are under way."""
+    room = Room()
+    room.init()
+    room.add(ORDERS)
+    room.end(commit=True)
+    return room

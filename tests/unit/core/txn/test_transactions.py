@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 
+from pykbroker.core.coordinator_record import CoordinatorRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
@@ -194,11 +195,20 @@ def test_a_state_that_is_never_stored_is_damage() -> None:
             from_record(TransactionLogKey(NAME), TransactionLogValue(transaction_status=status))
 
 
-def test_version_0_of_the_log_has_no_tagged_fields() -> None:
-    old, new = Room(transaction_version=0), Room(transaction_version=1)
-    for room in (old, new):
-        room.init()
-    assert [room.log[0].version for room in (old, new)] == [0, 1]  # type: ignore[union-attr]
+@pytest.mark.parametrize(("transaction_version", "log_version"), [(0, 0), (1, 1), (2, 1)])
+def test_a_transaction_is_kept_at_every_version_of_the_log(transaction_version: int, log_version: int) -> None:
+    room = Room(transaction_version)
+    room.init()
+    room.add(("a", 0))
+    room.end(True)
+    room.complete()
+    for record in room.log:
+        assert isinstance(record, CoordinatorRecord)
+        assert record.value is not None
+        assert record.version == log_version
+        assert encode_versioned(record.value, log_version)[:2] == log_version.to_bytes(2)
+    room.load()
+    assert room.known.state is State.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize(("kind", "partition"), [*product(["clean", "unclean"], range(4))])
