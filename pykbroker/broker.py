@@ -50,6 +50,7 @@ from pykbroker.apis.end_txn import EndTxn
 from pykbroker.apis.expire_delegation_token import ExpireDelegationToken
 from pykbroker.apis.fetch import Fetch
 from pykbroker.apis.find_coordinator import GROUP, TRANSACTION, FindCoordinator
+from pykbroker.apis.get_telemetry_subscriptions import GetTelemetrySubscriptions
 from pykbroker.apis.heartbeat import Heartbeat
 from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.apis.init_producer_id import InitProducerId
@@ -66,6 +67,7 @@ from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.offset_fetch import OffsetFetch
 from pykbroker.apis.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.produce import Produce
+from pykbroker.apis.push_telemetry import PushTelemetry
 from pykbroker.apis.remove_raft_voter import RemoveRaftVoter
 from pykbroker.apis.renew_delegation_token import RenewDelegationToken
 from pykbroker.apis.sasl_authenticate import SaslAuthenticate
@@ -79,6 +81,7 @@ from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.coordinator_key import partition_of
 from pykbroker.core.coordinator_topic import CoordinatorTopic, groups_topic, transactions_topic
 from pykbroker.core.errors import ApiError, StartError
@@ -89,10 +92,11 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.context import ControllerSettings
-from pykbroker.core.metadata.image import Delta, Endpoint, TopicsImage, MetadataImage
+from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import Identity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
@@ -104,12 +108,15 @@ from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.scrubber import Scrubber, ScrubSettings, ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.upkeep import Upkeep
 from pykbroker.server.advertised import Advertised
+from pykbroker.server.answers import Answers
 from pykbroker.server.handler import Handler
-from pykbroker.server.limits import Limits
+from pykbroker.server.host_names import HostNames
+from pykbroker.server.limits import Limits, overrides
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import ServerStatistics
 from pykbroker.server.table import Table, served
@@ -143,6 +150,7 @@ async def serve(
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
     bound = listen(world, settings)
     try:
+        await check_hosts(world, settings.config)
         broker = await Broker.open(settings, world, bound)
     except BaseException:
         bound.close()
@@ -165,6 +173,14 @@ def listen(world: World, settings: Settings) -> Bound:
                          " machine with --listen HOST:PORT.") from None
 
 
+async def check_hosts(world: World, config: BrokerConfig) -> None:
+    """The hosts that the configs of this start name can be found."""
+    for host, addresses in (await HostNames(world.net).addresses(overrides(config))).items():
+        if not addresses:
+            raise StartError(f"max.connections.per.ip.overrides: nobody knows the address of {host}. Correct the name,"
+                             " or give its address.")
+
+
 def socket_options(config: BrokerConfig) -> SocketOptions:
     """What the kernel gives the clients' sockets."""
     return SocketOptions(
@@ -181,6 +197,7 @@ class BrokerStatistics:
     net: NetStatistics
     directories: tuple[DirectoryStatistics, ...]
     replicas: ReplicaStatistics
+    scrub: ScrubStatistics
     controller: ControllerStatistics
 
 
@@ -197,10 +214,12 @@ class Broker:
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._cleaner = Cleaner(replicas.all_online, world.workers, self._cleaner_settings, world.wall_ms)
+        self._scrubber = Scrubber(replicas.all_online, ScrubSettings.of(settings.config))
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
+        self._host_names = HostNames(world.net)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
-        self._groups = groups_runtime(settings.config, world, lambda: controller.images.current.topics)
+        self._groups = groups_runtime(settings.config, world, lambda: controller.images.current)
         self._producer_ids = ProducerIds(controller, identity.node_id, lambda: self._lifecycle.broker_epoch)
         self._transactions = TransactionCoordinator(
             settings.config, self._image, self._producer_ids, self._groups,
@@ -260,6 +279,8 @@ class Broker:
             house.start_soon(self._upkeep.run)
             if self._settings.config.log_cleaner_enable:
                 house.start_soon(self._cleaner.run)
+            if not self._settings.memory:
+                house.start_soon(self._scrubber.run)
             house.start_soon(self._groups.run)
             house.start_soon(self._transactions.run)
             try:
@@ -285,7 +306,8 @@ class Broker:
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         async with trio.open_nursery() as clients:
-            listener = self._serving = self._listener(clients)
+            limits = await self._limits(self._image())
+            listener = self._serving = self._listener(clients, limits)
             clients.start_soon(listener.run)
             clients.start_soon(self._world.net.run, listener)
             clients.start_soon(self._replicas.moves.run, self._lifecycle.assign)
@@ -305,6 +327,7 @@ class Broker:
             net=self._world.net.statistics(),
             directories=tuple(directory.statistics() for directory in self._directories),
             replicas=self._replicas.statistics(),
+            scrub=self._scrubber.statistics(),
             controller=self._controller.statistics(),
         )
 
@@ -321,7 +344,7 @@ class Broker:
         async for delta in self._controller.images.updates():
             await self._replicas.apply(delta)
             if delta.configs_changed and self._serving is not None:
-                self._serving.limit(self._limits(delta.image))
+                self._serving.limit(await self._limits(delta.image))
             await self._lifecycle.assign(self._replicas.misplaced(delta))
             self._coordinate(delta)
 
@@ -363,17 +386,18 @@ class Broker:
 
     # ---- the table of APIs
 
-    def _listener(self, clients: trio.Nursery) -> Listener:
-        handlers = self._handlers()
+    def _listener(self, clients: trio.Nursery, limits: Limits) -> Listener:
+        handlers = self._handlers(limits)
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        return Listener(Table(handlers), clients, self._world.ticks_ns, self._limits(self._controller.images.current))
+        return Listener(Table(handlers), clients, self._world.ticks_ns, limits)
 
-    def _limits(self, image: MetadataImage) -> Limits:
+    async def _limits(self, image: MetadataImage) -> Limits:
         """What clients are held to, as the configs of the moment say."""
-        return Limits.of(self._config.under(image.configs.dynamic(self._identity.node_id)))
+        config = self._config.under(image.configs.dynamic(self._identity.node_id))
+        return Limits.of(config, await self._host_names.addresses(overrides(config)))
 
-    def _handlers(self) -> list[Handler]:
+    def _handlers(self, limits: Limits) -> list[Handler]:
         config, identity, authorizer = self._settings.config, self._identity, AllowAll()
         controller, replicas, groups = self._controller, self._replicas, self._groups
         node_id, cluster_id = identity.node_id, identity.cluster_id
@@ -386,7 +410,7 @@ class Broker:
                   config.broker_rack, advertised),
             ListOffsets(replicas, authorizer),
             Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable,
-                     replicas),
+                     replicas, Answers()),
             CreateTopics(controller, authorizer),
             DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
             InitProducerId(self._producer_ids, transactions, authorizer),
@@ -395,7 +419,7 @@ class Broker:
             DescribeProducers(image, replicas, authorizer),
             AlterReplicaLogDirs(replicas, authorizer),
             DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
-            DescribeConfigs(node_id, self._config, image, authorizer, self._limits(image()).answer_bytes_max),
+            DescribeConfigs(node_id, self._config, image, authorizer, limits.answer_bytes_max),
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
             ElectLeaders(controller, authorizer),
@@ -427,7 +451,13 @@ class Broker:
             ListTransactions(transactions, self._world.wall_ms, authorizer),
             DescribeTopicPartitions(
                 image, authorizer, config.max_request_partition_size_limit, node_id, replicas),
+            *self._telemetry(config.telemetry_max_bytes),
         ]  # fmt: skip
+
+    def _telemetry(self, bytes_max: int) -> list[Handler]:
+        clients, world = TelemetryClients(), self._world
+        return [GetTelemetrySubscriptions(clients, self._image, world.rng, world.ticks_ns, bytes_max),
+                PushTelemetry(clients, self._image, world.ticks_ns, bytes_max)]
 
     def _image(self) -> MetadataImage:
         return self._controller.images.current
@@ -461,11 +491,12 @@ class Broker:
         return settings.advertise_host, settings.advertise_port or self._bound.port
 
 
-def groups_runtime(config: BrokerConfig, world: World, topics: Callable[[], TopicsImage]) -> Runtime:
+def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage]) -> Runtime:
     """The machines of groups, none of them led yet."""
     settings = GroupSettings.of(config)
-    return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(settings, world.rng, topics), Batches(GROUP_RECORDS, 0),
-                   world.wall_ms)
+    return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(
+        settings, world.rng, lambda: image().topics, lambda group: image().configs.of(ConfigResource.GROUP, group),
+    ), Batches(GROUP_RECORDS, 0), world.wall_ms)
 
 
 async def open_directory(world: World, disk: Disk) -> LogDirectory:

@@ -1,6 +1,7 @@
 """Simulate a broker and its clients under faults, from a seed; or every crash of a log. Replays what it finds.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
+    python -m tools.simulate run --workload transactions                      # or groups, or all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # how fast time goes
     python -m tools.simulate crash-points --million
 A run is good when it ends with exit code 0. One that is not prints the command that plays it again, step by step.
@@ -23,11 +24,12 @@ import trio
 
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
 from pykbroker.sim.nemesis import Nemesis
-from pykbroker.sim.scenario import Plan, Report, run_scenario
+from pykbroker.sim.scenario import WORKLOADS, Plan, Report, run_scenario
 from pykbroker.sim.simulation import simulate
 
 COMMAND = "python -m tools.simulate"
 FINDINGS_SHOWN = 10
+ALL = "all"
 MILLION = 1_000_000
 now_s = time.perf_counter
 """Taken before a simulation takes the clocks away."""
@@ -49,18 +51,21 @@ def main() -> None:
 @click.option("--producers", default=Plan.producers, show_default=True)
 @click.option("--consumers", default=Plan.consumers, show_default=True)
 @click.option("--compacted", is_flag=True, help="Compact logs all the while.")
+@click.option("--workload", type=click.Choice([*WORKLOADS, ALL]), default="log", show_default=True,
+              help="What clients do.")
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
 def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, producers: int, consumers: int, compacted: bool,
-        log: bool, trace: IO[str] | None, as_json: bool) -> None:
+        workload: str, log: bool, trace: IO[str] | None, as_json: bool) -> None:
     """Run a broker and its clients."""
     show_log(wanted=log)
-    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted), 0
+    workloads = tuple(WORKLOADS) if workload == ALL else (workload,)
+    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted, workloads), 0
     for each in range(seed, seed + runs):
         replay = (f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
                   f" --consumers {consumers}{'' if fsync else ' --no-fsync'}"
-                  f"{' --compacted' if compacted else ''}")
+                  f"{' --compacted' if compacted else ''} --workload {workload}")
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
     if bad and not as_json:
         print(f"{bad} of {runs} runs were not good")

@@ -11,7 +11,7 @@ import trio
 from pykbroker.broker import serve
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
-from pykbroker.sim.history import History
+from pykbroker.quorum.controller import JournalFailed
 from pykbroker.sim.machine import Machine
 from pykbroker.sim.simulation import Simulation
 from pykbroker.world.world import World
@@ -22,8 +22,8 @@ START_S_MAX = STOP_S_MAX = 60.0
 class BrokerNode:
     """`serving` while clients are served. `exits`: why it ended when the machine was to blame."""
 
-    def __init__(self, machine: Machine, settings: Settings, history: History) -> None:
-        self.machine, self._settings, self._history = machine, settings, history
+    def __init__(self, machine: Machine, settings: Settings, oddities: list[str]) -> None:
+        self.machine, self._settings, self._oddities = machine, settings, oddities
         self._stop = trio.Event()
         self._up = trio.Event()
         self.exits: list[str] = []
@@ -47,7 +47,7 @@ class BrokerNode:
                 with trio.move_on_after(1):
                     await self._up.wait()
             return
-        self._history.oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
+        self._oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
         """An orderly stop; it may be killed meanwhile."""
@@ -55,7 +55,7 @@ class BrokerNode:
         with trio.move_on_after(STOP_S_MAX):
             await self.machine.process.gone.wait()
             return
-        self._history.oddities.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
+        self._oddities.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
         self.machine.kill()
 
     async def _live(self, world: World) -> None:
@@ -70,15 +70,15 @@ class BrokerNode:
             self._judge(error)
         else:
             if not stop.is_set():
-                self._history.oddities.append("the broker ended though nobody stopped it")
+                self._oddities.append("the broker ended though nobody stopped it")
         self.machine.kill()
 
     def _judge(self, error: Exception) -> None:
         for cause in leaves(error):
-            if isinstance(cause, StartError | OSError):
+            if isinstance(cause, StartError | OSError | JournalFailed):
                 self.exits.append(f"{type(cause).__name__}: {cause}")
             else:
-                self._history.oddities.append(f"the broker died of {cause!r}")
+                self._oddities.append(f"the broker died of {cause!r}")
                 logging.getLogger(__name__).error("the broker died", exc_info=cause)
 
 
@@ -94,9 +94,9 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 class LogWatch(logging.Handler):
     """What the broker logs is traced; a traceback is an oddity, an error is kept."""
 
-    def __init__(self, simulation: Simulation, history: History) -> None:
+    def __init__(self, simulation: Simulation, oddities: list[str]) -> None:
         super().__init__(logging.INFO)
-        self._simulation, self._history = simulation, history
+        self._simulation, self._oddities = simulation, oddities
         self.errors: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -106,7 +106,7 @@ class LogWatch(logging.Handler):
         if self._simulation.over:
             return
         if record.exc_info and record.exc_info[1] is not None:
-            self._history.oddities.append(f"traceback: {message}: {record.exc_info[1]!r}")
+            self._oddities.append(f"traceback: {message}: {record.exc_info[1]!r}")
         elif record.levelno >= logging.ERROR:
             self.errors.append(message)
 

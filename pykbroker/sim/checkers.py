@@ -1,6 +1,7 @@
 """Judges a history: what a log may never show its clients. The classes are those of Jepsen's workload for Kafka.
 
-Everything is linear in the history but for one sort. Offsets of a partition without transactions have no holes.
+Everything is linear in the history but for one sort. Where a marker stands, readers of everything find a CONTROL, so
+that offsets have no holes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pykbroker.sim.history import UNKNOWN_OFFSET, History, Outcome, Place, Poll
+from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Outcome, Place, Poll
 
 
 class Anomaly(NamedTuple):
@@ -48,7 +49,8 @@ def _logs(history: History, final: Iterable[Poll]) -> Logs:
     for place, entries in logs.final.items():
         for offset, value in sorted(entries.items()):
             logs.seen[place][offset].add(value)
-            logs.first[place].setdefault(value, offset)
+            if value != CONTROL:
+                logs.first[place].setdefault(value, offset)
     for poll in history.polls:
         for offset, value in poll.found:
             logs.seen[poll.place][offset].add(value)
@@ -63,7 +65,7 @@ def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
                 yield Anomaly("two values at one offset", place, f"{offset}: {', '.join(sorted(map(short, values)))}")
     for place, final in logs.final.items():
         for offset, value in sorted(final.items()):
-            first = logs.first[place][value]
+            first = logs.first[place].get(value, offset)
             if first != offset:
                 yield Anomaly("duplicate", place, f"{short(value)} at {first} and {offset}")
 
@@ -90,7 +92,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
         for offset, values in sorted(entries.items()):
             for value in sorted(values):
                 outcome = outcomes.get((place, value))
-                if outcome is None:
+                if outcome is None and value != CONTROL:
                     yield Anomaly("invented", place, f"{short(value)} at {offset} was never sent there")
                 elif outcome is Outcome.REFUSED:
                     yield Anomaly("refused, yet there", place, f"{short(value)} at {offset}")

@@ -16,22 +16,38 @@ from pykbroker.sim.process import Process
 from pykbroker.sim.stream import SimStream, connect
 from wire.api import APIS, ApiKey
 from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, decode_response, encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 R = TypeVar("R", bound=Response)
 LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 """A connection is of no more use."""
+TEMPORARY = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT,
+})  # fmt: skip
+"""What was asked may go well later. Some of these leave open whether it has been done."""
 ANSWER_S = 8.0
-METADATA_VERSION = 12
+METADATA_VERSION, COORDINATOR_VERSION = 12, 4
+GROUP, TRANSACTION = 0, 1
+"""Kinds of coordinator."""
+VERSION_MAX = 2**15 - 1
+
+
+class Again(trio.BrokenResourceError):
+    """The broker cannot now: begin anew on another connection."""
 
 
 class Connection:
     """For one task. `topic_ids` by name."""
 
     def __init__(self, stream: SimStream, client_id: str, dice: Random) -> None:
-        self._stream, self._client_id, self._dice = stream, client_id, dice
+        self._stream, self._client_id, self.dice = stream, client_id, dice
         self._buffer = bytearray()
         self._awaited: deque[tuple[int, int]] = deque()
         self._sent = 0
@@ -47,10 +63,11 @@ class Connection:
         answer = await self.call(asked, MetadataResponse, METADATA_VERSION)
         self.topic_ids = {topic.name: topic.topic_id for topic in answer.topics if topic.name and not topic.error_code}
 
-    def any_version(self, key: ApiKey) -> int:
-        """One of those that both sides have."""
+    def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
+        """One of those that both sides have, and that are in this range."""
         ours = APIS[key].accepted
-        return self._dice.choice([version for version in self._versions[key] if version in ours])
+        return self.dice.choice([version for version in self._versions[key] if version in ours
+                                  and first <= version <= last])
 
     async def send(self, request: Request, version: int, *, answered: bool = True) -> None:
         """Without waiting for the answer."""
@@ -72,6 +89,13 @@ class Connection:
         """Send, and wait for the answer."""
         await self.send(request, version)
         return await self.receive(answer)
+
+    async def find_coordinator(self, key: str, key_type: int) -> None:
+        """Ask who coordinates a group or a transactional id: the one broker does, as soon as it can. Again."""
+        answer = await self.call(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type),
+                                 FindCoordinatorResponse, COORDINATOR_VERSION)
+        if code := answer.coordinators[0].error_code:
+            raise Again(ErrorCode(code).name)
 
     async def _frame(self) -> bytes:
         size = int.from_bytes(await self._take(LENGTH_BYTES), "big")

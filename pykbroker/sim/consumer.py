@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 
 import trio
 
-from pykbroker.sim.client import LOST, Connection, Dialer
-from pykbroker.sim.history import History, Place, Poll
+from pykbroker.sim.client import LOST, TEMPORARY, Connection, Dialer
+from pykbroker.sim.committed import visible
+from pykbroker.sim.history import CONTROL, History, Place, Poll
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -19,6 +19,7 @@ from wire.messages.list_offsets import (
 from wire.records.batch import batches
 from wire.records.record import records
 
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
 BY_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 7
@@ -29,10 +30,6 @@ MAX_WAIT_MS = (0, 100, 500)
 BACKOFF_S = 0.3
 THINK_S = 0.05
 REWIND, REWIND_OFFSETS_MAX = 0.05, 50
-TEMPORARY = frozenset({
-    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.KAFKA_STORAGE_ERROR,
-})  # fmt: skip
 
 
 class NotServed(trio.BrokenResourceError):
@@ -40,10 +37,12 @@ class NotServed(trio.BrokenResourceError):
 
 
 class Consumer:
-    """Reads `places` from their beginning until cancelled."""
+    """Reads `places` from their beginning until cancelled. `committed`: with isolation read_committed."""
 
-    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place]) -> None:
+    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place], *,
+                 committed: bool = False) -> None:
         self.name, self._dialer, self._history, self._dice = name, dialer, history, dialer.dice
+        self._committed = committed
         self._positions = dict.fromkeys(places, 0)
 
     async def run(self) -> None:
@@ -64,18 +63,18 @@ class Consumer:
                 positions[place] = max(0, positions[place] - dice.randrange(REWIND_OFFSETS_MAX))
         asked = {place: positions[place] for place in places}
         polls = await fetch(connection, self.name, asked, self._history, max_wait_ms=dice.choice(MAX_WAIT_MS),
-                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX))
+                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX), committed=self._committed)
         for poll in polls:
-            if poll.found:
-                positions[poll.place] = poll.found[-1][0] + 1
+            positions[poll.place] = poll.next_offset
         await trio.sleep(dice.expovariate(1 / THINK_S) if len(polls) == len(places) else BACKOFF_S)
 
 
 async def fetch(connection: Connection, name: str, asked: dict[Place, int], history: History, *, max_wait_ms: int,
-                partition_bytes_max: int) -> list[Poll]:
+                partition_bytes_max: int, committed: bool = False) -> list[Poll]:
     """One Fetch, from these offsets; partitions that answered with a temporary error are left out. LOST."""
     version = connection.any_version(ApiKey.FETCH)
-    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=RESPONSE_BYTES_MAX)
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=RESPONSE_BYTES_MAX,
+                           isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED)
     for topic, places in groupby(sorted(asked), key=lambda place: place[0]):
         wanted = FetchTopic(partitions=[
             FetchPartition(partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max)
@@ -97,38 +96,54 @@ async def fetch(connection: Connection, name: str, asked: dict[Place, int], hist
                 if code not in TEMPORARY:
                     history.oddities.append(f"{name} was told {ErrorCode(code).name} of {place} at {asked.get(place)}")
                 continue
-            values = list(_values(data, asked[place], f"{name} at {place}", history))
-            polls.append(Poll(name, place, asked[place], values, data.high_watermark, began_s, trio.current_time()))
+            poll = Poll(name, place, asked[place], [], data.high_watermark, began_s, trio.current_time(), committed,
+                        asked[place])
+            _open(data, poll, history)
+            polls.append(poll)
     history.polls += polls
     return polls
 
 
-def _values(data: PartitionData, offset: int, reader: str, history: History) -> Iterator[tuple[int, bytes]]:
-    """Offsets and values from `offset` on."""
+def _open(data: PartitionData, poll: Poll, history: History) -> None:
+    """Offsets and values from the poll's offset on."""
     try:
-        for batch in batches(data.records or b""):
+        found = list(batches(data.records or b""))
+        for batch in found:
             if not batch.crc_ok():
                 raise DecodeError(f"the batch of offset {batch.base_offset} has not its checksum")
+        wanted = visible(found, data.aborted_transactions or ()) if poll.committed else found
+        for batch in wanted:
             for record in records(batch, BATCH_BYTES_MAX):
-                if record.offset >= offset:
-                    yield record.offset, history.shared(record.value or b"")
+                if record.offset >= poll.offset:
+                    value = CONTROL if batch.is_control else history.shared(record.value or b"")
+                    poll.found.append((record.offset, value))
+        if found:
+            poll.next_offset = max(poll.offset, found[-1].last_offset + 1)
     except DecodeError as damage:
-        history.oddities.append(f"{reader} was given damaged bytes: {damage}")
+        history.oddities.append(f"{poll.consumer} at {poll.place} was given damaged bytes: {damage}")
 
 
-async def read_all(connection: Connection, place: Place, history: History) -> Poll:
+async def read_all(connection: Connection, place: Place, history: History, *, committed: bool = False) -> Poll:
     """A partition from its first offset to its end. NotServed, LOST."""
+    latest = await end_offset(connection, place, committed=committed)
+    whole = Poll("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
+    while whole.next_offset < latest:
+        polls = await fetch(connection, whole.consumer, {place: whole.next_offset}, history, max_wait_ms=0,
+                            partition_bytes_max=RESPONSE_BYTES_MAX, committed=committed)
+        if not polls or polls[0].next_offset == whole.next_offset:
+            raise NotServed(f"{place}: nothing at {whole.next_offset}, the log ends at {latest}")
+        whole.found += polls[0].found
+        whole.next_offset = polls[0].next_offset
+    return whole
+
+
+async def end_offset(connection: Connection, place: Place, *, committed: bool) -> int:
+    """The high watermark, or the last stable offset. NotServed, LOST."""
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
-    answer = await connection.call(ListOffsetsRequest(topics=[asked]), ListOffsetsResponse, LIST_OFFSETS_VERSION)
+    request = ListOffsetsRequest(isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED, topics=[asked])
+    answer = await connection.call(request, ListOffsetsResponse, LIST_OFFSETS_VERSION)
     latest = answer.topics[0].partitions[0]
     if latest.error_code:
         raise NotServed(f"{place}: {ErrorCode(latest.error_code).name}")
-    whole = Poll("last reader", place, 0, [], latest.offset, trio.current_time(), trio.current_time())
-    while (offset := whole.found[-1][0] + 1 if whole.found else 0) < latest.offset:
-        polls = await fetch(connection, whole.consumer, {place: offset}, history, max_wait_ms=0,
-                            partition_bytes_max=RESPONSE_BYTES_MAX)
-        if not polls or not polls[0].found:
-            raise NotServed(f"{place}: nothing at {offset}, the log ends at {latest.offset}")
-        whole.found += polls[0].found
-    return whole
+    return latest.offset

@@ -7,6 +7,8 @@ from enum import Enum
 import msgspec
 
 UNKNOWN_OFFSET = -1
+CONTROL = b""
+"""Where a transaction's marker stands."""
 Place = tuple[str, int]
 """Topic and partition."""
 
@@ -30,7 +32,10 @@ class Send(msgspec.Struct):
 
 
 class Poll(msgspec.Struct):
-    """What a consumer found from an offset on. `high_watermark` as told; times in seconds."""
+    """What a consumer found from an offset on, up to `next_offset`. `high_watermark` as told; times in seconds.
+
+    With `committed`, only what is of no aborted transaction; else with a CONTROL where a record is for no consumer.
+    """
 
     consumer: str
     place: Place
@@ -39,15 +44,17 @@ class Poll(msgspec.Struct):
     high_watermark: int
     began_s: float
     ended_s: float
+    committed: bool = False
+    next_offset: int = UNKNOWN_OFFSET
 
 
 class History:
     """Of one simulation. `oddities` are answers that no client should ever get."""
 
-    def __init__(self) -> None:
+    def __init__(self, oddities: list[str] | None = None) -> None:
         self.sends: list[Send] = []
         self.polls: list[Poll] = []
-        self.oddities: list[str] = []
+        self.oddities = [] if oddities is None else oddities
         self._values: dict[bytes, bytes] = {}
 
     def shared(self, value: bytes) -> bytes:

@@ -15,6 +15,8 @@ from pykbroker.sim.simulation import Simulation
 PACES_S = (0.3, 1.0, 5.0)
 EFFECTS_MAX = 60
 """Within so many effects on disk and network the broker dies in the middle of a step."""
+STALLED, STALL_S_MAX = 0.4, 5.0
+"""The part of the clients whose connections stall at once, and for how long."""
 
 
 class Nemesis:
@@ -27,7 +29,7 @@ class Nemesis:
     ROT = "rot"
     """Takes records that nobody has a copy of: what is left of the promise is that nothing wrong is served."""
     KINDS: ClassVar = ("kill", "kill_midstep", "restart", "pause", "isolate", "deafen", "mute", "lose_segments",
-                       "slow_disk", "fill_disk", "fail_reads", "skew_clock", *POWER)
+                       "slow_disk", "fill_disk", "fail_reads", "skew_clock", "stall", *POWER)
 
     def __init__(self, simulation: Simulation, network: Network, node: BrokerNode, clients: list[str],
                  directories: tuple[str, ...], kinds: tuple[str, ...]) -> None:
@@ -130,6 +132,13 @@ class Nemesis:
         await self._wait()
         self._network.faults = before
 
+    async def stall(self) -> None:
+        """What some clients have sent is held up on its way, and they may be quicker on other connections."""
+        for client in self._clients:
+            if self._dice.random() < STALLED:
+                self._network.stall(client, self._dice.uniform(0.2, STALL_S_MAX))
+        await self._wait()
+
     async def slow_disk(self) -> None:
         """Every operation of the device takes long."""
         await self._worsen_disk(wait_s=0.2, stalls=0.05)
@@ -144,8 +153,13 @@ class Nemesis:
         await self.kill()
 
     async def fail_syncs(self) -> None:
-        """Some fsync fails, and what was dirty is lost, nobody can tell how much; then the power goes."""
+        """Some fsync fails, and what was dirty is lost, nobody can tell how much; then the power goes, at times after
+        a start that has seen in the page cache what is lost.
+        """
         await self._worsen_disk(sync_fails=0.3)
+        if self._dice.random() < 0.5:
+            await self.kill()
+            await self._wait()
         await self.lose_power()
 
     async def _worsen_disk(self, **faults: float) -> None:

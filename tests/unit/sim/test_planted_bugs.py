@@ -7,6 +7,7 @@ import pytest
 from pykbroker.core.replication.producers import Producers
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
+from pykbroker.storage import lost_writes
 from pykbroker.storage.durability import Durability
 from pykbroker.storage.log import Log
 from pykbroker.storage.segment import ActiveSegment
@@ -27,6 +28,11 @@ async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]
 
 async def consumed_before_it_is_durable(simulation: Simulation) -> list[str]:
     Log.committable_offset = property(lambda log: log.log_end_offset)
+    return await found(simulation, "fail_syncs")
+
+
+async def what_a_failed_fsync_left_is_believed(simulation: Simulation) -> list[str]:
+    lost_writes.note = lambda disk: None
     return await found(simulation, "fail_syncs")
 
 
@@ -66,6 +72,7 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
 @pytest.mark.parametrize(("bug", "name", "first_seed"), [
     (acknowledged_before_it_is_durable, "lost write", 5),
     (consumed_before_it_is_durable, "two values at one offset", 16),
+    (what_a_failed_fsync_left_is_believed, "lost write", 4),
     (torn_batches_are_kept, "damaged bytes", 7),
     (batches_that_come_again_are_written_again, "duplicate", 0),
     (a_full_disk_is_not_noticed, "lost write", 0),

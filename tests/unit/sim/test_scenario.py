@@ -36,6 +36,17 @@ def test_one_seed_is_one_run_in_unlike_processes(apart, seed):
     assert runs[0][0]["faults"]
 
 
+async def in_groups_and_transactions(simulation: Simulation) -> dict:
+    return asdict(await run_scenario(simulation, Plan(seconds=3, workloads=("groups", "transactions"))))
+
+
+def test_groups_and_transactions_are_one_run_in_unlike_processes(apart):
+    first, second = (apart(in_groups_and_transactions, seed=3, **unlike) for unlike in UNLIKE[1:])
+    assert first == second
+    assert first[0]["findings"] == []
+    assert first[0]["acknowledged"] > 100
+
+
 async def with_an_order_from_hashes(simulation: Simulation) -> None:
     create_topics = Controller.create_topics
 
@@ -64,6 +75,16 @@ def test_nothing_wrong_is_served_where_bits_rot():
     reports = [json.loads(line) for line in outcome.stdout.splitlines()]
     assert [report["findings"] for report in reports] == [[]] * 6, outcome.stdout
     assert sum(report["faults"]["rot"] for report in reports) > 20
+
+
+@pytest.mark.parametrize("workload", ["groups", "transactions"])
+@pytest.mark.parametrize("durability", ["--fsync", "--no-fsync"])
+def test_nothing_is_found_where_clients_share_work(workload, durability):
+    outcome = simulate("run", "--seed", "1", "--runs", "2", "--seconds", "10", durability, "--workload", workload,
+                       "--json")
+    reports = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert [report["findings"] for report in reports] == [[], []], outcome.stdout
+    assert all(report["acknowledged"] > 50 and report["read"] > 50 for report in reports)
 
 
 def test_the_command_says_what_it_did():

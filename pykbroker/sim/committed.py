@@ -1,0 +1,27 @@
+"""What a reader of committed data makes of the bytes of a Fetch: it drops what the answer calls aborted.
+
+A transaction of a producer is aborted from the first offset that the answer names to the producer's next marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from wire.messages.fetch import AbortedTransaction
+from wire.records.batch import Batch
+from wire.records.control import ControlType, control_records
+
+
+def visible(found: Iterable[Batch], aborted: Iterable[AbortedTransaction]) -> Iterator[Batch]:
+    """The data batches that count."""
+    waiting = sorted(aborted, key=lambda one: one.first_offset)
+    void: set[int] = set()
+    for batch in found:
+        while waiting and waiting[0].first_offset <= batch.last_offset:
+            void.add(waiting.pop(0).producer_id)
+        if batch.is_control:
+            (marker,) = control_records(batch)
+            if marker.type == ControlType.ABORT:
+                void.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in void):
+            yield batch

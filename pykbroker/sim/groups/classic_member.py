@@ -1,0 +1,126 @@
+"""A member of a classic group: it joins, assigns if it leads, syncs, and joins again whenever it is told to."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import trio
+
+from pykbroker.sim.client import GROUP, TEMPORARY, Again, Connection
+from pykbroker.sim.groups.history import NO_GENERATION, Assigned, GroupHistory
+from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S
+from pykbroker.sim.groups.offsets import EVICTED, Evicted, Identity
+from pykbroker.sim.history import Place
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.stored.consumer_protocol import (
+    ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition, ConsumerProtocolSubscription,
+)  # fmt: skip
+from wire.stored.framing import decode_versioned, encode_versioned
+
+STATIC_JOIN_VERSION_FIRST, STATIC_VERSION_FIRST = 5, 3
+MEMBERS_VERSION_FIRST = 3
+PROTOCOL_TYPE, PROTOCOL, PROTOCOL_VERSION = "consumer", "range", 3
+
+
+class ClassicMember:
+    """Matches `member.Member`. All members read all of `places`. With an `instance_id` it is a static one."""
+
+    def __init__(self, name: str, group: str, history: GroupHistory, places: tuple[Place, ...],
+                 instance_id: str | None = None) -> None:
+        self.name, self.group, self._history, self._places = name, group, history, places
+        self._instance_id = instance_id
+        self._member_id, self._generation = "", NO_GENERATION
+        self.owned: tuple[Place, ...] = ()
+
+    @property
+    def who(self) -> Identity:
+        """As coordinators know it."""
+        return Identity(self._member_id, self._generation, self._instance_id)
+
+    def forget(self, *, forgotten: bool) -> None:
+        """It is no member any more; `forgotten`: nor is it known by its id."""
+        self.owned, self._generation = (), NO_GENERATION
+        if forgotten:
+            self._member_id = ""
+
+    async def enter(self, connection: Connection) -> None:
+        """Join, in a new generation if there must be one, and learn what is assigned. Evicted, LOST."""
+        await connection.find_coordinator(self.group, GROUP)
+        self.forget(forgotten=False)
+        joined = await self._join(connection)
+        self._member_id, self._generation = joined.member_id, joined.generation_id
+        await self._sync(connection, joined)
+
+    async def _join(self, connection: Connection) -> JoinGroupResponse:
+        version = connection.any_version(ApiKey.JOIN_GROUP, STATIC_JOIN_VERSION_FIRST if self._instance_id else 0)
+        subscription = ConsumerProtocolSubscription(topics=sorted({topic for topic, _ in self._places}))
+        request = JoinGroupRequest(
+            group_id=self.group, session_timeout_ms=int(SESSION_S * 1000),
+            rebalance_timeout_ms=int(REBALANCE_S * 1000), member_id=self._member_id,
+            group_instance_id=self._instance_id, protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(PROTOCOL, encode_versioned(subscription, PROTOCOL_VERSION))])
+        answer = await connection.call(request, JoinGroupResponse, version)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            request.member_id = answer.member_id
+            answer = await connection.call(request, JoinGroupResponse, version)
+        self._require(answer.error_code)
+        return answer
+
+    async def _sync(self, connection: Connection, joined: JoinGroupResponse) -> None:
+        version = connection.any_version(ApiKey.SYNC_GROUP, STATIC_VERSION_FIRST if self._instance_id else 0)
+        request = SyncGroupRequest(
+            group_id=self.group, generation_id=self._generation, member_id=self._member_id,
+            group_instance_id=self._instance_id, protocol_type=PROTOCOL_TYPE, protocol_name=PROTOCOL)
+        if joined.leader == self._member_id and not joined.skip_assignment:
+            members = sorted(member.member_id for member in joined.members)
+            request.assignments = [
+                SyncGroupRequestAssignment(member_id, _encoded(self._places[place :: len(members)]))
+                for place, member_id in enumerate(members)]
+        answer = await connection.call(request, SyncGroupResponse, version)
+        self._require(answer.error_code)
+        if answer.assignment:
+            told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
+            self.owned = tuple(sorted((one.topic, index) for one in told for index in one.partitions))
+        self._history.assigned.append(
+            Assigned(self.group, self._generation, self.name, self.owned, trio.current_time()))
+
+    async def beat(self, connection: Connection) -> None:
+        """Show that it lives. Evicted: it must join again. LOST."""
+        version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
+        request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id,
+                                   group_instance_id=self._instance_id)
+        self._require((await connection.call(request, HeartbeatResponse, version)).error_code)
+
+    async def leave(self, connection: Connection) -> None:
+        """Go by itself; a static one only falls silent, and comes back under another id. LOST."""
+        member_id = self._member_id
+        self.forget(forgotten=True)
+        if self._instance_id is None:
+            version = connection.any_version(ApiKey.LEAVE_GROUP)
+            request = LeaveGroupRequest(group_id=self.group)
+            if version < MEMBERS_VERSION_FIRST:
+                request.member_id = member_id
+            else:
+                request.members = [MemberIdentity(member_id)]
+            await connection.call(request, LeaveGroupResponse, version)
+
+    def _require(self, number: int) -> None:
+        """Evicted, Again."""
+        code = ErrorCode(number)
+        if code in EVICTED:
+            raise Evicted(code)
+        if code:
+            if code not in TEMPORARY:
+                self._history.oddities.append(f"{self.name} of {self.group} was told {code.name}")
+            raise Again(code.name)
+
+
+def _encoded(places: tuple[Place, ...]) -> bytes:
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[
+        ConsumerProtocolAssignmentTopicPartition(topic, [index for _, index in found])
+        for topic, found in groupby(sorted(places), key=lambda place: place[0])]), PROTOCOL_VERSION)

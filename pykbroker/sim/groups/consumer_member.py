@@ -1,0 +1,113 @@
+"""A member of a consumer group (KIP-848): heartbeats say what it owns, and their answers what it may own."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import trio
+
+from pykbroker.sim.client import GROUP, TEMPORARY, Again, Connection
+from pykbroker.sim.groups.history import GroupHistory, Lease
+from pykbroker.sim.groups.member import SESSION_S
+from pykbroker.sim.groups.offsets import EVICTED, Evicted, Identity
+from pykbroker.sim.history import Place
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
+)  # fmt: skip
+
+JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
+REVOCATION_MS_MAX = 60_000
+"""Longer than any run is silent: a member that hears of it gives back at once."""
+
+
+class ConsumerMember:
+    """Matches `member.Member`. It gives back at once what it is not to have, and says so with the next heartbeat."""
+
+    def __init__(self, name: str, group: str, history: GroupHistory, topics: tuple[str, ...],
+                 instance_id: str | None = None) -> None:
+        self.name, self.group, self._history, self._topics = name, group, history, topics
+        self._instance_id = instance_id
+        self._lives = 0
+        self._member_id, self._epoch = "", JOINING
+        self._leases: dict[Place, Lease] = {}
+
+    @property
+    def owned(self) -> tuple[Place, ...]:
+        """What it works on."""
+        return tuple(sorted(self._leases))
+
+    @property
+    def who(self) -> Identity:
+        """As coordinators know it."""
+        return Identity(self._member_id, self._epoch, self._instance_id, by_epoch=True)
+
+    def forget(self, *, forgotten: bool) -> None:
+        """It is no member any more, and joins anew; `forgotten`: under another id."""
+        self._own(())
+        self._epoch = JOINING
+        if forgotten:
+            self._member_id = ""
+
+    async def enter(self, connection: Connection) -> None:
+        """Join, or say on a new connection all that a heartbeat can say. Evicted, LOST."""
+        await connection.find_coordinator(self.group, GROUP)
+        if not self._member_id:
+            self._lives += 1
+            self._member_id = f"{self.name}-{self._lives}"
+        await self._heartbeat(connection, self._request(whole=True))
+
+    async def beat(self, connection: Connection) -> None:
+        """Show that it lives, and what it owns. Evicted, LOST."""
+        await self._heartbeat(connection, self._request(whole=False))
+
+    async def leave(self, connection: Connection) -> None:
+        """Go: a static member for now, and back under another id. LOST."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self._member_id, instance_id=self._instance_id,
+            member_epoch=LEAVING if self._instance_id is None else LEAVING_FOR_NOW)
+        self.forget(forgotten=True)
+        version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        await connection.call(request, ConsumerGroupHeartbeatResponse, version)
+
+    def _request(self, *, whole: bool) -> ConsumerGroupHeartbeatRequest:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, instance_id=self._instance_id)
+        if whole:
+            request.rebalance_timeout_ms = REVOCATION_MS_MAX
+            request.subscribed_topic_names = list(self._topics)
+        return request
+
+    async def _heartbeat(self, connection: Connection, request: ConsumerGroupHeartbeatRequest) -> None:
+        request.topic_partitions = [
+            TopicPartitions(connection.topic_ids[topic], [index for _, index in found])
+            for topic, found in groupby(self.owned, key=lambda place: place[0])]
+        version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+        began_s = trio.current_time()
+        answer = await connection.call(request, ConsumerGroupHeartbeatResponse, version)
+        code = ErrorCode(answer.error_code)
+        if code in EVICTED:
+            raise Evicted(code)
+        if code:
+            if code not in TEMPORARY:
+                self._history.oddities.append(f"{self.name} of {self.group} was told {code.name}")
+            raise Again(code.name)
+        self._epoch = answer.member_epoch
+        if answer.assignment is not None:
+            names = {topic_id: name for name, topic_id in connection.topic_ids.items()}
+            self._own(tuple((names[one.topic_id], index) for one in answer.assignment.topic_partitions
+                            for index in one.partitions))
+        for lease in self._leases.values():
+            lease.until_s = began_s + SESSION_S
+
+    def _own(self, places: tuple[Place, ...]) -> None:
+        """Own these and nothing else from now on."""
+        now_s = trio.current_time()
+        for place in [place for place in self._leases if place not in places]:
+            lease = self._leases.pop(place)
+            lease.until_s = min(lease.until_s, now_s)
+        for place in places:
+            if place not in self._leases:
+                self._leases[place] = lease = Lease(self.group, self.name, place, now_s, now_s)
+                self._history.leases.append(lease)

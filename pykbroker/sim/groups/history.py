@@ -1,0 +1,73 @@
+"""What members of groups did and were told. Times in seconds; inf for what was never answered."""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from pykbroker.sim.history import Outcome, Place
+
+NO_GENERATION = -1
+
+
+class Commit(msgspec.Struct):
+    """One partition's offset, with a `mark` that no other commit has.
+
+    `generation` is NO_GENERATION where nobody's membership was at stake. `in_transaction`: it takes its place when it
+    is sent, but may be shown only from `not_before_s` on, when its producer asks for the end.
+    """
+
+    group: str
+    place: Place
+    offset: int
+    mark: str
+    began_s: float
+    ended_s: float = inf
+    outcome: Outcome = Outcome.UNKNOWN
+    generation: int = NO_GENERATION
+    in_transaction: bool = False
+    not_before_s: float = -inf
+
+
+class Shown(msgspec.Struct):
+    """What OffsetFetch said of one partition; offset -1 and no mark: nothing is committed."""
+
+    reader: str
+    group: str
+    place: Place
+    offset: int
+    mark: str
+    began_s: float
+    ended_s: float
+
+
+class Assigned(msgspec.Struct):
+    """What a member was told in SyncGroup."""
+
+    group: str
+    generation: int
+    member: str
+    places: tuple[Place, ...]
+    told_s: float
+
+
+class Lease(msgspec.Struct):
+    """A member of a consumer group may believe that a partition is its own."""
+
+    group: str
+    member: str
+    place: Place
+    from_s: float
+    until_s: float
+
+
+class GroupHistory:
+    """Of one simulation."""
+
+    def __init__(self, oddities: list[str]) -> None:
+        self.oddities = oddities
+        self.commits: list[Commit] = []
+        self.shown: list[Shown] = []
+        self.assigned: list[Assigned] = []
+        self.leases: list[Lease] = []

@@ -1,0 +1,44 @@
+"""What both kinds of members of a group have in common, for whoever works with them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pykbroker.sim.client import Connection
+from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.history import Place
+
+SESSION_S, REBALANCE_S = 3.0, 3.0
+"""Timeouts: how long a member may be silent, and how long the others wait for it to join again."""
+
+
+class Member(Protocol):
+    """Owns partitions between `enter` and `leave`, or until it is `Evicted`."""
+
+    @property
+    def name(self) -> str:
+        """Unlike its id, the same for ever."""
+
+    @property
+    def group(self) -> str:
+        """Whose member it is."""
+
+    @property
+    def owned(self) -> tuple[Place, ...]:
+        """What it works on."""
+
+    @property
+    def who(self) -> Identity:
+        """As coordinators know it."""
+
+    async def enter(self, connection: Connection) -> None:
+        """Join, or go on on another connection. Evicted, LOST."""
+
+    async def beat(self, connection: Connection) -> None:
+        """Show that it lives. Evicted, LOST."""
+
+    async def leave(self, connection: Connection) -> None:
+        """Go by itself. LOST."""
+
+    def forget(self, *, forgotten: bool) -> None:
+        """It is no member any more; `forgotten`: nor is it known by its id."""

@@ -1,0 +1,147 @@
+"""OffsetCommit and OffsetFetch, in any version, written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+import trio
+
+from pykbroker.sim.client import TEMPORARY, Again, Connection
+from pykbroker.sim.groups.history import NO_GENERATION, Commit, GroupHistory, Shown
+from pykbroker.sim.history import Outcome, Place
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.offset_commit import (
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
+)  # fmt: skip
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
+)  # fmt: skip
+
+INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST, BY_ID_VERSION_FIRST = 7, 9, 10
+EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
+EVERYTHING = 0.2
+"""How often all is asked for. Where nothing holds yet, that does not tell of what is pending."""
+NO_OFFSET = -1
+EVICTED = frozenset({
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID,
+})  # fmt: skip
+
+
+class Evicted(Exception):
+    """A member must join again. `forgotten`: under another id."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.forgotten = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+        self.code = code
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who commits: nobody in particular, or a member. `by_epoch`: one of a consumer group."""
+
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+    by_epoch: bool = False
+
+
+NOBODY = Identity()
+
+
+async def commit_offsets(connection: Connection, history: GroupHistory, commits: Sequence[Commit],
+                         who: Identity = NOBODY) -> None:
+    """Commit all of these, of one group. Evicted, Again, LOST."""
+    first = EPOCH_VERSION_FIRST if who.by_epoch else INSTANCE_VERSION_FIRST if who.instance_id else 0
+    version = connection.any_version(ApiKey.OFFSET_COMMIT, first)
+    request = OffsetCommitRequest(
+        group_id=commits[0].group, generation_id_or_member_epoch=who.generation, member_id=who.member_id,
+        group_instance_id=who.instance_id)
+    for topic, of_topic in groupby(commits, key=lambda commit: commit.place[0]):
+        asked = OffsetCommitRequestTopic(partitions=[
+            OffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark) for one in of_topic])
+        if version < BY_ID_VERSION_FIRST:
+            asked.name = topic
+        else:
+            asked.topic_id = connection.topic_ids.get(topic, asked.topic_id)
+        request.topics.append(asked)
+    history.commits += commits
+    answer = await connection.call(request, OffsetCommitResponse, version)
+    codes = [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
+    for commit, code in zip(commits, codes, strict=True):
+        settle(commit, code)
+    require(codes, history, commits[0].mark)
+
+
+def settle(commit: Commit, code: ErrorCode) -> None:
+    """This was said of it."""
+    if code is ErrorCode.NONE:
+        commit.outcome, commit.ended_s = Outcome.ACKNOWLEDGED, trio.current_time()
+    elif code in EVICTED:
+        commit.outcome = Outcome.REFUSED
+
+
+def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None:
+    """Go on if these are no errors. Evicted, Again."""
+    for code in codes:
+        if code in EVICTED:
+            raise Evicted(code)
+        if code:
+            if code not in TEMPORARY:
+                history.oddities.append(f"{who} was told {code.name}")
+            raise Again(code.name)
+
+
+async def fetch_offsets(connection: Connection, history: GroupHistory, reader: str, group: str,
+                        places: Sequence[Place], *, stable: bool, who: Identity = NOBODY) -> dict[Place, int]:
+    """What is committed; unstable partitions are left out. At times everything is asked for. Evicted, Again, LOST."""
+    version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
+    everything = connection.dice.random() < EVERYTHING
+    began_s = trio.current_time()
+    answer = await connection.call(_question(connection, version, group, None if everything else places, stable, who),
+                                   OffsetFetchResponse, version)
+    told = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
+    require([ErrorCode(told.error_code)], history, reader)
+    names = {topic_id: name for name, topic_id in connection.topic_ids.items()}
+    found: dict[Place, int] = {}
+    unnamed = dict.fromkeys(places) if everything and not stable else {}
+    for topic in told.topics:
+        name = topic.name or names.get(getattr(topic, "topic_id", b""), "")
+        for one in topic.partitions:
+            place, code = (name, one.partition_index), ErrorCode(one.error_code)
+            unnamed.pop(place, None)
+            if code is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                require([code], history, reader)
+                found[place] = one.committed_offset
+                history.shown.append(Shown(reader, group, place, one.committed_offset, one.metadata or "", began_s,
+                                           trio.current_time()))
+    for place in unnamed:
+        found[place] = NO_OFFSET
+        history.shown.append(Shown(reader, group, place, NO_OFFSET, "", began_s, trio.current_time()))
+    return found
+
+
+def _question(connection: Connection, version: int, group: str, places: Sequence[Place] | None, stable: bool,
+              who: Identity) -> OffsetFetchRequest:
+    by_topic = groupby(sorted(places), key=lambda place: place[0]) if places is not None else None
+    if version < GROUPS_VERSION_FIRST:
+        topics = None if by_topic is None else [
+            OffsetFetchRequestTopic(topic, [index for _, index in found]) for topic, found in by_topic]
+        return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
+    asked = OffsetFetchRequestGroup(group_id=group, topics=None)
+    if who.by_epoch and version >= EPOCH_VERSION_FIRST:
+        asked.member_id, asked.member_epoch = who.member_id, who.generation
+    if by_topic is not None:
+        asked.topics = []
+        for topic, found in by_topic:
+            wanted = OffsetFetchRequestTopics(partition_indexes=[index for _, index in found])
+            if version < BY_ID_VERSION_FIRST:
+                wanted.name = topic
+            else:
+                wanted.topic_id = connection.topic_ids.get(topic, wanted.topic_id)
+            asked.topics.append(wanted)
+    return OffsetFetchRequest(groups=[asked], require_stable=stable)

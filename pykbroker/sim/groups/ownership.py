@@ -1,0 +1,59 @@
+"""Judges who owned what: one owner for a partition, and no commit of a generation that is over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from pykbroker.sim.checkers import Anomaly
+from pykbroker.sim.groups.history import NO_GENERATION, Assigned, Commit, GroupHistory, Lease
+from pykbroker.sim.history import Outcome, Place
+
+
+def check_ownership(history: GroupHistory) -> list[Anomaly]:
+    """Every anomaly."""
+    return [*_check_generations(history.assigned), *_check_leases(history.leases),
+            *_check_fences(history.commits, history.assigned)]
+
+
+def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
+    """In a generation of a classic group nobody else is told the same partition."""
+    owners: dict[tuple[str, int, Place], str] = {}
+    for each in assigned:
+        for place in each.places:
+            owner = owners.setdefault((each.group, each.generation, place), each.member)
+            if owner != each.member:
+                yield Anomaly("two owners", place, f"{owner} and {each.member} in generation {each.generation} of"
+                              f" {each.group}")
+
+
+def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
+    """Nobody is given what another one of the group may still believe to be its own."""
+    last: dict[tuple[str, Place], Lease] = {}
+    for lease in sorted(leases, key=lambda lease: lease.from_s):
+        before = last.get((lease.group, lease.place))
+        if before is not None and before.member != lease.member and before.until_s > lease.from_s:
+            yield Anomaly("two owners", lease.place, f"{lease.member} of {lease.group} from {lease.from_s:.3f} s on,"
+                          f" {before.member} until {before.until_s:.3f} s")
+        if before is None or lease.until_s > before.until_s:
+            last[lease.group, lease.place] = lease
+
+
+def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
+    """What is sent in a generation after somebody was told of a later one is refused."""
+    told: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for each in assigned:
+        told[each.group].append((each.told_s, each.generation))
+    times, highest = {}, {}
+    for group, events in told.items():
+        events.sort()
+        times[group] = [told_s for told_s, _ in events]
+        highest[group] = list(accumulate((generation for _, generation in events), max))
+    for commit in commits:
+        if commit.outcome is Outcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:
+            before = bisect_left(times[commit.group], commit.began_s)
+            if before and highest[commit.group][before - 1] > commit.generation:
+                yield Anomaly("zombie commit", commit.place, f"{commit.mark} of {commit.group} in generation"
+                              f" {commit.generation}, in {highest[commit.group][before - 1]}")

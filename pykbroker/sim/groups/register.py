@@ -1,0 +1,89 @@
+"""Judges committed offsets: each partition of each group is a register that is written and read atomically.
+
+A commit and all answers that show it are a cluster. Of two clusters one must come first as a whole, so it is an anomaly
+if each has something that ended before something of the other began (Gibbons and Korach: with unique values that is
+all there is to ask). A commit that was never answered may come at any time, or never.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from math import inf
+
+import msgspec
+
+from pykbroker.sim.checkers import Anomaly
+from pykbroker.sim.groups.history import Commit, Shown
+from pykbroker.sim.history import Outcome
+
+NOTHING = ""
+"""The mark of what was never committed."""
+
+
+class Cluster(msgspec.Struct):
+    """A commit and who was shown it: when the first of them had ended, and when the last of them began."""
+
+    mark: str
+    first_end_s: float
+    last_begin_s: float
+    first_is_commit: bool = True
+
+    def take(self, shown: Shown) -> None:
+        """One more answer."""
+        if shown.ended_s < self.first_end_s:
+            self.first_end_s, self.first_is_commit = shown.ended_s, False
+        self.last_begin_s = max(self.last_begin_s, shown.began_s)
+
+
+def check_offsets(commits: Iterable[Commit], shown: Iterable[Shown]) -> list[Anomaly]:
+    """Every anomaly of every partition of every group."""
+    written, read = defaultdict(list), defaultdict(list)
+    for commit in commits:
+        written[commit.group, commit.place].append(commit)
+    for one in shown:
+        read[one.group, one.place].append(one)
+    return [anomaly for key in sorted({*written, *read}) for anomaly in _check(written[key], read[key])]
+
+
+def _check(commits: list[Commit], shown: list[Shown]) -> Iterator[Anomaly]:
+    known = {commit.mark: commit for commit in commits}
+    clusters = {NOTHING: Cluster(NOTHING, -inf, -inf)}
+    for commit in commits:
+        if commit.outcome is Outcome.ACKNOWLEDGED:
+            clusters[commit.mark] = Cluster(commit.mark, commit.ended_s, commit.began_s)
+    for one in shown:
+        found = known.get(one.mark)
+        if found is not None and found.outcome is not Outcome.ACKNOWLEDGED:
+            clusters.setdefault(one.mark, Cluster(one.mark, inf, found.began_s))
+        kind = _untrue(one, found)
+        if kind:
+            yield Anomaly(kind, one.place, f"{one.reader} was shown {one.offset} of {one.group}, {one.mark}")
+        elif one.mark in clusters:
+            clusters[one.mark].take(one)
+    yield from _tangled(list(clusters.values()), commits[0] if commits else shown[0])
+
+
+def _untrue(one: Shown, found: Commit | None) -> str:
+    """Why this answer can be none, whatever the others say."""
+    if found is None:
+        return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
+    if found.outcome is Outcome.REFUSED:
+        return "aborted offset shown" if found.in_transaction else "refused offset shown"
+    if found.offset != one.offset:
+        return "invented offset"
+    return "offset shown too early" if max(found.began_s, found.not_before_s) > one.ended_s else ""
+
+
+def _tangled(clusters: list[Cluster], of: Commit | Shown) -> Iterator[Anomaly]:
+    """In the order of their first ends it is enough to look at the one before that was seen last."""
+    clusters.sort(key=lambda cluster: cluster.first_end_s)
+    before = clusters[0]
+    for cluster in clusters[1:]:
+        if before.first_end_s < cluster.last_begin_s and cluster.first_end_s < before.last_begin_s:
+            old, new = sorted((before, cluster), key=lambda one: -one.last_begin_s)
+            kind = "lost commit" if new.first_is_commit else "offset shown and then gone"
+            yield Anomaly(kind, of.place, f"{of.group}: {old.mark or 'nothing'} at {old.last_begin_s:.3f} s, though"
+                          f" {new.mark or 'nothing'} had come by {new.first_end_s:.3f} s")
+        if cluster.last_begin_s > before.last_begin_s:
+            before = cluster

@@ -1,0 +1,116 @@
+"""Works as a member of a group: looks where it stands, commits as it goes, and is silent or gone at times."""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.sim.client import GROUP, LOST, Connection, Dialer
+from pykbroker.sim.groups.history import Commit, GroupHistory
+from pykbroker.sim.groups.member import SESSION_S, Member
+from pykbroker.sim.groups.offsets import NOBODY, Evicted, commit_offsets, fetch_offsets
+from pykbroker.sim.history import Place
+
+THINK_S, THINK_S_MAX = 0.2, 1.0
+BACKOFF_S = 0.3
+GONE, SILENT = 0.02, 0.03
+"""How often it leaves, and how often it says nothing for a while, instead of going on."""
+COMMITS = 0.7
+AWAY_S_MAX = 2 * SESSION_S
+
+
+class Worker:
+    """`calm`: it stays from now on."""
+
+    def __init__(self, member: Member, dialer: Dialer, history: GroupHistory) -> None:
+        self.member, self._dialer, self._dice, self._history = member, dialer, dialer.dice, history
+        self._marks = 0
+        self.calm = False
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            try:
+                async with self._dialer.connected() as connection:
+                    await self._session(connection)
+                await trio.sleep(self._dice.uniform(0, AWAY_S_MAX))
+            except Evicted as evicted:
+                self.member.forget(forgotten=evicted.forgotten)
+                await trio.sleep(BACKOFF_S * self._dice.random())
+            except LOST:
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _session(self, connection: Connection) -> None:
+        """Until it goes. Evicted, LOST."""
+        member, dice = self.member, self._dice
+        await member.enter(connection)
+        known = await self._fetch(connection)
+        while True:
+            await trio.sleep(min(dice.expovariate(1 / THINK_S), THINK_S_MAX))
+            draw = dice.random()
+            if draw < GONE and not self.calm:
+                await member.leave(connection)
+                return
+            if draw < GONE + SILENT and not self.calm:
+                return
+            if draw < 0.4:
+                await member.beat(connection)
+            elif draw < 0.6:
+                known |= await self._fetch(connection)
+            elif member.owned:
+                await self._commit(connection, known)
+
+    async def _fetch(self, connection: Connection) -> dict[Place, int]:
+        member = self.member
+        return await fetch_offsets(connection, self._history, member.name, member.group, member.owned,
+                                   stable=self._dice.random() < 0.5, who=member.who)
+
+    async def _commit(self, connection: Connection, known: dict[Place, int]) -> None:
+        member = self.member
+        places = sorted(self._dice.sample(member.owned, self._dice.randrange(1, len(member.owned) + 1)))
+        commits = []
+        for place in places:
+            known[place] = max(known.get(place, 0), 0) + self._dice.randrange(1, 10)
+            self._marks += 1
+            commits.append(Commit(member.group, place, known[place], f"{member.name}/{self._marks}",
+                                  trio.current_time(), generation=member.who.generation))
+        await commit_offsets(connection, self._history, commits, member.who)
+
+
+class Stranger:
+    """Commits and fetches the offsets of a group that has no members, as tools do. `stable`: only what holds."""
+
+    def __init__(self, name: str, group: str, dialer: Dialer, history: GroupHistory, places: tuple[Place, ...], *,
+                 stable: bool = False) -> None:
+        self.name, self._group, self._dialer, self._dice = name, group, dialer, dialer.dice
+        self._history, self._places, self._marks, self._stable = history, places, 0, stable
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            try:
+                async with self._dialer.connected() as first, self._dialer.connected() as second:
+                    await first.find_coordinator(self._group, GROUP)
+                    while True:
+                        await trio.sleep(self._dice.expovariate(1 / THINK_S))
+                        await self._act(first, second)
+            except* (*LOST, Evicted):
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _act(self, first: Connection, second: Connection) -> None:
+        """Ask on one connection while a commit is on its way on the other."""
+        async with trio.open_nursery() as nursery:
+            if self._dice.random() < COMMITS:
+                nursery.start_soon(self._commit, first)
+            nursery.start_soon(self._fetch, second)
+
+    async def _commit(self, connection: Connection) -> None:
+        commits = []
+        for place in sorted(self._dice.sample(self._places, self._dice.randrange(1, len(self._places) + 1))):
+            self._marks += 1
+            commits.append(Commit(self._group, place, self._dice.randrange(1000), f"{self.name}/{self._marks}",
+                                  trio.current_time()))
+        await commit_offsets(connection, self._history, commits, NOBODY)
+
+    async def _fetch(self, connection: Connection) -> None:
+        await fetch_offsets(connection, self._history, self.name, self._group, self._places,
+                            stable=self._stable or self._dice.random() < 0.5)

@@ -1,0 +1,123 @@
+"""A classic group, a consumer group and one without members, whose offsets everybody commits and asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from pykbroker.sim.client import GROUP, Again, Connection
+from pykbroker.sim.disk import WAIT_S_MAX
+from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.consumer_member import ConsumerMember
+from pykbroker.sim.groups.history import GroupHistory
+from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S, Member
+from pykbroker.sim.groups.offsets import fetch_offsets
+from pykbroker.sim.groups.ownership import check_ownership
+from pykbroker.sim.groups.register import check_offsets
+from pykbroker.sim.groups.worker import Stranger, Worker
+from pykbroker.sim.history import Outcome, Place
+from pykbroker.sim.stage import Stage
+from pykbroker.sim.workload import PROGRESS_S_MAX
+from wire.messages.create_topics import CreatableTopic
+
+TOPIC, PARTITIONS = "shared", 4
+PLACES: tuple[Place, ...] = tuple((TOPIC, index) for index in range(PARTITIONS))
+CLASSIC, CONSUMER, MEMBERLESS = "classic", "consumer", "memberless"
+MEMBERS = STRANGERS = 3
+CONFIGS = {
+    "offsets.topic.num.partitions": "2", "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "500", "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": str(int(SESSION_S * 1000)),
+    "group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "500",
+}  # fmt: skip
+CONVERGED_S_MAX = WAIT_S_MAX + SESSION_S + REBALANCE_S + 5.0
+"""A disk that stalled under the last fault may hold everybody up first."""
+LOOK_S = 0.2
+
+
+class GroupWorkload:
+    """Matches `workload.Workload`. One member of each group is a static one."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._history = stage, GroupHistory(stage.oddities)
+        members: list[Member] = []
+        for number in range(MEMBERS):
+            instance_id = None if number else "static"
+            members.append(ClassicMember(f"classic-{number}", CLASSIC, self._history, PLACES, instance_id))
+            members.append(ConsumerMember(f"consumer-{number}", CONSUMER, self._history, (TOPIC,), instance_id))
+        self._workers = [Worker(member, stage.dialer(member.name), self._history) for member in members]
+        self._strangers = [
+            Stranger(name, MEMBERLESS, stage.dialer(name), self._history, PLACES)
+            for name in (f"stranger-{number}" for number in range(STRANGERS))]
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of its hosts."""
+        return [each.member.name for each in self._workers] + [each.name for each in self._strangers]
+
+    @property
+    def topics(self) -> list[CreatableTopic]:
+        """One, without a record in it."""
+        return [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Work, until the nursery is cancelled."""
+        for worker in self._workers:
+            nursery.start_soon(worker.run)
+        for stranger in self._strangers:
+            nursery.start_soon(stranger.run)
+
+    async def settle(self) -> list[str]:
+        """Until both groups have converged."""
+        for worker in self._workers:
+            worker.calm = True
+        groups = {group: [worker.member for worker in self._workers if worker.member.group == group]
+                  for group in (CLASSIC, CONSUMER)}
+        for _ in range(int(CONVERGED_S_MAX / LOOK_S)):
+            if all(map(converged, groups.values())):
+                break
+            await trio.sleep(LOOK_S)
+        return [f"{group} has not converged {CONVERGED_S_MAX:.0f} s after the last fault: {told(members)}"
+                for group, members in groups.items() if not converged(members)]
+
+    async def judge(self) -> list[str]:
+        """Ask for all offsets a last time."""
+        findings = []
+        with trio.move_on_after(PROGRESS_S_MAX) as late:
+            for group in (CLASSIC, CONSUMER, MEMBERLESS):
+                await self._stage.insistently(partial(self._fetch_all, group))
+        if late.cancelled_caught:
+            findings.append(f"offsets cannot be fetched {PROGRESS_S_MAX:.0f} s after the last fault")
+        history = self._history
+        anomalies = [*check_offsets(history.commits, history.shown), *check_ownership(history)]
+        return [*findings, *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
+
+    async def _fetch_all(self, group: str, connection: Connection) -> None:
+        await connection.find_coordinator(group, GROUP)
+        found = await fetch_offsets(connection, self._history, "last reader", group, PLACES, stable=True)
+        if set(found) < set(PLACES):
+            raise Again("some are not stable, or not told of")
+
+    @property
+    def acknowledged(self) -> int:
+        """Commits that were."""
+        return sum(commit.outcome is Outcome.ACKNOWLEDGED for commit in self._history.commits)
+
+    @property
+    def read(self) -> int:
+        """Answers of OffsetFetch."""
+        return len(self._history.shown)
+
+
+def converged(members: Sequence[Member]) -> bool:
+    """Whether all are in one generation, and every partition has one owner."""
+    owned = sorted(place for member in members for place in member.owned)
+    return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
+
+
+def told(members: Sequence[Member]) -> str:
+    """Where each of them stands."""
+    return ", ".join(f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}"
+                     for each in members)

@@ -1,0 +1,107 @@
+"""Producers of every kind and consumers that read everything, on partitions without transactions."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import cycle, islice
+
+import trio
+
+from pykbroker.sim.checkers import check
+from pykbroker.sim.client import Connection
+from pykbroker.sim.consumer import Consumer, NotServed, read_all
+from pykbroker.sim.history import History, Place, Poll
+from pykbroker.sim.producer import Producer
+from pykbroker.sim.stage import Stage
+from pykbroker.sim.workload import PROGRESS_S_MAX
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+TOPICS = {"rolls": 3, "plain": 1}
+PLACES: tuple[Place, ...] = tuple((topic, index) for topic, count in TOPICS.items() for index in range(count))
+SEGMENT_BYTES = 30_000
+COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
+"""Idempotent or not, and acks."""
+
+
+class LogWorkload:
+    """Matches `workload.Workload`. `compacted`: every record has a key of its own, so that none may be missed."""
+
+    def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
+        self._stage, self._compacted, self._history = stage, compacted, History(stage.oddities)
+        self._producers = [
+            Producer(f"p{number}", stage.dialer(f"p{number}"), self._history, list(PLACES), stage.wall_ms,
+                     idempotent=idempotent, acks=acks, keyed=compacted)
+            for number, (idempotent, acks) in enumerate(islice(cycle(KINDS_OF_PRODUCER), producers))
+        ]
+        self._consumers = [Consumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
+                           for number in range(consumers)]
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of its hosts."""
+        return [each.name for each in self._producers] + [each.name for each in self._consumers]
+
+    @property
+    def topics(self) -> list[CreatableTopic]:
+        """One whose segments roll often, and a plain one."""
+        configs = {"internal.segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "1000"}
+        configs |= COMPACTED if self._compacted else {}
+        return [CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=[
+            CreatableTopicConfig(name=name, value=value)
+            for name, value in (configs if topic == "rolls" else {}).items()]) for topic, partitions in TOPICS.items()]
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Work, until the nursery is cancelled."""
+        for consumer in self._consumers:
+            nursery.start_soon(consumer.run)
+        for producer in self._producers:
+            nursery.start_soon(producer.run)
+
+    async def settle(self) -> list[str]:
+        """Until every producer has its answers."""
+        for producer in self._producers:
+            producer.draining = True
+        with trio.move_on_after(PROGRESS_S_MAX):
+            for producer in self._producers:
+                await producer.done.wait()
+        return [f"{producer.name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault"
+                for producer in self._producers if producer.waits]
+
+    async def judge(self) -> list[str]:
+        """Read everything once more."""
+        final: list[Poll] = []
+        with trio.move_on_after(PROGRESS_S_MAX):
+            await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
+        return [*unread(PLACES, final), *(f"{each.kind} in {each.place}: {each.what}"
+                                          for each in check(self._history, final))]
+
+    @property
+    def acknowledged(self) -> int:
+        """Values that were."""
+        return self._history.acknowledged()
+
+    @property
+    def read(self) -> int:
+        """Values that were, each as often as it was."""
+        return sum(len(poll.found) for poll in self._history.polls)
+
+
+async def read_missing(places: tuple[Place, ...], final: list[Poll], history: History, connection: Connection, *,
+                       committed: bool = False) -> None:
+    """Take what is missing in `final`; LOST when something still is."""
+    missing = sorted(set(places) - {poll.place for poll in final})
+    lost: Exception | None = None
+    for place in missing:
+        try:
+            final.append(await read_all(connection, place, history, committed=committed))
+        except NotServed as error:
+            lost = error
+    if lost is not None:
+        raise lost
+
+
+def unread(places: tuple[Place, ...], final: list[Poll]) -> list[str]:
+    """Findings: what the last reading lacks."""
+    return [f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault"
+            for place in sorted(set(places) - {poll.place for poll in final})]

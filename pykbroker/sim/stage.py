@@ -1,0 +1,44 @@
+"""What all clients of one run share: the way to the broker, the time, and a list of what should never happen."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from pykbroker.sim.client import LOST, Connection, Dialer
+from pykbroker.sim.network import Network
+from pykbroker.sim.poison import WALL_S
+from pykbroker.sim.process import Process
+from pykbroker.sim.simulation import Simulation
+
+T = TypeVar("T")
+RETRY_S = 0.1
+
+
+class Stage:
+    """`topics`: names that clients learn the ids of. `oddities` are answers that no client should ever get."""
+
+    def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
+        self._simulation, self._network, self._broker, self._topics = simulation, network, broker, topics
+        self._process = Process("clients")
+        self.oddities: list[str] = []
+
+    def dialer(self, name: str) -> Dialer:
+        """For the client of this name."""
+        return Dialer(self._network, self._process, name, self._broker, self._topics, self._simulation.dice(name))
+
+    def wall_ms(self) -> int:
+        """Since 1970, by a clock that is right."""
+        return int((WALL_S + self._simulation.now) * 1000)
+
+    async def insistently(self, request: Callable[[Connection], Awaitable[T]]) -> T:
+        """The overseer's own request, until the broker answers."""
+        dialer = self.dialer("overseer")
+        while True:
+            try:
+                async with dialer.connected() as connection:
+                    return await request(connection)
+            except LOST:
+                await trio.sleep(RETRY_S)

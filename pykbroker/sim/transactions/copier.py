@@ -1,0 +1,118 @@
+"""Copies records exactly once: a member of a group reads, and commits how far it came with what it has written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import trio
+
+from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Connection, Dialer
+from pykbroker.sim.consumer import fetch
+from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.history import Commit
+from pykbroker.sim.groups.member import SESSION_S
+from pykbroker.sim.groups.offsets import Evicted, fetch_offsets
+from pykbroker.sim.history import Place
+from pykbroker.sim.transactions.history import TransactionHistory
+from pykbroker.sim.transactions.producer import Fenced, TransactionalProducer
+
+THINK_S, BACKOFF_S, UNSTABLE_S = 0.3, 0.3, 0.1
+PATIENCE_S = (1.0, 8.0)
+ABORTS, SILENT = 0.1, 0.03
+AWAY_S_MAX = 2 * SESSION_S
+PARTITION_BYTES_MAX = (1000, 50_000)
+SOURCE = b"|"
+"""What follows says which attempt it was."""
+
+
+class Copier:
+    """`calm`: it neither aborts nor falls silent from now on."""
+
+    def __init__(self, producer: TransactionalProducer, member: ClassicMember, dialer: Dialer,
+                 history: TransactionHistory, targets: tuple[Place, ...]) -> None:
+        self.producer, self._member, self._dialer, self._dice = producer, member, dialer, dialer.dice
+        self._history, self._targets = history, targets
+        self._attempts = 0
+        self.calm = False
+
+    async def run(self) -> None:
+        """For ever. After any trouble it begins anew: fenced is what it left open, and it asks where it stands."""
+        while True:
+            fenced = False
+            try:
+                async with self._dialer.connected() as connection:
+                    await self._session(connection)
+            except LOST:
+                pass
+            except Evicted as evicted:
+                self._member.forget(forgotten=evicted.forgotten)
+            except Fenced:
+                fenced = True
+            self.producer.give_up(fenced=fenced)
+            await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _session(self, connection: Connection) -> None:
+        """Fenced, Evicted, LOST."""
+        member = self._member
+        await connection.find_coordinator(self.producer.id, TRANSACTION)
+        await connection.find_coordinator(member.group, GROUP)
+        await self._patiently(self.producer.init(connection))
+        await member.enter(connection)
+        positions = await self._positions(connection)
+        while True:
+            await trio.sleep(self._dice.expovariate(1 / THINK_S))
+            await member.beat(connection)
+            if member.owned:
+                await self._copy_some(connection, positions)
+
+    async def _positions(self, connection: Connection) -> dict[Place, int]:
+        """How far its partitions are copied, when no transaction is open that may have come further."""
+        positions: dict[Place, int] = {}
+        member = self._member
+        while missing := [place for place in member.owned if place not in positions]:
+            positions |= await fetch_offsets(connection, self._history.groups, member.name, member.group, missing,
+                                             stable=True)
+            await trio.sleep(UNSTABLE_S)
+            await member.beat(connection)
+        return {place: max(position, 0) for place, position in positions.items()}
+
+    async def _copy_some(self, connection: Connection, positions: dict[Place, int]) -> None:
+        """One transaction."""
+        dice, producer, member = self._dice, self.producer, self._member
+        asked = {place: positions[place] for place in member.owned}
+        polls = await fetch(connection, member.name, asked, self._history.logs, max_wait_ms=100,
+                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX))
+        found = [poll for poll in polls if poll.next_offset > poll.offset]
+        if not found:
+            return
+        producer.begin()
+        values = [value for poll in found for _, value in poll.found]
+        for part in (values[::2], values[1::2]):
+            if part:
+                batch = producer.batch(dice.choice(self._targets), [self._copy(value) for value in part])
+                await self._patiently(producer.produce([batch], connection))
+        await self._maybe_silent()
+        commits = [self._commit(poll.place, poll.next_offset) for poll in sorted(found, key=lambda poll: poll.place)]
+        await self._patiently(producer.commit_offsets(commits, member.who, connection))
+        await self._maybe_silent()
+        commit = self.calm or dice.random() > ABORTS
+        await self._patiently(producer.end(commit, connection))
+        if commit:
+            positions |= {poll.place: poll.next_offset for poll in found}
+
+    def _copy(self, value: bytes) -> bytes:
+        self._attempts += 1
+        return b"%b%b%b/%d " % (value.partition(b" ")[0], SOURCE, self.producer.name.encode(), self._attempts)
+
+    def _commit(self, place: Place, offset: int) -> Commit:
+        self._attempts += 1
+        return Commit(self._member.group, place, offset, f"{self.producer.name}/{self._attempts}",
+                      trio.current_time(), in_transaction=True)
+
+    async def _patiently(self, asking: Awaitable[None]) -> None:
+        with trio.fail_after(self._dice.choice(PATIENCE_S)):
+            await asking
+
+    async def _maybe_silent(self) -> None:
+        if self._dice.random() < SILENT and not self.calm:
+            await trio.sleep(self._dice.uniform(0, AWAY_S_MAX))

@@ -1,0 +1,60 @@
+"""What transactional producers did and were told. Times in seconds; inf for what never came."""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import inf
+
+import msgspec
+
+from pykbroker.sim.groups.history import Commit, GroupHistory
+from pykbroker.sim.history import History, Place
+
+
+class Decision(Enum):
+    """VOID: its producer has never asked for a commit, or was refused the first time it did."""
+
+    VOID = "void"
+    UNDECIDED = "undecided"
+    COMMITTED = "committed"
+
+
+class Transaction(msgspec.Struct):
+    """`values` as sent, whether acknowledged or not: who asks for a commit has seen all acknowledged."""
+
+    name: str
+    values: list[tuple[Place, bytes]] = []
+    offsets: list[Commit] = []
+    asked_s: float = inf
+    decision: Decision = Decision.VOID
+
+
+class Deed(msgspec.Struct):
+    """Something that a producer was told has been done, in an epoch. `began_s`: when it was asked for."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    began_s: float
+    what: str
+
+
+class Takeover(msgspec.Struct):
+    """A producer was told its epoch, at this time: all that bears an older one is fenced."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    told_s: float
+
+
+class TransactionHistory:
+    """Of one simulation. `logs` has every batch and what readers of everything found; `polls` those of committed data.
+    """
+
+    def __init__(self, oddities: list[str]) -> None:
+        self.oddities = oddities
+        self.logs, self.committed, self.groups = History(oddities), History(oddities), GroupHistory(oddities)
+        self.transactions: list[Transaction] = []
+        self.deeds: list[Deed] = []
+        self.takeovers: list[Takeover] = []

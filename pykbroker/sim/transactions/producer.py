@@ -1,0 +1,243 @@
+"""A transactional producer: its id and epoch, and one request for each thing that it can do, in both versions.
+
+Version 1 adds partitions and groups before it writes to them; version 2 writes (Produce 12, TxnOffsetCommit 5), and its
+epoch rises with every end (EndTxn 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from typing import TypeVar
+
+import trio
+
+from pykbroker.sim.client import TEMPORARY, Again, Connection, Dialer
+from pykbroker.sim.groups.history import Commit
+from pykbroker.sim.groups.offsets import EVICTED, NOBODY, Evicted, Identity
+from pykbroker.sim.history import UNKNOWN_OFFSET, Outcome, Place, Send
+from pykbroker.sim.producer import BY_ID_VERSION, TIMEOUT_MS, Pending
+from pykbroker.sim.stage import Stage
+from pykbroker.sim.transactions.history import Decision, Deed, Takeover, Transaction, TransactionHistory
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnTopic,
+)  # fmt: skip
+from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
+)  # fmt: skip
+from wire.records.builder import BatchBuilder
+
+T = TypeVar("T")
+TRANSACTION_TIMEOUT_S = 4.0
+CONCURRENT_S = 0.05
+"""Before it asks again whether its last transaction is complete."""
+NO_PRODUCER = -1
+ADDED_VERSION_LAST = 3
+"""Newer ones are for brokers."""
+PRODUCE_2, OFFSETS_2, END_2, MEMBER_VERSION_FIRST = 12, 5, 5, 3
+ACKS_ALL = -1
+FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+SPOILED = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
+
+
+class Fenced(Exception):
+    """Another producer has the transactional id, or the coordinator has given this transaction up."""
+
+
+class TransactionalProducer:
+    """Of one transactional id, which others may share. `transaction` is the one that is open or not answered."""
+
+    def __init__(self, name: str, transactional_id: str, dialer: Dialer, history: TransactionHistory, stage: Stage, *,
+                 version: int) -> None:
+        self.name, self.id, self._version = name, transactional_id, version
+        self._dice, self._history, self._wall_ms = dialer.dice, history, stage.wall_ms
+        self._producer_id = self._epoch = NO_PRODUCER
+        self._may_go_on = self._ending = False
+        self._sequences: dict[Place, int] = {}
+        self._added: set[Place | str] = set()
+        self._made = 0
+        self.transaction: Transaction | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has an epoch to work in."""
+        return self._epoch != NO_PRODUCER and not self._may_go_on
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether what was not answered may be asked again."""
+        return self._version > 1 or not self._ending
+
+    def give_up(self, *, fenced: bool) -> None:
+        """Begin anew; unless `fenced`, as who had this epoch, if it cares to."""
+        self._may_go_on = not fenced and self._dice.random() < 0.5
+        if not self._may_go_on:
+            self._producer_id = self._epoch = NO_PRODUCER
+        self._close()
+
+    def _close(self) -> None:
+        self.transaction, self._ending = None, False
+        self._added.clear()
+
+    # ---- requests
+
+    async def init(self, connection: Connection) -> None:
+        """Take the transactional id over, or go on with it in a new epoch. Fenced, Again, LOST."""
+        request = InitProducerIdRequest(
+            transactional_id=self.id, transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
+            producer_id=self._producer_id, producer_epoch=self._epoch)
+        version = connection.any_version(ApiKey.INIT_PRODUCER_ID, 3 if self._may_go_on else 0)
+        answer = await self._insist(lambda: connection.call(request, InitProducerIdResponse, version),
+                                    lambda answer: [answer.error_code])
+        self._may_go_on = False
+        self._begin_epoch(answer.producer_id, answer.producer_epoch)
+        self._history.takeovers.append(
+            Takeover(self.id, answer.producer_id, answer.producer_epoch, trio.current_time()))
+
+    def _begin_epoch(self, producer_id: int, epoch: int) -> None:
+        self._producer_id, self._epoch = producer_id, epoch
+        self._sequences = {}
+
+    def begin(self) -> Transaction:
+        """The next transaction, of which the broker hears with its first request."""
+        self._made += 1
+        self.transaction = Transaction(f"{self.name}/{self._made}", [], [])
+        self._history.transactions.append(self.transaction)
+        return self.transaction
+
+    def batch(self, place: Place, values: Sequence[bytes]) -> Pending:
+        """Part of the transaction, to be sent in the order in which it is made."""
+        assert self.transaction is not None
+        builder = BatchBuilder(producer_id=self._producer_id, producer_epoch=self._epoch, transactional=True,
+                               base_sequence=self._sequences.get(place, 0))
+        for value in values:
+            builder.append(None, value, (), self._wall_ms())
+            self.transaction.values.append((place, value))
+        self._sequences[place] = self._sequences.get(place, 0) + len(values)
+        pending = Pending(Send(f"{self.name} in {self._epoch}", place, tuple(values)), builder.build())
+        self._history.logs.sends.append(pending.send)
+        return pending
+
+    async def produce(self, batches: Sequence[Pending], connection: Connection) -> None:
+        """Write one batch to each of some partitions, or see that it is written. Fenced, Again, LOST."""
+        await self._add_partitions(connection, [pending.send.place for pending in batches])
+        versions = (PRODUCE_2, BY_ID_VERSION) if self._version > 1 else (3, PRODUCE_2 - 1)
+        version = connection.any_version(ApiKey.PRODUCE, *versions)
+        request = ProduceRequest(transactional_id=self.id, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS)
+        for pending in batches:
+            topic, index = pending.send.place
+            data = TopicProduceData(partition_data=[PartitionProduceData(index=index, records=pending.data)])
+            if version < BY_ID_VERSION:
+                data.name = topic
+            else:
+                data.topic_id = connection.topic_ids.get(topic, data.topic_id)
+            request.topic_data.append(data)
+        answer = await self._insist(
+            lambda: connection.call(request, ProduceResponse, version),
+            lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses])
+        for pending, told in zip(batches, answer.responses, strict=True):
+            pending.send.outcome = Outcome.ACKNOWLEDGED
+            one = told.partition_responses[0]
+            pending.send.base_offset = one.base_offset if not one.error_code else UNKNOWN_OFFSET
+
+    async def _add_partitions(self, connection: Connection, places: list[Place]) -> None:
+        missing = sorted(place for place in places if place not in self._added)
+        if self._version > 1 or not missing:
+            return
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.id, v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch, v3_and_below_topics=[
+                AddPartitionsToTxnTopic(topic, [index for _, index in found])
+                for topic, found in groupby(missing, key=lambda place: place[0])])
+        version = connection.any_version(ApiKey.ADD_PARTITIONS_TO_TXN, last=ADDED_VERSION_LAST)
+        await self._insist(
+            lambda: connection.call(request, AddPartitionsToTxnResponse, version),
+            lambda answer: [one.partition_error_code for topic in answer.results_by_topic_v3_and_below
+                            for one in topic.results_by_partition])
+        self._added.update(missing)
+
+    async def commit_offsets(self, commits: Sequence[Commit], who: Identity, connection: Connection) -> None:
+        """Offsets of one group that hold with the transaction. Fenced, Evicted, Again, LOST."""
+        assert self.transaction is not None
+        group = commits[0].group
+        await self._add_group(connection, group)
+        versions = (OFFSETS_2, OFFSETS_2) if self._version > 1 else (
+            MEMBER_VERSION_FIRST if who != NOBODY else 0, OFFSETS_2 - 1)
+        version = connection.any_version(ApiKey.TXN_OFFSET_COMMIT, *versions)
+        request = TxnOffsetCommitRequest(
+            transactional_id=self.id, group_id=group, producer_id=self._producer_id, producer_epoch=self._epoch,
+            generation_id=who.generation, member_id=who.member_id, group_instance_id=who.instance_id, topics=[
+                TxnOffsetCommitRequestTopic(topic, [
+                    TxnOffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark)
+                    for one in found]) for topic, found in groupby(commits, key=lambda one: one.place[0])])
+        if commits[0] not in self.transaction.offsets:
+            self.transaction.offsets += commits
+        await self._insist(lambda: connection.call(request, TxnOffsetCommitResponse, version),
+                           lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions])
+
+    async def _add_group(self, connection: Connection, group: str) -> None:
+        if self._version > 1 or group in self._added:
+            return
+        request = AddOffsetsToTxnRequest(self.id, self._producer_id, self._epoch, group)
+        version = connection.any_version(ApiKey.ADD_OFFSETS_TO_TXN)
+        await self._insist(lambda: connection.call(request, AddOffsetsToTxnResponse, version),
+                           lambda answer: [answer.error_code])
+        self._added.add(group)
+
+    async def end(self, commit: bool, connection: Connection) -> None:
+        """Commit or abort. Fenced, Again, LOST."""
+        transaction = self.transaction
+        assert transaction is not None
+        request = EndTxnRequest(self.id, self._producer_id, self._epoch, commit)
+        versions = (END_2, END_2) if self._version > 1 else (0, END_2 - 1)
+        version = connection.any_version(ApiKey.END_TXN, *versions)
+        is_first, self._ending = transaction.decision is Decision.VOID, True
+        if commit and is_first:
+            transaction.asked_s, transaction.decision = trio.current_time(), Decision.UNDECIDED
+            for one in transaction.offsets:
+                one.not_before_s = transaction.asked_s
+        try:
+            answer = await self._insist(lambda: connection.call(request, EndTxnResponse, version),
+                                        lambda answer: [answer.error_code])
+        except Fenced:
+            if is_first:
+                transaction.decision = Decision.VOID
+            raise
+        if commit:
+            transaction.decision = Decision.COMMITTED
+            for one in transaction.offsets:
+                one.ended_s = trio.current_time()
+        self._close()
+        if self._version > 1:
+            self._begin_epoch(answer.producer_id, answer.producer_epoch)
+
+    async def _insist(self, ask: Callable[[], Awaitable[T]], codes: Callable[[T], list[int]]) -> T:
+        """Ask, and ask again while another transaction of this producer is being completed."""
+        while True:
+            began_s = trio.current_time()
+            answer = await ask()
+            worst = [ErrorCode(code) for code in codes(answer) if code and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+            if not worst:
+                if self._epoch != NO_PRODUCER:
+                    self._history.deeds.append(Deed(self.id, self._producer_id, self._epoch, began_s,
+                                                    type(answer).__name__.removesuffix("Response")))
+                return answer
+            if set(worst) != {ErrorCode.CONCURRENT_TRANSACTIONS}:
+                raise self._refusal(worst)
+            await trio.sleep(CONCURRENT_S * (0.5 + self._dice.random()))
+
+    def _refusal(self, codes: list[ErrorCode]) -> Exception:
+        for code in codes:
+            if code in FENCED or code in SPOILED:
+                return Fenced(code.name)
+            if code in EVICTED:
+                return Evicted(code)
+            if code not in TEMPORARY and code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
+                self._history.oddities.append(f"{self.name} was told {code.name}")
+        return Again(codes[0].name)

@@ -1,0 +1,186 @@
+"""Writers of transactions with their rivals, copiers and what feeds them, and readers of all and of what holds."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import trio
+
+from pykbroker.sim.checkers import check
+from pykbroker.sim.client import GROUP, Again, Connection
+from pykbroker.sim.consumer import Consumer, end_offset
+from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.offsets import fetch_offsets
+from pykbroker.sim.groups.ownership import check_ownership
+from pykbroker.sim.groups.worker import Stranger
+from pykbroker.sim.history import Place, Poll
+from pykbroker.sim.log_workload import read_missing, unread
+from pykbroker.sim.producer import Producer
+from pykbroker.sim.stage import Stage
+from pykbroker.sim.transactions.checkers import check_copy, check_transactions
+from pykbroker.sim.transactions.copier import Copier
+from pykbroker.sim.transactions.history import Decision, TransactionHistory
+from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, TransactionalProducer
+from pykbroker.sim.transactions.writer import Writer
+from pykbroker.sim.workload import PROGRESS_S_MAX
+from wire.messages.create_topics import CreatableTopic
+
+INPUT, OUTPUT, LEDGER = "input", "output", "ledger"
+PARTITIONS = {INPUT: 2, OUTPUT: 2, LEDGER: 3}
+INPUTS, OUTPUTS, LEDGERS = (tuple((topic, index) for index in range(count)) for topic, count in PARTITIONS.items())
+WRITTEN: tuple[Place, ...] = (*OUTPUTS, *LEDGERS)
+COPIERS, ACCOUNTS = "copiers", "accounts"
+"""The group of the copiers, and one without members."""
+RIVALS = ((2, 2), (1, 1), (1, 2))
+"""The versions of the producers of each transactional id."""
+COPIER_VERSIONS = (1, 2)
+CONFIGS = {
+    "transaction.state.log.num.partitions": "2", "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}  # fmt: skip
+ENDED_S_MAX = TRANSACTION_TIMEOUT_S + 10.0
+
+
+class TransactionWorkload:
+    """Matches `workload.Workload`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self._history = stage, TransactionHistory(stage.oddities)
+        history = self._history
+        self._feeder = Producer("feeder", stage.dialer("feeder"), history.logs, list(INPUTS), stage.wall_ms,
+                                idempotent=True, acks=-1, keyed=False)
+        self._copiers = [self._copier(f"copier-{number}", version) for number, version in enumerate(COPIER_VERSIONS)]
+        self._writers = [
+            self._writer(f"account-{number}", rival, version)
+            for number, versions in enumerate(RIVALS) for rival, version in enumerate(versions)]
+        self._readers = [
+            Consumer(f"committed-{number}", stage.dialer(f"committed-{number}"), history.committed, list(WRITTEN),
+                     committed=True) for number in range(2)]
+        self._readers.append(Consumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
+        self._accountant = Stranger("accountant", ACCOUNTS, stage.dialer("accountant"), history.groups, LEDGERS,
+                                    stable=True)
+        self._settled_s = 0.0
+
+    def _copier(self, name: str, version: int) -> Copier:
+        dialer, history = self._stage.dialer(name), self._history
+        member = ClassicMember(name, COPIERS, history.groups, INPUTS)
+        producer = TransactionalProducer(name, name, dialer, history, self._stage, version=version)
+        return Copier(producer, member, dialer, history, OUTPUTS)
+
+    def _writer(self, transactional_id: str, rival: int, version: int) -> Writer:
+        name = f"{transactional_id}-{rival}"
+        dialer = self._stage.dialer(name)
+        producer = TransactionalProducer(name, transactional_id, dialer, self._history, self._stage, version=version)
+        return Writer(producer, dialer, LEDGERS, ACCOUNTS)
+
+    @property
+    def clients(self) -> list[str]:
+        """The names of its hosts."""
+        return [self._feeder.name, self._accountant.name, *(each.producer.name for each in self._copiers),
+                *(each.producer.name for each in self._writers), *(each.name for each in self._readers)]
+
+    @property
+    def topics(self) -> list[CreatableTopic]:
+        """What is copied, the copy, and what the writers write to."""
+        return [CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
+                for topic, count in PARTITIONS.items()]
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Work, until the nursery is cancelled."""
+        for reader in self._readers:
+            nursery.start_soon(reader.run)
+        nursery.start_soon(self._feeder.run)
+        nursery.start_soon(self._accountant.run)
+        for copier in self._copiers:
+            nursery.start_soon(copier.run)
+        for writer in self._writers:
+            nursery.start_soon(writer.run)
+
+    # ---- the end
+
+    async def settle(self) -> list[str]:
+        """Until all is written, decided and copied."""
+        findings = []
+        self._feeder.draining = True
+        for copier in self._copiers:
+            copier.calm = True
+        for writer in self._writers:
+            writer.draining = True
+        with trio.move_on_after(PROGRESS_S_MAX):
+            await self._feeder.done.wait()
+            for writer in self._writers:
+                await writer.done.wait()
+        names = [self._feeder.name] if self._feeder.waits else []
+        names += [writer.producer.name for writer in self._writers if not writer.done.is_set()]
+        findings += [f"{name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault" for name in names]
+        with trio.move_on_after(PROGRESS_S_MAX) as late:
+            await self._stage.insistently(self._copied)
+        if late.cancelled_caught:
+            findings.append(f"not all is copied {PROGRESS_S_MAX:.0f} s after the last fault")
+        with trio.move_on_after(ENDED_S_MAX) as late:
+            await self._stage.insistently(self._decided)
+        if late.cancelled_caught:
+            findings.append(f"a hanging transaction, {ENDED_S_MAX:.0f} s after all was calm")
+        self._settled_s = trio.current_time()
+        return findings
+
+    async def _copied(self, connection: Connection) -> None:
+        """Again, until the copiers have committed the end of their input."""
+        await connection.find_coordinator(COPIERS, GROUP)
+        committed = await self._committed(connection)
+        for place in INPUTS:
+            if (end := await end_offset(connection, place, committed=False)) and committed.get(place) != end:
+                raise Again(f"{place} is copied to {committed.get(place)} of {end}")
+
+    async def _committed(self, connection: Connection) -> dict[Place, int]:
+        return await fetch_offsets(connection, self._history.groups, "overseer", COPIERS, INPUTS, stable=True)
+
+    async def _decided(self, connection: Connection) -> None:
+        """Again, until the last stable offset of every partition is its high watermark, and offsets are stable."""
+        for place in WRITTEN:
+            stable = await end_offset(connection, place, committed=True)
+            if stable < await end_offset(connection, place, committed=False):
+                raise Again(f"{place} is stable to {stable}")
+        await connection.find_coordinator(ACCOUNTS, GROUP)
+        if set(await self._accounts(connection)) < set(LEDGERS):
+            raise Again("some offsets are not stable")
+
+    async def _accounts(self, connection: Connection) -> dict[Place, int]:
+        return await fetch_offsets(connection, self._history.groups, "overseer", ACCOUNTS, LEDGERS, stable=True)
+
+    async def judge(self) -> list[str]:
+        """Read everything once more, and what is committed."""
+        everything: list[Poll] = []
+        final: list[Poll] = []
+        committed: dict[Place, int] = {}
+        history = self._history
+        with trio.move_on_after(PROGRESS_S_MAX):
+            insistently = self._stage.insistently
+            await insistently(partial(read_missing, (*INPUTS, *WRITTEN), everything, history.logs))
+            await insistently(partial(read_missing, WRITTEN, final, history.committed, committed=True))
+            await insistently(partial(self._ask_all, committed))
+        anomalies = [
+            *check(history.logs, everything), *check_transactions(history, final, self._settled_s),
+            *check_ownership(history.groups),
+            *check_copy({poll.place: dict(poll.found) for poll in everything if poll.place in INPUTS},
+                        [value for poll in final if poll.place in OUTPUTS for _, value in poll.found], committed)]
+        return [*unread((*INPUTS, *WRITTEN), everything), *unread(WRITTEN, final),
+                *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
+
+    async def _ask_all(self, committed: dict[Place, int], connection: Connection) -> None:
+        await connection.find_coordinator(COPIERS, GROUP)
+        committed |= await self._committed(connection)
+        if set(committed) < set(INPUTS):
+            raise Again("some are not stable, or not told of")
+        await connection.find_coordinator(ACCOUNTS, GROUP)
+        await self._accounts(connection)
+
+    @property
+    def acknowledged(self) -> int:
+        """Values that were, in transactions that were."""
+        return sum(len(each.values) for each in self._history.transactions if each.decision is Decision.COMMITTED)
+
+    @property
+    def read(self) -> int:
+        """Committed values that were, each as often as it was."""
+        return sum(len(poll.found) for poll in self._history.committed.polls)

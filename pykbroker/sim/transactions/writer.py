@@ -1,0 +1,104 @@
+"""Writes transactions of any shape, commits most of them, forgets some, and has rivals for its transactional id."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Connection, Dialer
+from pykbroker.sim.groups.history import Commit
+from pykbroker.sim.groups.offsets import NOBODY, Evicted
+from pykbroker.sim.history import Place
+from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, TransactionalProducer
+
+THINK_S, BACKOFF_S = 0.1, 0.3
+REST_S = 1.0
+"""How long a producer that was fenced lets the other one have the transactional id."""
+PATIENCE_S = (0.2, 1.0, 8.0)
+"""How long it waits for an answer before it tries another connection."""
+RETRIES, COMMITS, OFFSETS, FORGETS = 0.6, 0.8, 0.4, 0.04
+STEPS_MAX, BATCHES_MAX, RECORDS_MAX = 3, 3, 4
+Step = Callable[[Connection], Awaitable[None]]
+
+
+class Writer:
+    """`draining`: it ends what it has begun, and is `done`."""
+
+    def __init__(self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str) -> None:
+        self.producer, self._dialer, self._dice = producer, dialer, dialer.dice
+        self._places, self._group = places, group
+        self._steps: deque[Step] = deque()
+        self._made = 0
+        self.draining = False
+        self.done = trio.Event()
+
+    async def run(self) -> None:
+        """Until all is done."""
+        done = False
+        while not done:
+            try:
+                async with self._dialer.connected() as connection:
+                    done = await self._session(connection)
+            except LOST:
+                if not self.producer.may_retry or self._dice.random() > RETRIES:
+                    self._give_up(fenced=False)
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+            except (Fenced, Evicted):
+                self._give_up(fenced=True)
+                done = self.draining
+                await trio.sleep(self._dice.expovariate(1 / REST_S))
+        self.done.set()
+
+    def _give_up(self, *, fenced: bool) -> None:
+        self._steps.clear()
+        self.producer.give_up(fenced=fenced)
+
+    async def _session(self, connection: Connection) -> bool:
+        """True: all is done. Fenced, Evicted, LOST."""
+        dice, producer = self._dice, self.producer
+        await connection.find_coordinator(producer.id, TRANSACTION)
+        await connection.find_coordinator(self._group, GROUP)
+        if not producer.ready:
+            await self._patiently(producer.init(connection))
+        while self._steps or not self.draining:
+            if not self._steps:
+                self._plan()
+            await trio.sleep(dice.expovariate(1 / THINK_S))
+            if dice.random() < FORGETS and not self.draining:
+                await trio.sleep(dice.uniform(0, 2 * TRANSACTION_TIMEOUT_S))
+            await self._patiently(self._steps[0](connection))
+            self._steps.popleft()
+        return True
+
+    async def _patiently(self, asking: Awaitable[None]) -> None:
+        with trio.fail_after(self._dice.choice(PATIENCE_S)):
+            await asking
+
+    def _plan(self) -> None:
+        """The next transaction, step by step."""
+        dice, producer = self._dice, self.producer
+        producer.begin()
+        for _ in range(dice.randrange(1, STEPS_MAX + 1)):
+            places = sorted(dice.sample(self._places, dice.randrange(1, BATCHES_MAX + 1)))
+            self._steps.append(partial(producer.produce, [
+                producer.batch(place, [self._value(place) for _ in range(dice.randrange(1, RECORDS_MAX + 1))])
+                for place in places]))
+        if dice.random() < OFFSETS:
+            self._steps.append(partial(self._commit_offsets, []))
+        self._steps.append(partial(producer.end, dice.random() < COMMITS))
+
+    def _value(self, place: Place) -> bytes:
+        self._made += 1
+        return f"{place[0]}-{place[1]}/{self.producer.name}/{self._made} ".encode()
+
+    async def _commit_offsets(self, commits: list[Commit], connection: Connection) -> None:
+        """`commits` are made with the first attempt."""
+        if not commits:
+            place = self._dice.choice(self._places)
+            self._made += 1
+            commits.append(Commit(self._group, place, self._made, f"{self.producer.name}/{self._made}",
+                                  trio.current_time(), in_transaction=True))
+        await self.producer.commit_offsets(commits, NOBODY, connection)

@@ -1,0 +1,95 @@
+"""Each anomaly of groups has its name, and what is only late or unanswered is none."""
+
+from __future__ import annotations
+
+from math import inf
+from random import Random
+
+import pytest
+
+from pykbroker.sim.groups.history import Assigned, Commit, GroupHistory, Lease, Shown
+from pykbroker.sim.groups.ownership import check_ownership
+from pykbroker.sim.groups.register import check_offsets
+from pykbroker.sim.history import Outcome
+
+P, Q = ("t", 0), ("t", 1)
+ACKNOWLEDGED, REFUSED, UNKNOWN = Outcome.ACKNOWLEDGED, Outcome.REFUSED, Outcome.UNKNOWN
+
+
+def commit(offset: int, began_s: float, ended_s: float = inf, outcome: Outcome | None = None, **more) -> Commit:
+    outcome = outcome or (UNKNOWN if ended_s == inf else ACKNOWLEDGED)
+    return Commit("g", P, offset, f"m{offset}", began_s, ended_s, outcome, **more)
+
+
+def shown(offset: int, began_s: float, ended_s: float) -> Shown:
+    return Shown("r", "g", P, offset, "" if offset < 0 else f"m{offset}", began_s, ended_s)
+
+
+def kinds(anomalies) -> set[str]:
+    return {each.kind for each in anomalies}
+
+
+@pytest.mark.parametrize(("expected", "commits", "answers"), [
+    (set(), [], [shown(-1, 0, 1)]),
+    (set(), [commit(5, 0, 1), commit(9, 2, 3)], [shown(-1, 0, 0.5), shown(5, 0.5, 2.5), shown(9, 2.5, 4)]),
+    (set(), [commit(5, 0, 3), commit(9, 1, 2)], [shown(9, 2, 2.5), shown(5, 3, 4)]),
+    (set(), [commit(5, 0), commit(9, 1, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
+    (set(), [commit(5, 0, 1), commit(9, 2)], [shown(5, 3, 4)]),
+    (set(), [commit(5, 0, 1), commit(3, 2, 3)], [shown(3, 4, 5)]),
+    (set(), [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(-1, 3, 5), shown(5, 4, 6)]),
+    ({"lost commit"}, [commit(5, 0, 1), commit(9, 2, 3)], [shown(5, 4, 5)]),
+    ({"lost commit"}, [commit(5, 0, 1)], [shown(-1, 2, 3)]),
+    ({"offset shown and then gone"}, [commit(5, 0, 1), commit(9, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
+    ({"offset shown and then gone"}, [commit(5, 0), commit(9, 0)], [shown(5, 1, 2), shown(9, 3, 4), shown(5, 5, 6)]),
+    ({"invented offset"}, [commit(5, 0, 1)], [shown(7, 2, 3)]),
+    ({"invented offset"}, [commit(5, 0, 1)], [Shown("r", "g", P, 6, "m5", 2, 3)]),
+    ({"offset shown too early"}, [commit(5, 4, 5)], [shown(5, 2, 3)]),
+    ({"offset shown too early"}, [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(5, 2, 3)]),
+    ({"refused offset shown"}, [commit(5, 0, outcome=REFUSED)], [shown(5, 2, 3)]),
+    ({"aborted offset shown"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [shown(5, 2, 3)]),
+])
+def test_each_anomaly_of_an_offset_has_its_name(expected, commits, answers):
+    assert kinds(check_offsets(commits, answers)) == expected
+
+
+def test_other_partitions_and_groups_are_other_registers():
+    commits = [commit(5, 0, 1)]
+    elsewhere = [Shown("r", "g", Q, -1, "", 2, 3), Shown("r", "h", P, -1, "", 2, 3)]
+    assert check_offsets(commits, elsewhere) == []
+
+
+def test_a_long_history_of_an_honest_register_is_judged_clean():
+    dice, commits, answers, now_s, held = Random(1), [], [], 0.0, -1
+    for number in range(20_000):
+        began_s, done_s, ended_s = now_s, now_s + dice.random(), now_s + 1 + dice.random()
+        now_s = done_s
+        if dice.random() < 0.5:
+            held = number
+            commits.append(commit(number, began_s, inf if dice.random() < 0.1 else ended_s))
+        else:
+            answers.append(shown(held, began_s, ended_s))
+    assert check_offsets(commits, answers) == []
+    assert check_offsets(commits, [*answers, shown(-1, now_s + 9, now_s + 10)]) != []
+
+
+def history(assigned=(), leases=(), commits=()) -> GroupHistory:
+    made = GroupHistory([])
+    made.assigned, made.leases, made.commits = list(assigned), list(leases), list(commits)
+    return made
+
+
+@pytest.mark.parametrize(("expected", "of"), [
+    (set(), history([Assigned("g", 1, "a", (P,), 1), Assigned("g", 1, "b", (Q,), 1), Assigned("g", 2, "b", (P,), 2)])),
+    (set(), history([Assigned("g", 1, "a", (P,), 1), Assigned("h", 1, "b", (P,), 1)])),
+    (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 3, 4), Lease("g", "b", Q, 0, 4)])),
+    (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "a", P, 2, 4)])),
+    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 4, 6, generation=1)])),
+    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, outcome=REFUSED, generation=1)])),
+    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7)])),
+    ({"two owners"}, history([Assigned("g", 1, "a", (P, Q), 1), Assigned("g", 1, "b", (Q,), 1)])),
+    ({"two owners"}, history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 2, 4)])),
+    ({"two owners"}, history(leases=[Lease("g", "a", P, 0, 9), Lease("g", "a", P, 1, 2), Lease("g", "b", P, 4, 5)])),
+    ({"zombie commit"}, history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7, generation=1)])),
+])
+def test_each_anomaly_of_ownership_has_its_name(expected, of):
+    assert kinds(check_ownership(of)) == expected

@@ -1,0 +1,192 @@
+"""The alarm works for coordinators: of groups and of transactions, each lie is found by its name.
+
+A test begins with a seed that is known to find its bug. With SEARCH_SEEDS=60 in the environment it begins with 0, and
+says how many it took.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pykbroker.coordinator.endings import Endings
+from pykbroker.coordinator.hosted import Hosted
+from pykbroker.coordinator.markers import MarkerWriter
+from pykbroker.core.group import commit
+from pykbroker.core.group.classic.group import ClassicGroup
+from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.offsets import Offsets
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.outcome import Entry
+from pykbroker.core.replication.transactions import Transactions
+from pykbroker.core.txn import ending
+from pykbroker.core.txn.transaction import Transaction
+from pykbroker.sim.scenario import Plan, run_scenario
+from pykbroker.sim.simulation import Simulation
+from pykbroker.storage.log import Log
+from wire.messages.offset_fetch import OffsetFetchResponseGroup
+
+SEARCHED = int(os.environ.get("SEARCH_SEEDS", "0"))
+SEEDS_MAX = 60
+SECONDS, SECONDS_WITHOUT_FAULTS = 20, 6
+
+
+async def found(simulation: Simulation, workload: str, kinds: tuple[str, ...]) -> list[str]:
+    seconds = SECONDS if kinds else SECONDS_WITHOUT_FAULTS
+    return (await run_scenario(simulation, Plan(seconds, kinds, workloads=(workload,)))).findings
+
+
+async def in_groups(simulation: Simulation, *kinds: str) -> list[str]:
+    return await found(simulation, "groups", kinds)
+
+
+async def in_transactions(simulation: Simulation, *kinds: str) -> list[str]:
+    return await found(simulation, "transactions", kinds)
+
+
+tell = Hosted._tell
+
+
+async def offsets_are_shown_before_they_are_durable(simulation: Simulation) -> list[str]:
+    def hasty(hosted, call, response):
+        (Hosted._settle if isinstance(response, OffsetFetchResponseGroup) else tell)(hosted, call, response)
+
+    Hosted._tell = hasty
+    return await in_groups(simulation, "fail_syncs", "lose_power_midstep")
+
+
+replay_some = Hosted._replay_some
+
+
+async def a_log_is_replayed_in_the_wrong_order(simulation: Simulation) -> list[str]:
+    class Backwards:
+        def __init__(self, machine):
+            self.machine, self.entries = machine, []
+
+        def replay(self, entry: Entry):
+            self.entries.append(entry)
+
+    async def backwards(hosted, machine, offset):
+        collected = Backwards(machine)
+        offset = await replay_some(hosted, collected, offset)
+        for entry in reversed(collected.entries):
+            machine.replay(entry)
+        return offset
+
+    Hosted._replay_some = backwards
+    return await in_groups(simulation, "kill")
+
+
+async def a_rebalance_is_no_new_generation(simulation: Simulation) -> list[str]:
+    def same_again(group, wall_ms):
+        group.generation = max(group.generation, 1)
+        group.protocol = group.select_protocol()
+        group.learn_topics()
+        group.move(State.COMPLETING_REBALANCE, wall_ms)
+
+    ClassicGroup.begin_generation = same_again
+    return await in_groups(simulation)
+
+
+check_classic = commit.check_classic
+
+
+async def commits_of_old_generations_are_taken(simulation: Simulation) -> list[str]:
+    def careless(group, member_id, instance_id, generation, *, transactional):
+        if member_id in group.members:
+            check_classic(group, member_id, instance_id, group.generation, transactional=transactional)
+
+    commit.check_classic = careless
+    return await in_groups(simulation, "stall")
+
+
+async def partitions_are_assigned_before_they_are_given_back(simulation: Simulation) -> list[str]:
+    ConsumerGroup.is_free = lambda group, topic_id, partition: True
+    return await in_groups(simulation)
+
+
+async def an_open_transaction_holds_nobody_up(simulation: Simulation) -> list[str]:
+    Transactions.last_stable_offset = lambda transactions, high_watermark: high_watermark
+    return await in_transactions(simulation)
+
+
+async def readers_are_not_told_what_is_aborted(simulation: Simulation) -> list[str]:
+    Log.aborted_transactions = lambda log, offset, data: []
+    return await in_transactions(simulation)
+
+
+write_markers = MarkerWriter._write
+
+
+async def one_partition_gets_no_marker(simulation: Simulation) -> list[str]:
+    async def forgetful(writer, marker, partitions):
+        return await write_markers(writer, marker, frozenset(sorted(partitions)[: max(1, len(partitions) - 1)]))
+
+    MarkerWriter._write = forgetful
+    return await in_transactions(simulation)
+
+
+async def the_epoch_of_an_end_is_not_looked_at(simulation: Simulation) -> list[str]:
+    ending._in_time = lambda *about: True
+    return await in_transactions(simulation, "stall")
+
+
+renewed = Transaction.renewed
+
+
+async def who_takes_over_fences_nobody(simulation: Simulation) -> list[str]:
+    def unfenced(transaction, producer_id, epoch, timeout_ms, wall_ms):
+        return renewed(transaction, producer_id, max(transaction.epoch, 0), timeout_ms, wall_ms)
+
+    Transaction.renewed = unfenced
+    return await in_transactions(simulation)
+
+
+async def pending_offsets_do_not_make_a_partition_unstable(simulation: Simulation) -> list[str]:
+    Offsets.is_pending = lambda offsets, *place: False
+    return await in_transactions(simulation, "stall")
+
+
+append_ending = Endings.append
+
+
+async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[str]:
+    class Deaf:
+        async def wait(self):
+            return None
+
+    def append(endings, topic, index, marker):
+        if topic != GROUP_METADATA_TOPIC:
+            return append_ending(endings, topic, index, marker)
+        endings._log_of(topic, index).append_own(marker, endings._wall_ms(), None)
+        return Deaf()
+
+    Endings.append = append
+    return await in_transactions(simulation)
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [
+    (offsets_are_shown_before_they_are_durable, "shown and then gone", 1),
+    (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
+    (a_rebalance_is_no_new_generation, "two owners", 1),
+    (commits_of_old_generations_are_taken, "zombie commit", 1),
+    (partitions_are_assigned_before_they_are_given_back, "two owners", 0),
+    (an_open_transaction_holds_nobody_up, "precommitted read", 0),
+    (readers_are_not_told_what_is_aborted, "aborted read", 0),
+    (one_partition_gets_no_marker, "hanging transaction", 0),
+    (the_epoch_of_an_end_is_not_looked_at, "zombie", 0),
+    (who_takes_over_fences_nobody, "zombie", 0),
+    (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 10),
+    (markers_pass_by_the_group_coordinator, "hanging transaction", 0),
+])
+def test_a_planted_bug_is_found(apart, bug, name, first_seed):
+    findings: list[str] = []
+    first = 0 if SEARCHED else first_seed
+    for seed in range(first, first + (SEARCHED or SEEDS_MAX)):
+        findings += apart(bug, seed=seed)[0]
+        if any(name in finding for finding in findings):
+            print(f"{bug.__name__}: seed {seed}, of {seed - first + 1}")
+            return
+    pytest.fail(f"{SEARCHED or SEEDS_MAX} seeds found: {findings[:10]}")
