@@ -13,6 +13,7 @@ import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.LongStream;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp.OpType;
@@ -34,6 +35,7 @@ import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
+import org.apache.kafka.clients.consumer.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.clients.consumer.CloseOptions;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -45,6 +47,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.GroupState;
 import org.apache.kafka.common.GroupType;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
@@ -78,7 +81,10 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Apache Kafka's own clients against a broker: prints "ok NAME" or "not ok NAME: why" for each check. */
+/**
+ * Apache Kafka's own clients against a broker: prints "ok NAME" or "not ok NAME: why" for each check.
+ * The second broker is for the last checks, and is killed and started again where they print "kill".
+ */
 public class JavaChecks {
     static final Duration PATIENCE = Duration.ofSeconds(15);
     static String bootstrap;
@@ -102,6 +108,10 @@ public class JavaChecks {
         consuming();
         groups();
         transactions();
+        admin.close(Duration.ofSeconds(1));
+        bootstrap = arguments[1];
+        admin = Admin.create(settings(Map.of()));
+        crashes();
         admin.close(Duration.ofSeconds(1));
     }
 
@@ -536,6 +546,23 @@ public class JavaChecks {
                 same(3L, again.committed(Set.of(new TopicPartition(name, 0))).get(new TopicPartition(name, 0)).offset());
             }
         });
+        check("a group goes over to the new protocol and back while a member lives on", () -> {
+            var name = topic(4);
+            var group = unused();
+            try (var stays = member(group, name, Map.of())) {
+                settled(4, stays);
+                try (var comes = newMember(group, name)) {
+                    settled(4, stays, comes);
+                    var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                    same(GroupType.CONSUMER, described.type());
+                    same(Set.of(Optional.of(true), Optional.of(false)),
+                        Set.copyOf(described.members().stream().map(one -> one.upgraded()).toList()));
+                    stays.commitSync(Map.of(stays.assignment().iterator().next(), new OffsetAndMetadata(3)));
+                }
+                settled(4, stays);
+                same(GroupType.CLASSIC, admin.describeConsumerGroups(List.of(group)).all().get().get(group).type());
+            }
+        });
         check("a static member comes back without a rebalance", () -> {
             var name = topic(2);
             var group = unused();
@@ -708,6 +735,148 @@ public class JavaChecks {
             var why = TransactionalIdNotFoundException.class;
             refused(why, admin.describeTransactions(List.of("nobody")).description("nobody"));
         });
+    }
+
+    static void crashes() {
+        for (var protocol : List.of("classic", "consumer")) {
+            check("members go on when one dies and the broker is killed, " + protocol, () -> {
+                var place = new TopicPartition(topic(4), 0);
+                var group = unused();
+                var dead = dying(protocol, group, place.topic());
+                try (var heir = dying(protocol, group, place.topic())) {
+                    settled(4, dead, heir);
+                    var committed = Map.of(place, new OffsetAndMetadata(7));
+                    (dead.assignment().contains(place) ? dead : heir).commitSync(committed);
+                    kill();
+                    awaitKills();
+                    settled(4, dead, heir);
+                    same(2, heir.assignment().size());
+                    same(7L, heir.committed(Set.of(place)).get(place).offset());
+                    send(place, Map.of(), 10);
+                    dead.close(CloseOptions.groupMembershipOperation(GroupMembershipOperation.REMAIN_IN_GROUP));
+                    settled(4, heir);
+                    if (heir.position(place) == 7) same(7L, poll(heir, 3).get(0).offset());
+                    same(10L, heir.position(place));
+                }
+            });
+            check("a copy is exact though the broker is killed, " + protocol, () -> {
+                var source = topic(4);
+                var target = topic(4);
+                var wanted = new ArrayList<List<Long>>();
+                for (var partition = 0; partition < 4; partition++) {
+                    send(new TopicPartition(source, partition), Map.of(), 2500);
+                    wanted.add(LongStream.range(0, 2500).boxed().toList());
+                }
+                var progress = new Progress(10_000);
+                var copiers = List.of(new Thread(() -> copy(protocol, source, target, "one", progress)),
+                    new Thread(() -> copy(protocol, source, target, "two", progress)));
+                for (var copier : copiers) copier.start();
+                for (var copier : copiers) copier.join();
+                awaitKills();
+                var copied = new ArrayList<List<Long>>();
+                for (var partition = 0; partition < 4; partition++) {
+                    var place = new TopicPartition(target, partition);
+                    copied.add(committed(place, 2500).stream().map(one -> number(one.value())).toList());
+                    same(0, more(place, 2500));
+                }
+                same(wanted, copied);
+            });
+        }
+    }
+
+    /** How far copiers have come together; after some of their transactions the broker is killed. */
+    static class Progress {
+        static final Set<Integer> KILLS = Set.of(3, 12);
+        final Map<Integer, Long> offsets = new HashMap<>();
+        final long records;
+        int transactions = 0;
+
+        Progress(long records) {
+            this.records = records;
+        }
+
+        synchronized void learn(Map<TopicPartition, OffsetAndMetadata> committed) {
+            committed.forEach((place, told) -> {
+                if (told != null) offsets.merge(place.partition(), told.offset(), Math::max);
+            });
+        }
+
+        synchronized void step() {
+            if (KILLS.contains(++transactions)) kill();
+        }
+
+        synchronized boolean done() {
+            return offsets.values().stream().mapToLong(Long::longValue).sum() == records;
+        }
+    }
+
+    static void copy(String protocol, String source, String target, String name, Progress progress) {
+        var settings = new HashMap<>(Map.of("group.id", target, "group.protocol", protocol,
+            "isolation.level", "read_committed", "max.poll.records", "500", "max.partition.fetch.bytes", "10000"));
+        var producer = transactional(target + name);
+        try (var consumer = consumer(settings)) {
+            consumer.subscribe(List.of(source));
+            while (!progress.done()) {
+                var records = consumer.poll(Duration.ofMillis(100));
+                if (records.isEmpty()) continue;
+                try {
+                    producer.beginTransaction();
+                    for (var record : records) {
+                        producer.send(new ProducerRecord<>(target, record.partition(), null, record.value()));
+                    }
+                    progress.step();
+                    producer.sendOffsetsToTransaction(records.nextOffsets(), consumer.groupMetadata());
+                    producer.commitTransaction();
+                    progress.learn(records.nextOffsets());
+                } catch (KafkaException error) {
+                    producer.close(Duration.ZERO);
+                    producer = transactional(target + name);
+                    var committed = consumer.committed(consumer.assignment());
+                    progress.learn(committed);
+                    committed.forEach((place, told) -> consumer.seek(place, told == null ? 0 : told.offset()));
+                }
+            }
+        }
+        producer.close(Duration.ZERO);
+    }
+
+    static int kills = 0;
+
+    /** Have the broker killed and started again, and do not wait for that. */
+    static void kill() {
+        kills++;
+        System.out.println("kill");
+        System.out.flush();
+    }
+
+    /** Until the broker has started again as often as it was killed. */
+    static void awaitKills() throws Exception {
+        for (; kills > 0; kills--) System.in.read();
+    }
+
+    /** A member that the group forgets soon when it is not heard of any more. */
+    static KafkaConsumer<byte[], byte[]> dying(String protocol, String group, String name) {
+        if (protocol.equals("consumer")) return newMember(group, name);
+        return member(group, name, Map.of("session.timeout.ms", "1500"));
+    }
+
+    /** The number in what `send` has sent. */
+    static long number(byte[] value) {
+        return Long.parseLong(new String(value).split(" ")[1]);
+    }
+
+    /** How many records read_committed gives beyond those. */
+    static int more(TopicPartition place, int count) throws Exception {
+        try (var consumer = consumer(Map.of("isolation.level", "read_committed"))) {
+            consumer.assign(Set.of(place));
+            consumer.seekToBeginning(Set.of(place));
+            poll(consumer, count);
+            var found = 0;
+            while (consumer.position(place) < consumer.endOffsets(Set.of(place)).get(place)) {
+                found += consumer.poll(Duration.ofMillis(100)).count();
+            }
+            return found;
+        }
     }
 
     /** The first records that read_committed gives. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -12,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.group_scenarios import SOON
 from tools import kafka_jars
 from tools.broker_process import BrokerProcess
 
 JAVA_VERSION_MIN = 17
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A script that has the tests run in the background has them ignore SIGINT, and brokers would inherit that."""
 
 
 @pytest.fixture
@@ -49,7 +54,7 @@ def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker without a data directory for all tests of a file, which use topics and groups of their own."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory")
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory", *SOON)
     broker.start()
     yield broker
     broker.kill()

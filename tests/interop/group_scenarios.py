@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from typing import ClassVar, Protocol
+from multiprocessing.connection import Connection
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pytest
 
 from tests.interop.scenarios import PATIENCE_S, Client, Message
 from tools.broker_process import BrokerProcess
 
+T = TypeVar("T")
 PARTITIONS = 4
 SESSION_MS = 6000
+SOON = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
+"""Options of a broker whose members of the new protocol need not wait for seconds to hear of a change."""
+DYING_SESSION_MS = 1500
+SHORT_SESSIONS = ("--set", "group.min.session.timeout.ms=500", "--set", "group.consumer.min.session.timeout.ms=500",
+                  "--set", f"group.consumer.session.timeout.ms={DYING_SESSION_MS}")
+"""Options of a broker that may soon forget members of both protocols when it does not hear of them."""
 TURNS_MAX = 150
 """Polls of each member before a test gives up; a poll takes 0.2 s at most."""
 
@@ -25,7 +34,8 @@ TURNS_MAX = 150
 class Member(Protocol):
     """A consumer that has subscribed. A poll also does all that a member must do to stay one."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None: ...
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
+                 session_ms: int = SESSION_MS) -> None: ...
 
     def poll(self) -> Sequence[tuple[int, int]]:
         """(partition, offset) of what came within 0.2 s."""
@@ -46,6 +56,44 @@ class Member(Protocol):
 Joining = Callable[..., Member]
 Found = Counter[tuple[int, int]]
 """How often each record came, by partition and offset."""
+
+
+class Dying:
+    """A member in a process of its own, which does what it is told and can be killed."""
+
+    def __init__(self, member: type[Member], *arguments: object) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=obey, args=(other, member, *arguments), daemon=True)
+        self._process.start()
+
+    def _tell(self, what: str) -> Any:
+        self._pipe.send(what)
+        assert self._pipe.poll(2 * PATIENCE_S)
+        return self._pipe.recv()
+
+    def poll(self) -> Sequence[tuple[int, int]]:
+        return self._tell("poll")
+
+    def assigned(self) -> set[int]:
+        return self._tell("assigned")
+
+    def commit(self) -> None:
+        self._tell("commit")
+
+    def die(self) -> None:
+        """SIGKILL: the group hears nothing of it any more."""
+        self._process.kill()
+        self._process.join()
+
+    close = die
+
+
+def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
+    """Call what the other end of the pipe names, and tell what it gave."""
+    member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
+    while True:
+        pipe.send(getattr(member, pipe.recv())())
 
 
 class GroupScenarios:
@@ -79,7 +127,7 @@ class GroupScenarios:
 
     def test_a_member_reads_all_and_another_goes_on(self, client: Client, bootstrap: str, joining: Joining) -> None:
         topic, group = self.filled(client), uuid.uuid4().hex
-        with closing(self.member(bootstrap, topic, group, None)) as first:
+        with closing(self.member(bootstrap, topic, group)) as first:
             assert read(40, first) == Counter({(number % PARTITIONS, number // PARTITIONS): 1 for number in range(40)})
             assert first.assigned() == set(range(PARTITIONS))
             first.commit()
@@ -98,23 +146,43 @@ class GroupScenarios:
         shared(members)
 
     def test_members_stay_over_a_stop_and_a_kill(self, start_broker: Callable[..., BrokerProcess]) -> None:
-        broker = start_broker()
+        """What they have committed is there before they commit again, though another joined when the broker died."""
+        broker = start_broker(*SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client), uuid.uuid4().hex
-            members = [stack.enter_context(closing(self.member(broker.address, topic, group, None))) for _ in range(2)]
+            members = [stack.enter_context(closing(self.member(broker.address, topic, group))) for _ in range(2)]
             read(40, *members, found=shared(members))
             for member in members:
                 member.commit()
-            for end, count in ((broker.stop, 12), (broker.kill, 14)):
+            for end, count in ((broker.stop, 10), (broker.kill, 12)):
+                members.append(stack.enter_context(closing(self.member(broker.address, topic, group))))
+                assert not polled(members)
                 end()
                 broker.start()
+                assert retried(lambda: members[0].committed(1)) == count
+                members.pop().close()
                 retried(lambda: self.fill(client, topic, 8))
-                found = read(8, *members)
-                assert {offset for _, offset in found} >= {count - 2, count - 1}
+                assert set(read(8, *members)) >= set(itertools.product(range(PARTITIONS), (count, count + 1)))
                 shared(members)
                 for member in members:
                     retried(member.commit)
-                assert members[0].committed(1) == count
+                assert members[0].committed(1) == count + 2
+
+    def test_the_others_take_over_from_a_member_that_dies(self, start_broker: Callable[..., BrokerProcess]) -> None:
+        broker = start_broker("--memory", *SHORT_SESSIONS, *SOON)
+        with closing(self.library(broker.address)) as client, ExitStack() as stack:
+            topic, group = self.filled(client, 0), uuid.uuid4().hex
+            dying = stack.enter_context(closing(Dying(self.member, broker.address, topic, group)))
+            heir = stack.enter_context(closing(self.member(broker.address, topic, group, None, DYING_SESSION_MS)))
+            shared([dying, heir])
+            self.fill(client, topic, 40)
+            assert set(read(40, dying, heir).values()) == {1}
+            for member in (dying, heir):
+                member.commit()
+            dying.die()
+            assert not shared([heir])
+            self.fill(client, topic, 8)
+            assert sorted(read(8, heir)) == list(itertools.product(range(PARTITIONS), (10, 11)))
 
     def test_a_static_member_takes_its_partitions_again(self, client: Client, bootstrap: str,
                                                         joining: Joining) -> None:
@@ -129,13 +197,13 @@ class GroupScenarios:
 
 
 def read(count: int, *members: Member, found: Found | None = None) -> Found:
-    """Poll until so many records came, those counted that were `found` before."""
+    """Poll until so many records came, each counted once, and with those that were `found` before."""
     found = Counter() if found is None else found
     for _ in range(TURNS_MAX):
-        if found.total() >= count:
+        if len(found) >= count:
             return found
         found.update(polled(members))
-    raise AssertionError(f"only {found.total()} of {count} records came")
+    raise AssertionError(f"only {len(found)} of {count} records came")
 
 
 def shared(members: Sequence[Member]) -> Found:
@@ -158,15 +226,13 @@ def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
         return [record for found in pool.map(lambda member: member.poll(), members) for record in found]
 
 
-def retried(deed: Callable[[], object]) -> None:
+def retried(deed: Callable[[], T]) -> T:
     """Again while a client finds its way back to a broker that was away."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            deed()
+            return deed()
         except Exception:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-        else:
-            return

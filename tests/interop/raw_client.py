@@ -92,9 +92,9 @@ class RawClient:
         answer = self.call(ProduceResponse, request, 11)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
-    def read(self, topic: str) -> Sequence[Record]:
-        """All records of partition 0, every checksum checked."""
-        topics = [FetchTopic(topic, partitions=[FetchPartition(0, -1, 0, partition_max_bytes=EVERYTHING)])]
+    def read(self, topic: str, index: int = 0) -> Sequence[Record]:
+        """All records of a partition, every checksum checked."""
+        topics = [FetchTopic(topic, partitions=[FetchPartition(index, -1, 0, partition_max_bytes=EVERYTHING)])]
         answer = self.call(FetchResponse, FetchRequest(max_bytes=EVERYTHING, topics=topics), 12)
         partition: Any = answer.responses[0].partitions[0]
         assert partition.error_code == 0, partition

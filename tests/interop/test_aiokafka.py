@@ -132,20 +132,22 @@ class AioKafka:
 class AioKafkaMember:
     """`Member` by aiokafka, with a loop of its own."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
+                 session_ms: int = SESSION_MS) -> None:
         self._topic = topic
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._consumer = self._run(self._join(bootstrap, topic, group, instance))
+        self._consumer = self._run(self._join(bootstrap, topic, group, instance, session_ms))
 
     def _run(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(4 * PATIENCE_S)
 
-    async def _join(self, bootstrap: str, topic: str, group: str, instance: str | None) -> AIOKafkaConsumer:
+    async def _join(self, bootstrap: str, topic: str, group: str, instance: str | None,
+                    session_ms: int) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
             topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
-            auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=200,
+            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200,
             retry_backoff_ms=50)
         await consumer.start()
         return consumer

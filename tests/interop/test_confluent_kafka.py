@@ -137,12 +137,14 @@ class ConfluentMember:
     ways: ClassVar[Mapping[str, object]] = {
         "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200, "partition.assignment.strategy": "range"}
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
+                 session_ms: int = SESSION_MS) -> None:
         self._topic = topic
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
             "auto.offset.reset": "earliest", **self.ways,
-            **({} if instance is None else {"group.instance.id": instance})})
+            **({} if instance is None else {"group.instance.id": instance}),
+            **({"session.timeout.ms": session_ms} if "session.timeout.ms" in self.ways else {})})
         self._consumer.subscribe([topic])
 
     def poll(self) -> list[tuple[int, int]]:

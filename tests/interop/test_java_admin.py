@@ -1,19 +1,30 @@
-"""Apache Kafka's own admin client, producer and consumer against the broker: `JavaChecks.java`, in one JVM."""
+"""Apache Kafka's own admin client, producer and consumer against the broker: `JavaChecks.java`, in one JVM.
+
+A second broker is killed and started again where the checks print "kill", and a byte tells them that it runs again.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.interop.group_scenarios import SHORT_SESSIONS, SOON
+from tools.broker_process import BrokerProcess
+
 CHECKS = Path(__file__).with_name("JavaChecks.java")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ENDINGS = {"idempotent producer, ": CODECS, "producer without idempotence, acks=": ("0", "1", "all"),
-           "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor")}
-RUN_SECONDS_MAX = 55
+           "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor"),
+           "members go on when one dies and the broker is killed, ": ("classic", "consumer"),
+           "a copy is exact though the broker is killed, ": ("classic", "consumer")}
+RUN_SECONDS_MAX = 170
+
+pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
 
 
 def names() -> list[str]:
@@ -23,13 +34,33 @@ def names() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def results(java: str, kafka_jars: Path, bootstrap: str) -> Mapping[str, str]:
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that may be killed, and soon forgets members that it does not hear of."""
+    directory = tmp_path_factory.mktemp("mortal")
+    broker = BrokerProcess(directory, "--data-dir", str(directory / "data"), *SHORT_SESSIONS, *SOON)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture(scope="module")
+def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) -> Mapping[str, str]:
     """What each check gave: nothing, or why it failed."""
-    command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX)
-    assert run.returncode == 0, run.stdout + run.stderr
-    lines = (re.fullmatch(r"(?:ok|not ok) ([^:]+)(?:: (.*))?", line) for line in run.stdout.splitlines())
-    return {line[1]: line[2] or "" for line in lines if line}
+    command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, mortal.address]
+    said = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          bufsize=1) as run:
+        patience = threading.Timer(RUN_SECONDS_MAX, run.kill)
+        patience.start()
+        for line in run.stdout:
+            said.append(line)
+            if line == "kill\n":
+                mortal.restart()
+                run.stdin.write("\n")
+        patience.cancel()
+    assert run.returncode == 0, "".join(said)
+    found = (re.fullmatch(r"(?:ok|not ok) ([^:]+)(?:: (.*))?\n", line) for line in said)
+    return {one[1]: one[2] or "" for one in found if one}
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,4 +1,4 @@
-"""Apache Kafka's command line tools that need no group, in one JVM: what they say of this broker they say of Kafka.
+"""Apache Kafka's command line tools, in one JVM: what they say of this broker they say of Kafka.
 
 The expected texts were taken from the tools of Kafka 4.3.1 on a Kafka 4.3.1 of one node with two log directories.
 """
@@ -6,38 +6,23 @@ The expected texts were taken from the tools of Kafka 4.3.1 on a Kafka 4.3.1 of 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.interop.group_actors import actors
+from tests.interop.java_tools import NOISE, TOOLS, Said, filled, transcript
+from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess
 
 RUNNER = Path(__file__).with_name("JavaTools.java")
-TOOLS = "org.apache.kafka.tools."
 CONSUMER, REASSIGN, CONFIGS = (
     f"{TOOLS}consumer.ConsoleConsumer", f"{TOOLS}reassign.ReassignPartitionsCommand", "kafka.admin.ConfigCommand")
-RUN_SECONDS_MAX = 100
-NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^\n(?=exit)", re.MULTILINE)
+RUN_SECONDS_MAX = 200
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@dataclass
-class Said:
-    """One tool: its class, its arguments, what it reads, and what it shall say.
-
-    In arguments and text {host}, {one} and {two} are the broker's address and log directories, {files} where the files
-    of `FILES` are; in the text "…" stands for anything on one line.
-    """
-
-    tool: str
-    arguments: str
-    text: str
-    reads: str = ""
+pytestmark = pytest.mark.timeout(240)
 
 
 def topics(arguments: str, text: str) -> Said:
@@ -56,6 +41,7 @@ FILES = {
     "away": {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [7]}]},
     "topics": {"version": 1, "topics": [{"topic": "t"}]},
 }
+OFFSETS = {"resets": "g,0,1\ng,1,2\n", "short": "g,0\n"}
 ASSIGNED = ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["{one}"]},'
             '{"topic":"t","partition":1,"replicas":[1],"log_dirs":["{two}"]},'
             '{"topic":"t","partition":2,"replicas":[1],"log_dirs":["{one}"]},'
@@ -72,7 +58,7 @@ exit 1
 Error while executing topic command : The topic t currently has 4 partition(s); 2 would not be an increase.
 exit 1
 """),
-    "list": topics("--list", "t\nexit 0\n"),
+    "list": topics("--list --exclude-internal", "g\ng2\nhang\nt\nv\nexit 0\n"),
     "describe": topics("--describe --topic t", """\
 Topic: t\tTopicId: …\tPartitionCount: 4\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=3600000
 \tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr:\x20
@@ -250,6 +236,7 @@ Log starting offset: 0
 exit 0
 """),
     "delete": topics("--delete --topic t", "exit 0\n"),
+    **transcript(Path(__file__).with_name("group_tools.txt")),
 }
 
 
@@ -261,7 +248,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
     files.mkdir()
     broker = BrokerProcess(home, "--set", f"log.dirs={one},{two}")
     broker.start()
-    yield {"host": broker.address, "one": str(one), "two": str(two), "files": str(files)}
+    with actors(broker.address) as known:
+        yield {"host": broker.address, "one": str(one), "two": str(two), "files": str(files), **known}
     broker.kill()
 
 
@@ -273,33 +261,26 @@ def said(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[str,
     commands.mkdir()
     for name, content in FILES.items():
         (files / f"{name}.json").write_text(filled(json.dumps(content), places))
+    for name, text in OFFSETS.items():
+        (files / f"{name}.csv").write_text(text)
     for number, one in enumerate(SAID.values()):
         tool = one.tool if "." in one.tool else TOOLS + one.tool
         lines = [tool, *filled(one.arguments, places).split(), *(["<", one.reads] if one.reads else [])]
-        (commands / f"{number:02}").write_text("\n".join(lines))
+        (commands / f"{number:03}").write_text("\n".join(lines))
     command = [java, "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars}/*", str(RUNNER), str(commands)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX)
     assert run.returncode == 0, run.stdout + run.stderr
-    return {name: NOISE.sub("", (commands / f"{number:02}.out").read_text()) for number, name in enumerate(SAID)}
-
-
-def filled(text: str, places: Mapping[str, str]) -> str:
-    for name, value in places.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text
-
-
-def agree(lines: list[str], said: list[str]) -> bool:
-    """Whether this was said. A line that is "…" alone stands for any lines."""
-    if not lines:
-        return not said
-    if lines[0] == "…":
-        return any(agree(lines[1:], said[skipped:]) for skipped in range(len(said)))
-    wanted = re.escape(lines[0]).replace("…", ".*")
-    return bool(said) and re.fullmatch(wanted, said[0]) is not None and agree(lines[1:], said[1:])
+    return {name: NOISE.sub("", (commands / f"{number:03}.out").read_text()) for number, name in enumerate(SAID)}
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_java_tool(said: Mapping[str, str], places: Mapping[str, str], name: str) -> None:
-    expected = filled(SAID[name].text, places)
-    assert agree(expected.splitlines(), said[name].splitlines()), f"{said[name]}\ninstead of\n{expected}"
+    expected = SAID[name]
+    assert expected.agrees(places, said[name]), f"{said[name]}\ninstead of\n{filled(expected.text, places)}"
+
+
+def test_the_verifiable_producer_has_sent_its_records(said: Mapping[str, str], places: Mapping[str, str]) -> None:
+    """It ends with the JVM, and says the rest to nobody."""
+    with RawClient(places["host"]) as client:
+        values = [bytes(record.value or b"") for index in range(2) for record in client.read("v", index)]
+    assert sorted(values) == [b"7.0", b"7.1", b"7.2"]

@@ -112,11 +112,12 @@ class KafkaPython:
 class KafkaPythonMember:
     """`Member` by kafka-python."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None) -> None:
+    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
+                 session_ms: int = SESSION_MS) -> None:
         self._topic = topic
         self._consumer = KafkaConsumer(
             topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
-            auto_offset_reset="earliest", session_timeout_ms=SESSION_MS, heartbeat_interval_ms=200)
+            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200)
 
     def poll(self) -> list[tuple[int, int]]:
         found = self._consumer.poll(timeout_ms=200)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tools import spark_session
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 15
 EARLIEST, LATEST = -2, -1
+COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 pytestmark = [
     pytest.mark.timeout(60, func_only=True),  # the session and its jars are made before the first test
@@ -38,6 +39,27 @@ def spark(java: str) -> Iterator[SparkSession]:
     session.range(10).orderBy("id").collect()  # the first job takes seconds
     yield session
     session.stop()
+
+
+class Transactional:
+    """One transaction after the other."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 1})
+        self._producer.init_transactions(PATIENCE_S)
+
+    def write(self, topic: str, values: Sequence[str], end: str = "") -> None:
+        """Begin one and send to two partitions in turn; then `end` it, or leave it undecided with all of it stored."""
+        self._producer.begin_transaction()
+        for index, value in enumerate(values):
+            self._producer.produce(topic, value, partition=index % 2)
+        assert self._producer.flush(PATIENCE_S) == 0
+        if end:
+            self.end(end)
+
+    def end(self, how: str) -> None:
+        """"commit" or "abort"."""
+        (self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction)(PATIENCE_S)
 
 
 class Kafka:
@@ -64,6 +86,16 @@ class Kafka:
                 timestamp=start_ms + index * 1000 if start_ms else 0, headers=[("h", value.encode()), ("n", None)],
             )
         assert self._producer.flush(PATIENCE_S) == 0
+
+    def transactional(self, name: str) -> Transactional:
+        """A producer of that transactional id."""
+        return Transactional(self.bootstrap, name)
+
+    def delete_records(self, topic: str, offset: int) -> None:
+        """Those of partition 0 before the offset."""
+        place = TopicPartition(topic, 0, offset)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        admin.delete_records([place])[place].result(PATIENCE_S)
 
     def read(self, **options: object) -> DataFrame:
         """A batch read."""
@@ -169,10 +201,22 @@ def test_assigned_partitions(kafka: Kafka) -> None:
     assert values(kafka.read(assign={topic: [1]})) == numbers(10, 20)
 
 
-def test_read_committed(kafka: Kafka) -> None:
+def test_a_batch_has_what_was_committed_and_is_decided(kafka: Kafka) -> None:
+    """10 offsets of each partition and a marker, 5 of aborted ones and a marker, 10 and a marker, and 5 undecided."""
     topic = kafka.topic()
-    kafka.feed(topic, numbers(0, 10))
-    assert values(kafka.read(subscribe=topic, **{"kafka.isolation.level": "read_committed"})) == numbers(0, 10)
+    writer = kafka.transactional(topic)
+    writer.write(topic, numbers(0, 20), "commit")
+    writer.write(topic, numbers(100, 110), "abort")
+    writer.write(topic, numbers(20, 40), "commit")
+    writer.write(topic, numbers(40, 50))
+    assert values(kafka.read(subscribe=topic, minPartitions="6", **COMMITTED)) == numbers(0, 40)
+    for start, end, wanted in ((10, 22, numbers(20, 30)), (10, 17, []), (12, LATEST, numbers(20, 40))):
+        some = kafka.read(subscribe=topic, startingOffsets={topic: {"0": start, "1": start}},
+                          endingOffsets={topic: {"0": end, "1": end}}, **COMMITTED)
+        assert values(some) == wanted
+    assert values(kafka.read(subscribe=topic)) == sorted(numbers(0, 50) + numbers(100, 110))
+    writer.end("commit")
+    assert values(kafka.read(subscribe=topic, **COMMITTED)) == numbers(0, 50)
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -254,6 +298,52 @@ def test_from_topic_to_topic_over_a_restart(kafka: Kafka, tmp_path: Path) -> Non
     run(50)
     kafka.feed(source, numbers(50, 80))
     run(80)
+
+
+@pytest.mark.parametrize("tasks", ["1", "6"])
+def test_a_stream_follows_what_is_committed(kafka: Kafka, tasks: str) -> None:
+    """Markers and what was aborted leave gaps in the offsets: they are no loss of data, and nothing waits for them."""
+    topic, name = kafka.topic(), f"committed_{uuid.uuid4().hex}"
+    writer = kafka.transactional(topic)
+    query = kafka.stream(subscribe=topic, minPartitions=tasks, **COMMITTED).writeStream.format("memory").queryName(name)
+    query = query.start()
+
+    def has_come(until: int) -> None:
+        query.processAllAvailable()
+        assert values(kafka.spark.table(name)) == numbers(0, until)
+
+    try:
+        for start in range(0, 20, 10):
+            writer.write(topic, numbers(start, start + 5), "commit")
+            writer.write(topic, numbers(100, 105), "abort")
+            has_come(start + 5)
+            writer.write(topic, numbers(start + 5, start + 10))
+            has_come(start + 5)
+            writer.end("commit")
+            has_come(start + 10)
+        writer.write(topic, numbers(100, 105))
+        writer.end("abort")
+        has_come(20)
+    finally:
+        query.stop()
+
+
+def test_a_stream_fails_when_records_are_gone_unless_it_may_lose_them(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+
+    def run(**options: str) -> None:
+        writer = kafka.stream(subscribe=topic, **options).writeStream.format("parquet")
+        writer = writer.option("path", str(tmp_path / "rows"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination(PATIENCE_S * 2)
+
+    kafka.feed(topic, numbers(0, 10), 0)
+    run()
+    kafka.feed(topic, numbers(10, 30), 0)
+    kafka.delete_records(topic, 20)
+    assert "failOnDataLoss" in failure(run)
+    run(failOnDataLoss="false")
+    assert values(kafka.spark.read.parquet(str(tmp_path / "rows"))) == numbers(0, 10) + numbers(20, 30)
 
 
 def test_a_stream_outlives_a_crash_of_the_broker(spark: SparkSession, broker: BrokerProcess) -> None:

@@ -9,8 +9,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Protocol, TypeVar
 
 import aiokafka
 import aiokafka.errors
@@ -291,7 +291,7 @@ class Writer:
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self._settings = {"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{number}", "linger.ms": 0,
-                          "log_level": 0, "metadata.recovery.strategy": "none"}
+                          "log_level": 0, "metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": 500}
         self._topic, self._name = topic, f"{number}".encode()
         self.committed: list[bytes] = []
         self.aborted: list[bytes] = []
@@ -322,74 +322,3 @@ class Writer:
                     producer.abort_transaction(PATIENCE_S)
             except ck.KafkaException:
                 producer = self.begin_anew()
-
-
-@pytest.mark.timeout(120)
-def test_a_copy_is_exact_though_the_broker_is_killed(broker: BrokerProcess) -> None:
-    """Consume, produce and commit in one transaction; whatever fails is aborted and done again from the last commit."""
-    source, target = new_topic(broker.address), new_topic(broker.address)
-    plain = ck.Producer({"bootstrap.servers": broker.address, "enable.idempotence": True})
-    wanted = [b"%d" % number for number in range(3000)]
-    for value in wanted:
-        plain.produce(source, value)
-    assert plain.flush(4 * PATIENCE_S) == 0
-    shots = [500, 1500, 2500][:KILLS]
-    copier = Copier(broker.address, source, target)
-    with copier:
-        for shot in shots:
-            while copier.copied < shot:
-                copier.step()
-            killer = threading.Thread(target=broker.restart)
-            killer.start()
-            while killer.is_alive():
-                copier.step()
-        while copier.copied < len(wanted):
-            copier.step()
-    assert read(broker.address, target) == wanted
-
-
-class Copier:
-    """One consumer of a group and one transactional producer, made again when the producer is done for."""
-
-    def __init__(self, bootstrap: str, source: str, target: str) -> None:
-        self._settings: Mapping[str, Any] = {
-            "bootstrap.servers": bootstrap, "log_level": 0, "metadata.recovery.strategy": "none"}
-        self._source, self._target = source, target
-        self.copied = 0
-
-    def __enter__(self) -> Self:
-        self._consumer = ck.Consumer({**self._settings, "group.id": self._target, "enable.auto.commit": False,
-                                      "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
-        self._begin_anew()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-    def _begin_anew(self) -> None:
-        """A new producer fences the last one; what it left undecided is decided when it has its epoch."""
-        while True:
-            self._producer = ck.Producer({**self._settings, "transactional.id": self._target, "linger.ms": 0})
-            with contextlib.suppress(ck.KafkaException):
-                self._producer.init_transactions(PATIENCE_S)
-                (place,) = self._consumer.committed([ck.TopicPartition(self._source, 0)], PATIENCE_S)
-                self.copied = max(place.offset, 0)
-                self._consumer.assign([ck.TopicPartition(self._source, 0, self.copied)])
-                return
-
-    def step(self) -> None:
-        """Copy some."""
-        records = [one for one in self._consumer.consume(100, 1.0) if not one.error()]
-        if not records:
-            return
-        try:
-            self._producer.begin_transaction()
-            for record in records:
-                self._producer.produce(self._target, record.value())
-            offset = records[-1].offset() + 1
-            self._producer.send_offsets_to_transaction(
-                [ck.TopicPartition(self._source, 0, offset)], self._consumer.consumer_group_metadata(), PATIENCE_S)
-            self._producer.commit_transaction(PATIENCE_S)
-            self.copied = offset
-        except ck.KafkaException:
-            self._begin_anew()
