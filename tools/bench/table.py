@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.bench.rows import (
-    cleaner, end_to_end, flush, groups, idle, recovery, requests, spark, start, steps, topics, volume,
+    cleaner, end_to_end, flush, groups, idle, loading, members, recovery, requests, spark, start, steps, topics, volume,
 )  # fmt: skip
 
 ROWS = (
@@ -15,6 +15,8 @@ ROWS = (
     *flush.ROWS,
     *cleaner.ROWS,
     *groups.ROWS,
+    *members.ROWS,
+    *loading.ROWS,
     *end_to_end.ROWS,
     *idle.CONNECTION_ROWS,
     *spark.ROWS,

@@ -1,12 +1,19 @@
-"""How long the loop of a broker is away from those who wait: its passes over the ready connections, under all loads."""
+"""How long a broker is away from those who wait: the steps of its loop under all loads, and what a bystander waits
+while another client sends the largest request of an API."""
 
 from __future__ import annotations
 
 import re
+import threading
+import time
 import urllib.request
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 
-from tools.bench.peers import free_port
+from tools.bench import frames, largest
+from tools.bench.peers import Broker, free_port
 from tools.bench.row import Figure, Row, Stage
 from tools.bench.rows import requests, topics, volume
 
@@ -15,11 +22,9 @@ MESSAGES = 300_000
 
 def measure(stage: Stage) -> Mapping[str, float] | None:
     """What a broker has counted that was given volume, small requests and a thousand topics, one after the other."""
-    if not stage.peer.in_process:
-        return None
-    port = free_port()
-    broker = stage.peer.start(stage.directory(), options=("--console", f"127.0.0.1:{port}"))
-    try:
+    with watched(stage) as (broker, counts):
+        if counts is None:
+            return None
         loaded = Stage(stage.peer, broker, stage.scratch)
         for size in (100, 1024):
             volume.produce(loaded, MESSAGES, size)
@@ -28,11 +33,23 @@ def measure(stage: Stage) -> Mapping[str, float] | None:
             requests.produce(loaded, connections, in_flight)
         requests.metadata(loaded, 10)
         topics.create(loaded)
-        counted = scraped(port)
-    finally:
-        broker.stop()
+        counted = counts()
     return {"longest": counted["loop_step_longest_seconds"] * 1000,
             "slow": counted["loop_steps_slow_total"] / counted["loop_steps_total"] * 1000}
+
+
+@contextmanager
+def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float]] | None]]:
+    """A broker that does nothing else, with what its console counts; a peer that has none is the one that runs."""
+    if not stage.peer.in_process:
+        yield stage.broker, None
+        return
+    port = free_port()
+    broker = stage.peer.start(stage.directory(), options=("--console", f"127.0.0.1:{port}"))
+    try:
+        yield broker, partial(scraped, port)
+    finally:
+        broker.stop()
 
 
 def scraped(port: int) -> dict[str, float]:
@@ -42,5 +59,46 @@ def scraped(port: int) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^pykbroker_(\w+) (\S+)$", text, re.MULTILINE)}
 
 
+def stand_by(stage: Stage) -> Mapping[str, float]:
+    """The longest that a bystander has waited while the largest requests were handled, in ms."""
+    found = {}
+    with frames.Caller(stage.broker.port, 600) as caller:
+        caller.call(frames.find_coordinator("largest"))
+        for name, request in largest.requests(f"bench-{uuid.uuid4().hex[:12]}").items():
+            with bystander(stage.broker.port) as waits_ms:
+                caller.call(request)
+            found[name] = max(waits_ms)
+    return found
+
+
+@contextmanager
+def bystander(port: int) -> Iterator[list[float]]:
+    """Somebody who asks for next to nothing, again and again; how long each answer took, in ms."""
+    waits_ms: list[float] = []
+    gone = threading.Event()
+
+    def ask() -> None:
+        with frames.Caller(port, 600) as caller:
+            while not gone.is_set() or not waits_ms:
+                begun = time.perf_counter()
+                caller.call(frames.metadata())
+                waits_ms.append((time.perf_counter() - begun) * 1000)
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not waits_ms:
+        time.sleep(0.001)
+    try:
+        yield waits_ms
+    finally:
+        gone.set()
+        thread.join()
+
+
 FIGURES = {"slow": Figure("over 20 ms, of 1,000", digits=3), "longest": Figure("longest ms", digits=1)}
-ROWS = (Row("steps of the loop, all loads", FIGURES, measure, noisy=False),)
+WAITS = {name: Figure(f"{name} ms", digits=1) for name in largest.requests("")}
+ROWS = (
+    Row("steps of the loop, all loads", FIGURES, measure, noisy=False),
+    Row("longest wait of a bystander", WAITS, stand_by, noisy=False),
+)

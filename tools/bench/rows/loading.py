@@ -1,0 +1,96 @@
+"""A start with a million committed offsets: until every group's are served, and how long clients wait meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from tools.bench import frames, group_frames
+from tools.bench.peers import Broker
+from tools.bench.row import Figure, Row, Stage, Topic
+from tools.bench.rows import groups
+
+GROUPS, PARTITIONS = 10_000, 100
+IN_FLIGHT = 10
+COORDINATORS = 50
+"""Partitions of `__consumer_offsets`."""
+OFFSET = 7
+LOADED_WITHIN_S = 120
+NOT_YET = (14, 15, 16)
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+
+
+def load(stage: Stage) -> Mapping[str, float] | None:
+    """Commit, stop, start; then a group of every coordinator is asked, again and again until it answers."""
+    if not stage.peer.durable:
+        return None
+    broker = stage.peer.start(stage.directory())
+    try:
+        names = commit(broker)
+    finally:
+        broker.stop()
+    begun = time.perf_counter()
+    broker = broker.restart()
+    try:
+        waits = wait_loaded(broker, one_of_each(names))
+        loaded = time.perf_counter()
+    finally:
+        broker.stop()
+    seconds = loaded - begun
+    return {"whole": seconds, "load": seconds - broker.start_seconds, "wait": max(waits) * 1000}
+
+
+def commit(broker: Broker) -> Sequence[str]:
+    """Of each group an offset for each partition; the names of the groups."""
+    topic = Topic(broker, PARTITIONS)
+    topic.__enter__()
+    groups.settle(Stage(broker.peer, broker, broker.directory))
+    names = [f"{topic.name}-{number}" for number in range(GROUPS)]
+    with frames.Caller(broker.port) as caller:
+        for first in range(0, GROUPS, IN_FLIGHT):
+            some = names[first : first + IN_FLIGHT]
+            asked = [group_frames.commit_all(name, topic.name, PARTITIONS, OFFSET) for name in some]
+            while asked:
+                errors = [group_frames.commit_all_errors(reply, topic.name) for reply in caller.call_all(asked)]
+                if codes := set().union(*errors) - {0, *NOT_YET}:
+                    raise RuntimeError(f"offsets were not committed: {codes}")
+                asked = [request for request, codes in zip(asked, errors, strict=True) if codes != {0}]
+    return names
+
+
+def one_of_each(names: Sequence[str]) -> list[str]:
+    """A group for each partition of `__consumer_offsets`."""
+    return list({java_hash(name) % COORDINATORS: name for name in names}.values())
+
+
+def java_hash(text: str) -> int:
+    """As `Utils.abs(text.hashCode())`, of ASCII."""
+    hashed = 0
+    for byte in text.encode():
+        hashed = (31 * hashed + byte) & 0xFFFFFFFF
+    return hashed if hashed < 1 << 31 else (1 << 32) - hashed
+
+
+def wait_loaded(broker: Broker, names: list[str]) -> list[float]:
+    """Until each of these groups tells all its offsets; the seconds that a small request took meanwhile."""
+    waits, deadline = [0.0], time.monotonic() + LOADED_WITHIN_S
+    with frames.Caller(broker.port) as caller, frames.Caller(broker.port) as beside:
+        while names:
+            name, begun = names[-1], time.perf_counter()
+            beside.call(frames.metadata())
+            waits.append(time.perf_counter() - begun)
+            code, count = group_frames.fetch_all_answer(caller.call(group_frames.fetch_all(name)))
+            if code in NOT_YET and time.monotonic() < deadline:
+                continue
+            if code or count != PARTITIONS:
+                raise RuntimeError(f"{name} has {count} offsets, error {code}")
+            names.pop()
+    return waits
+
+
+FIGURES = {
+    "whole": Figure("s from the start of the process"),
+    "load": Figure("s of it behind the start"),
+    "wait": Figure("longest wait of a client ms", digits=1),
+}
+ROWS = (Row("load 1 M committed offsets", FIGURES, load),)
