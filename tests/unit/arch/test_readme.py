@@ -7,14 +7,15 @@ import re
 from pathlib import Path
 
 from pykbroker.cli.start import start
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config import BrokerConfig, Setting
 from pykbroker.core.config_docs import DOCS, NO_EFFECT
-from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
 from pykbroker.storage.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
-CHECKS = ("config_table.py", "config_docs.py", "config_check.py", "broker_change.py")  # these know them, and obey none
+CHECKS = ("config_table.py", "config_docs.py", "config_check.py", "group_bounds.py", "broker_change.py")
+"""These know the configs, and obey none."""
 CODE = "".join(path.read_text() for path in (ROOT / "pykbroker").rglob("*.py") if path.name not in CHECKS)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
@@ -37,7 +38,7 @@ def test_the_apis_are_those_that_have_a_file():
 def test_the_configs_without_effect_are_those_that_nothing_reads():
     section = README.partition("## Configs without effect")[2].partition("\n## ")[0]
     patterns = re.findall(r"`([a-z*][a-z.*]+)`", section)
-    known = {*BROKER, *TOPIC, *BROKER_QUOTAS}
+    known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     told = {name for pattern in patterns for name in fnmatch.filter(known, pattern)}
     read = set(filter(is_read, known))
     assert sorted(told & read) == [], "these have an effect by now: take them out of the README's table"
@@ -45,6 +46,11 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     assert [pattern for pattern in patterns if not fnmatch.filter(known, pattern)] == []
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
     assert sorted(documented ^ told) == [], "move these between OBEYED and IDLE of config_docs.py"
+
+
+def test_every_attribute_of_a_broker_s_config_is_read():
+    attributes = {name for name, value in vars(BrokerConfig).items() if isinstance(value, Setting)}
+    assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config.py"
 
 
 def is_read(config: str) -> bool:
