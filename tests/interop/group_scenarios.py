@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -152,8 +153,7 @@ class GroupScenarios:
             topic, group = self.filled(client), uuid.uuid4().hex
             members = [stack.enter_context(closing(self.member(broker.address, topic, group))) for _ in range(2)]
             read(40, *members, found=shared(members))
-            for member in members:
-                member.commit()
+            commit_all(members, 10)
             for end, count in ((broker.stop, 10), (broker.kill, 12)):
                 members.append(stack.enter_context(closing(self.member(broker.address, topic, group))))
                 assert not polled(members)
@@ -164,9 +164,7 @@ class GroupScenarios:
                 retried(lambda: self.fill(client, topic, 8))
                 assert set(read(8, *members)) >= set(itertools.product(range(PARTITIONS), (count, count + 1)))
                 shared(members)
-                for member in members:
-                    retried(member.commit)
-                assert members[0].committed(1) == count + 2
+                commit_all(members, count + 2)
 
     def test_the_others_take_over_from_a_member_that_dies(self, start_broker: Callable[..., BrokerProcess]) -> None:
         broker = start_broker("--memory", *SHORT_SESSIONS, *SOON)
@@ -215,6 +213,17 @@ def shared(members: Sequence[Member]) -> Found:
         if all(assigned) and sorted(itertools.chain(*assigned)) == list(range(PARTITIONS)):
             return found
     raise AssertionError(f"the partitions are assigned as {assigned}")
+
+
+def commit_all(members: Sequence[Member], end: int) -> None:
+    """Until the group has read every partition to its `end` and said so; a rebalance makes members read some again."""
+    for _ in range(TURNS_MAX):
+        for member in members:
+            retried(member.commit)
+        if all(retried(partial(members[0].committed, partition)) == end for partition in range(PARTITIONS)):
+            return
+        polled(members)
+    raise AssertionError(f"not all is committed up to {end}")
 
 
 def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
