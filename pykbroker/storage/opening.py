@@ -64,7 +64,7 @@ class Opening(msgspec.Struct):
     def active(self, base_offset: int) -> ActiveSegment:
         """A segment's file, opened or created, with nothing known of what is in it."""
         file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
-        jitter_ms = self.config.segment_jitter_ms
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)
 
     def may_lack(self, end: int, base: int) -> bool:

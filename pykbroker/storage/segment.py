@@ -100,15 +100,14 @@ class Segment:
 class ActiveSegment(Segment):
     """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll."""
 
-    __slots__ = ("_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
+    __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
 
     def __init__(self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0) -> None:
         super().__init__(base_offset, config)
         self.file = file
         self.index, self.times = OffsetIndex(base_offset), TimeIndex(base_offset)
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
-        self.timestamp_max = LONG_MAX
-        self._jitter_ms = jitter_ms
+        self._began_ms, self._jitter_ms = -1, jitter_ms
         self._since_entry = 0
         self.configure(config)
 
@@ -126,6 +125,7 @@ class ActiveSegment(Segment):
         """Take limits from now on."""
         self.config = config
         self.size_max = config.segment_bytes
+        self.begin(self._began_ms)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """A batch of `size` bytes stands at the end of the file: index it."""
@@ -146,8 +146,8 @@ class ActiveSegment(Segment):
 
     def begin(self, timestamp: int) -> None:
         """The first batch decides when the segment is old: `roll_ms` by the stamps of the records, less jitter."""
-        if timestamp >= 0:
-            self.timestamp_max = timestamp + self.config.roll_ms - self._jitter_ms
+        self._began_ms = timestamp
+        self.timestamp_max = LONG_MAX if timestamp < 0 else timestamp + self.config.roll_ms - self._jitter_ms
 
     def _index(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset, position)

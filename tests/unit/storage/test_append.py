@@ -201,6 +201,27 @@ async def test_jitter_makes_a_segment_roll_earlier(disk: SystemDisk) -> None:
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
 
 
+async def test_jitter_is_less_than_the_time_that_it_shortens(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=5000), jitter=lambda below: below - 1)
+    for timestamp in (NOW, NOW + 1, NOW + 2):
+        log.append(batch(timestamp=timestamp), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
+
+
+@pytest.mark.parametrize(("segment_ms", "bases"), [(500, [0, 1]), (5000, [0])])
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_the_active_segment_obeys_a_segment_ms_that_changes(
+        disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool) -> None:
+    log = await open_log(disk, config := LogConfig(segment_ms=1000))
+    log.append(batch(timestamp=NOW), 0, NOW)
+    if reopened:
+        await log.close()
+        log = await open_log(disk, config, clean=True)
+    log.configure(replace(config, segment_ms=segment_ms))
+    log.append(batch(timestamp=NOW + 700 if segment_ms < 1000 else NOW + 2000), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
+
+
 async def test_a_segment_rolls_before_its_offsets_pass_32_bits(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
     log.append(batch(), 0, NOW)
