@@ -122,7 +122,8 @@ class _LookUp:
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP:
-            self._found(partition.max_timestamp())
+            youngest = partition.max_timestamp()
+            self._found(youngest if youngest and youngest[1] < upper else None)
         elif timestamp >= 0:
             self._found(partition.look_up(timestamp, upper))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.apis.conftest import Client
+from tests.unit.apis.conftest import Client, serving
+from tests.unit.apis.transactional import Talk
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,9 +21,11 @@ from wire.records.builder import BatchBuilder
 T = 1_700_000_000_000
 
 
-async def ask(client: Client, timestamp: int, version: int = 11, **fields: Any) -> ListOffsetsPartitionResponse:
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=fields.pop("topic", "a"), partitions=[
-        ListOffsetsPartition(partition_index=fields.pop("partition", 0), timestamp=timestamp, **fields)])])
+async def ask(client: Client, timestamp: int, version: int = 11, *, committed: bool = False,
+              **fields: Any) -> ListOffsetsPartitionResponse:
+    name, index = fields.pop("topic", "a"), fields.pop("partition", 0)
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=[ListOffsetsTopic(
+        name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)])])
     answer: ListOffsetsPartitionResponse = (await client.call(request, version)).topics[0].partitions[0]
     return answer
 
@@ -62,6 +66,19 @@ async def test_the_largest_timestamp(client: Client) -> None:
     await fill(client)
     answer = await ask(client, -3)
     assert (answer.timestamp, answer.offset) == (T + 21, 5)
+
+
+async def test_the_largest_timestamp_is_not_told_while_its_transaction_is_open(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1",
+                       transaction_state_log_min_isr="1") as house:
+        client = await house.connect()
+        talk = await Talk(client, version_2=True).begin()
+        assert await talk.produce("a") is ErrorCode.NONE
+        assert (await ask(client, -3)).offset == 0
+        assert (await ask(client, -3, committed=True)).offset == -1
+        assert await talk.end(commit=True) is ErrorCode.NONE
+        await talk.settled()
+        assert (await ask(client, -3, committed=True)).offset == 1
 
 
 @pytest.mark.parametrize(("timestamp", "offset", "first_version"), [(-3, 5, 7), (-4, 0, 8), (-5, -1, 9), (-6, -1, 11)])
