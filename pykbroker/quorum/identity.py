@@ -17,6 +17,7 @@ from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.snapshot_file import SnapshotId
 from pykbroker.storage.checkpoints import CLEANED, RECOVERY_POINTS
 from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
@@ -99,12 +100,22 @@ def _agree(disks: Sequence[Disk], found: Sequence[MetaProperties | None], node_i
 
 def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None]) -> None:
     """Partitions without metadata would all be strangers."""
-    if disks[0].exists(METADATA_DIRECTORY):
+    if _holds_metadata(disks[0]):
         return
     for disk, properties in zip(disks, found, strict=True):
         if properties is not None and any(map(parse_name, disk.names(""))):
             raise StartError(f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
-                             "they are, is missing: name the directory that has it first in log.dirs, or restore it")
+                             "they are, is missing or empty: name the directory that has it first in log.dirs, or "
+                             "restore it")
+
+
+def _holds_metadata(disk: Disk) -> bool:
+    """Whether there is a segment of the metadata log, or a snapshot, with something in it."""
+    if not disk.exists(METADATA_DIRECTORY):
+        return False
+    kept = [name for name in disk.names(METADATA_DIRECTORY)
+            if name.endswith(".log") or ((taken := SnapshotId.parse(name)) and taken.end_offset > 0)]
+    return any(disk.size(f"{METADATA_DIRECTORY}/{name}") for name in kept)
 
 
 async def _format(disk: Disk, properties: MetaProperties, now_ms: int, *, with_metadata: bool) -> None:

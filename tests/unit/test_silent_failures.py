@@ -227,13 +227,23 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
 async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:
     before = names(clean)
     shutil.move(clean / METADATA_DIRECTORY, tmp_path / "aside")
-    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
         async with serving(clean):
             pass
     shutil.move(tmp_path / "aside", clean / METADATA_DIRECTORY)
     assert names(clean) == before
     async with serving(clean) as client:
         await check_all_but(client)
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, partial(Path.write_bytes, data=b"")])
+async def test_with_an_empty_metadata_log_nothing_starts(clean: Path, harm: Callable[[Path], object]) -> None:
+    before = names(clean)
+    harm(clean / METADATA_DIRECTORY / f"{0:020d}.log")
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
+        async with serving(clean):
+            pass
+    assert names(clean) == before
 
 
 async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_dropped(
