@@ -22,6 +22,7 @@ from pykbroker.storage.chores import Chores, remove_tree
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.future_logs import FutureLogs, free_name
+from pykbroker.storage.leftovers import SWAP
 from pykbroker.storage.log import Log
 from pykbroker.storage.opening import Loaded
 from pykbroker.storage.partition_directory import (
@@ -155,6 +156,9 @@ class LogDirectory:
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
+        if self._lacks_segments(topic, partition):
+            raise CorruptLog(f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were "
+                             "records in it")
         log = await self._open(topic, partition, config)
         self._offline.discard((topic, partition))
         return log
@@ -191,6 +195,13 @@ class LogDirectory:
             return True
         name = directory_name(topic, partition)
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
+
+    def _lacks_segments(self, topic: str, partition: int) -> bool:
+        """Whether there is none, though the checkpoints say that there is something committed above its start."""
+        left, key, name = self._checkpoints.left, (topic, partition), directory_name(topic, partition)
+        if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
+            return False
+        return not any(file.endswith((".log", SWAP)) for file in self._disk.names(name))
 
     def _forget(self, topic: str, partition: int) -> bytes | None:
         """Whose the directory was."""

@@ -441,6 +441,23 @@ async def test_what_held_something_once_is_not_made_anew(house: House) -> None:
         await (await house.open()).open_log("topic", 0, TOPIC_ID, SMALL)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_log_without_segments_is_not_begun_anew(house: House, is_known: bool) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    if is_known:
+        await directory.checkpoint_high_watermarks({("topic", 0): 6})
+    house.crash()
+    (house.path / "topic-0" / f"{0:020d}.log").unlink()
+    directory = await house.open()
+    if is_known:
+        with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
+            await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+        assert not list(house.path.glob("topic-0/*.log"))
+    else:
+        assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+
+
 async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
