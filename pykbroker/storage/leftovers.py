@@ -23,8 +23,12 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
     return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
 
 
-async def tidy(disk: Disk, directory: str) -> list[str]:
-    """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed."""
+async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
+    """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed.
+
+    After a clean shutdown nothing was: an index of a segment that is not there, between others, is all that is left of
+    it. In a compacted topic nothing else would tell.
+    """
     names = disk.names(directory)
     if any(name.endswith(SWAP) for name in names):
         names = await _end_swaps(disk, directory, names)
@@ -34,9 +38,16 @@ async def tidy(disk: Disk, directory: str) -> list[str]:
     segments = set(offsets_of(names, ".log"))
     orphans = {f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix)
                if base not in segments}
+    if clean and (lost := [name for name in sorted(orphans) if _was_between(segments, name) and
+                           disk.size(f"{directory}/{name}")]):
+        raise CorruptLog(f"{directory}: {lost[0]} is there, and the segment's log is missing")
     for name in sorted(orphans):
         disk.remove(f"{directory}/{name}")
     return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
+
+
+def _was_between(segments: set[int], name: str) -> bool:
+    return bool(segments) and min(segments) < int(name.partition(".")[0]) < max(segments)
 
 
 async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:

@@ -59,7 +59,7 @@ class LogState(msgspec.Struct):
 async def recover(opening: Opening, *, clean: bool) -> LogState:
     """The state of a log, from its files. CorruptLog: damage below the recovery point."""
     disk, directory = opening.disk, opening.directory
-    names = await tidy(disk, directory)
+    names = await tidy(disk, directory, clean=clean)
     snapshots = offsets_of(names, ".snapshot")
     bases = offsets_of(names, ".log")
     epochs = await recorded_epochs(disk, directory)

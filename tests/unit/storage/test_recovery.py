@@ -169,6 +169,18 @@ async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_o
     assert len(await every_byte(compacted)) < sum(len(one) for at, one in files.items() if at.endswith(".log"))
 
 
+async def test_a_segment_of_a_compacted_topic_whose_log_is_gone_is_missed(disk: SystemDisk) -> None:
+    log = await open_log(disk, config := replace(SMALL, cleanup_policy=("compact",)))
+    filled(log, 40)
+    await log.close()
+    gone = sorted(name for name in contents(disk) if name.endswith(".log"))[1]
+    disk.remove(f"{DIRECTORY}/{gone}")
+    before = contents(disk)
+    with pytest.raises(CorruptLog, match="is there, and the segment's log is missing"):
+        await open_log(disk, config, clean=True, recovery_point=log.log_end_offset)
+    assert contents(disk) == before
+
+
 async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk: SystemDisk) -> None:
     """A crash before the sealed segment was synced: its tail is lost, and the name of the next one is not."""
     log = await open_log(disk)
