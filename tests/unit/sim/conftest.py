@@ -26,6 +26,8 @@ spec.loader.exec_module(module)
 print(json.dumps(simulate(int(seed), getattr(module, scene))))
 """
 
+SEARCHED = int(os.environ.get("SEARCH_SEEDS", "0"))
+
 Apart = Callable[..., tuple[Any, str]]
 
 
@@ -45,3 +47,22 @@ def apart() -> Apart:
         return result, digest
 
     return run
+
+
+@pytest.fixture
+def expect_finding(apart: Apart) -> Callable[..., None]:
+    """`expect_finding(scene, name, first_seed, seeds_max)`: one of so many seeds has a finding in which `name` stands.
+
+    With SEARCH_SEEDS=60 in the environment the search goes through that many seeds from 0, for a new `first_seed`.
+    """
+    def search(scene: Callable[..., Any], name: str, first_seed: int, seeds_max: int) -> None:
+        first, count = (0, SEARCHED) if SEARCHED else (first_seed, seeds_max)
+        findings: list[str] = []
+        for seed in range(first, first + count):
+            findings += apart(scene, seed=seed)[0]
+            if any(name in finding for finding in findings):
+                print(f"{scene.__name__}: seed {seed}, of {seed - first + 1}")
+                return
+        pytest.fail(f"{count} seeds found: {findings[:10]}")
+
+    return search

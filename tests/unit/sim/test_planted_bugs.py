@@ -1,4 +1,7 @@
-"""The alarm works: brokers that lie are found within a few seeds, each by the name of its lie."""
+"""The alarm works: brokers that lie are found within a few seeds, each by the name of its lie.
+
+A test begins with a seed that is known to find its bug; SEARCH_SEEDS=40 in the environment looks for it anew.
+"""
 
 from __future__ import annotations
 
@@ -77,10 +80,5 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
     (batches_that_come_again_are_written_again, "duplicate", 0),
     (a_full_disk_is_not_noticed, "lost write", 0),
 ])
-def test_a_planted_bug_is_found(apart, bug, name, first_seed):
-    findings: list[str] = []
-    for seed in range(first_seed, first_seed + SEEDS_MAX):
-        findings += apart(bug, seed=seed)[0]
-        if any(name in finding for finding in findings):
-            return
-    pytest.fail(f"{SEEDS_MAX} seeds found: {findings[:10]}")
+def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+    expect_finding(bug, name, first_seed, SEEDS_MAX)
