@@ -27,6 +27,8 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def _encode(n: int) -> bytes:
+    if 127 < n < 1 << 14:
+        return bytes((n & 127 | 128, n >> 7))
     out = bytearray()
     while n > 127:
         out.append(n & 127 | 128)

@@ -5,6 +5,7 @@ bits, a varlong 10 and 64. IndexError: cut off; callers turn that into DecodeErr
 """
 
 from wire.errors import DecodeError
+from wire.varint import uvarint
 
 
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:
@@ -31,7 +32,7 @@ def varint(value: int) -> bytes:
     """The encoding of an int64, and so of an int32."""
     if -1 <= value < _SMALL_MAX:
         return _SMALL[value]
-    return _encode(value)
+    return uvarint(value << 1 ^ value >> 63)
 
 
 def _read(data: bytes, pos: int, bits: int) -> tuple[int, int]:
@@ -48,17 +49,5 @@ def _read(data: bytes, pos: int, bits: int) -> tuple[int, int]:
     return value >> 1 ^ -(value & 1), pos
 
 
-def _encode(value: int) -> bytes:
-    left = value << 1 if value >= 0 else ~(value << 1)
-    if left < 1 << 14:
-        return bytes((left & 0x7F | 0x80, left >> 7)) if left > 0x7F else bytes((left,))
-    out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
 _SMALL_MAX = 1024
-_SMALL = [_encode(value) for value in (*range(_SMALL_MAX), -1)]  # -1, the length of null, is the last
+_SMALL = [uvarint(value << 1) for value in range(_SMALL_MAX)] + [uvarint(1)]  # -1, the length of null, is the last
