@@ -6,10 +6,11 @@ from itertools import groupby
 
 import trio
 
-from pykbroker.sim.client import GROUP, TEMPORARY, Again, Connection
+from pykbroker.sim.client import GROUP, Connection
 from pykbroker.sim.groups.history import NO_GENERATION, Assigned, GroupHistory
 from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S
-from pykbroker.sim.groups.offsets import EVICTED, Evicted, Identity
+from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -110,14 +111,7 @@ class ClassicMember:
             await connection.call(request, LeaveGroupResponse, version)
 
     def _require(self, number: int) -> None:
-        """Evicted, Again."""
-        code = ErrorCode(number)
-        if code in EVICTED:
-            raise Evicted(code)
-        if code:
-            if code not in TEMPORARY:
-                self._history.oddities.append(f"{self.name} of {self.group} was told {code.name}")
-            raise Again(code.name)
+        require([ErrorCode(number)], self._history, f"{self.name} of {self.group}")
 
 
 def _encoded(places: tuple[Place, ...]) -> bytes:

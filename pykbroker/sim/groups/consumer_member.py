@@ -6,10 +6,11 @@ from itertools import groupby
 
 import trio
 
-from pykbroker.sim.client import GROUP, TEMPORARY, Again, Connection
+from pykbroker.sim.client import GROUP, Connection
 from pykbroker.sim.groups.history import GroupHistory, Lease
 from pykbroker.sim.groups.member import SESSION_S
-from pykbroker.sim.groups.offsets import EVICTED, Evicted, Identity
+from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -86,13 +87,7 @@ class ConsumerMember:
         version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
         began_s = trio.current_time()
         answer = await connection.call(request, ConsumerGroupHeartbeatResponse, version)
-        code = ErrorCode(answer.error_code)
-        if code in EVICTED:
-            raise Evicted(code)
-        if code:
-            if code not in TEMPORARY:
-                self._history.oddities.append(f"{self.name} of {self.group} was told {code.name}")
-            raise Again(code.name)
+        require([ErrorCode(answer.error_code)], self._history, f"{self.name} of {self.group}")
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
             names = {topic_id: name for name, topic_id in connection.topic_ids.items()}

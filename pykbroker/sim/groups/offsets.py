@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
 import trio
 
-from pykbroker.sim.client import TEMPORARY, Again, Connection
+from pykbroker.sim.client import Connection
 from pykbroker.sim.groups.history import NO_GENERATION, Commit, GroupHistory, Shown
+from pykbroker.sim.groups.refusal import EVICTED, require
 from pykbroker.sim.history import Outcome, Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -25,20 +26,6 @@ EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
 EVERYTHING = 0.2
 """How often all is asked for. Where nothing holds yet, that does not tell of what is pending."""
 NO_OFFSET = -1
-EVICTED = frozenset({
-    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID,
-})  # fmt: skip
-
-
-class Evicted(Exception):
-    """A member must join again. `forgotten`: under another id."""
-
-    def __init__(self, code: ErrorCode) -> None:
-        super().__init__(code.name)
-        self.forgotten = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
-        self.code = code
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -83,17 +70,6 @@ def settle(commit: Commit, code: ErrorCode) -> None:
         commit.outcome, commit.ended_s = Outcome.ACKNOWLEDGED, trio.current_time()
     elif code in EVICTED:
         commit.outcome = Outcome.REFUSED
-
-
-def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None:
-    """Go on if these are no errors. Evicted, Again."""
-    for code in codes:
-        if code in EVICTED:
-            raise Evicted(code)
-        if code:
-            if code not in TEMPORARY:
-                history.oddities.append(f"{who} was told {code.name}")
-            raise Again(code.name)
 
 
 async def fetch_offsets(connection: Connection, history: GroupHistory, reader: str, group: str,

@@ -7,7 +7,8 @@ import trio
 from pykbroker.sim.client import GROUP, LOST, Connection, Dialer
 from pykbroker.sim.groups.history import Commit, GroupHistory
 from pykbroker.sim.groups.member import SESSION_S, Member
-from pykbroker.sim.groups.offsets import NOBODY, Evicted, commit_offsets, fetch_offsets
+from pykbroker.sim.groups.offsets import NOBODY, commit_offsets, fetch_offsets
+from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 
 THINK_S, THINK_S_MAX = 0.2, 1.0

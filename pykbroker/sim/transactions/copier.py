@@ -11,7 +11,8 @@ from pykbroker.sim.consumer import fetch
 from pykbroker.sim.groups.classic_member import ClassicMember
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.member import SESSION_S
-from pykbroker.sim.groups.offsets import Evicted, fetch_offsets
+from pykbroker.sim.groups.offsets import fetch_offsets
+from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.history import TransactionHistory
 from pykbroker.sim.transactions.producer import Fenced, TransactionalProducer

@@ -14,7 +14,8 @@ import trio
 
 from pykbroker.sim.client import TEMPORARY, Again, Connection, Dialer
 from pykbroker.sim.groups.history import Commit
-from pykbroker.sim.groups.offsets import EVICTED, NOBODY, Evicted, Identity
+from pykbroker.sim.groups.offsets import NOBODY, Identity
+from pykbroker.sim.groups.refusal import EVICTED, Evicted
 from pykbroker.sim.history import UNKNOWN_OFFSET, Outcome, Place, Send
 from pykbroker.sim.producer import BY_ID_VERSION, TIMEOUT_MS, Pending
 from pykbroker.sim.stage import Stage

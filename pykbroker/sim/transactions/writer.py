@@ -10,7 +10,8 @@ import trio
 
 from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Connection, Dialer
 from pykbroker.sim.groups.history import Commit
-from pykbroker.sim.groups.offsets import NOBODY, Evicted
+from pykbroker.sim.groups.offsets import NOBODY
+from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, TransactionalProducer
 

@@ -1,0 +1,36 @@
+"""What a coordinator refuses: the member is put out of its group, the broker cannot now, or nobody should be told that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykbroker.sim.client import TEMPORARY, Again
+from pykbroker.sim.groups.history import GroupHistory
+from wire.error_codes import ErrorCode
+
+EVICTED = frozenset({
+    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID,
+})  # fmt: skip
+
+
+class Evicted(Exception):
+    """A member must join again. `forgotten`: under another id."""
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.forgotten = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
+        self.code = code
+
+
+def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None:
+    """Go on if these are no errors. Evicted, Again; what nobody should be told is an oddity of the history."""
+    for code in codes:
+        if code in EVICTED:
+            raise Evicted(code)
+        if code:
+            if code not in TEMPORARY:
+                history.oddities.append(f"{who} was told {code.name}")
+            raise Again(code.name)
