@@ -223,26 +223,27 @@ async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
     assert sum(one.is_loaded for one in log.segments.sealed) == 3
 
 
-async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
-    """Also where one spans the segment that is scanned first, and a later one is known."""
+async def with_two_epochs(disk: SystemDisk) -> Log:
+    """40 records in some segments, those from offset 30 on of epoch 3, those before of epoch 2; not closed."""
     log = await open_log(disk)
     log.become_leader(2)
     for number in range(40):
         if number == 30:
             log.become_leader(3)
         log.append(batch(b"%d" % number), log.epochs.latest, NOW)
+    return log
+
+
+async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
+    """Also where one spans the segment that is scanned first, and a later one is known."""
+    log = await with_two_epochs(disk)
     assert log.has_rolled
     for point in (0, 20, 40):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
 
 
 async def test_recovery_believes_batches_and_not_a_file_of_a_tail_that_was_lost(disk: SystemDisk) -> None:
-    log = await open_log(disk)
-    log.become_leader(2)
-    for number in range(40):
-        if number == 30:
-            log.become_leader(3)
-        log.append(batch(b"%d" % number), log.epochs.latest, NOW)
+    await with_two_epochs(disk)
     lay(disk, contents(disk) | {"leader-epoch-checkpoint": b"0\n3\n2 0\n3 30\n4 35\n"})
     for point in (0, 30):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
