@@ -40,10 +40,7 @@ def upgrade(draft: Draft, shard: Shard, group: ClassicGroup) -> None:
     if group.state is State.EMPTY:
         draft.step.write(classic_stored.deleted(group.id))
         return
-    fault = _fault(shard, group)
-    if fault is not None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
-                       f"because {fault}.")
+    _check_allowed(shard, group)
     topics, generation = shard.topics(), group.generation
     members = _converted(group, topics)
     draft.step.write(classic_stored.deleted(group.id))
@@ -70,26 +67,23 @@ def tell_members(shard: Shard, group: ClassicGroup, draft: Draft) -> None:
             expect(shard, group.id, member.id, draft.group.members[member.id], draft.step)
 
 
-def _fault(shard: Shard, group: ClassicGroup) -> str | None:
+def _check_allowed(shard: Shard, group: ClassicGroup) -> None:
     if not shard.settings.upgrades:
-        return "online upgrade is disabled"
+        raise _stays(group, "online upgrade is disabled")
     if group.protocol_type != CONSUMER:
-        return "the group does not use the consumer embedded protocol"
+        raise _stays(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > shard.settings.group_consumer_max_size:
-        return "the group size exceeds the consumer group maximum size"
-    return None
+        raise _stays(group, "the group size exceeds the consumer group maximum size")
 
 
 def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
     try:
         members = [_member(group, member, topics) for member in group.members.values()]
     except DecodeError:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
-                       "because the embedded consumer protocol is malformed.") from None
+        raise _stays(group, "the embedded consumer protocol is malformed") from None
     places = [place for one in members for place in each(one.has)]
     if len(places) > len(set(places)):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
-                       "because some of its members share partitions.")
+        raise _stays(group, "some of its members share partitions")
     return members
 
 
@@ -98,12 +92,17 @@ def _member(group: ClassicGroup, member: Member, topics: TopicsImage) -> Convert
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
     if user_data:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group "
-                       "because an unsupported custom assignor is in use. Please refer to the documentation or switch "
-                       "to a default assignor before re-attempting the upgrade.")
+        raise _stays(group, "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
+                     "a default assignor before re-attempting the upgrade")
     said = Said(
         instance_id=member.instance_id, rack_id=subscription.rack_id, client_id=member.client_id,
         client_host=member.client_host, subscribed_topic_names=sorted(set(subscription.topics)),
         subscribed_topic_regex="", rebalance_timeout_ms=member.rebalance_timeout_ms, server_assignor=None,
         classic_member_metadata=spoken(member.session_timeout_ms, member.protocols))
     return Converted(member.id, said, has)
+
+
+def _stays(group: ClassicGroup, why: str) -> ApiError:
+    """The words are Kafka's, but for shared partitions, of which it knows nothing."""
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND,
+                    f"Cannot upgrade classic group {group.id} to consumer group because {why}.")
