@@ -149,9 +149,10 @@ async def serve(
     """
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
     bound = listen(world, settings)
+    hosts = HostNames(world.net)
     try:
-        await check_hosts(world, settings.config)
-        broker = await Broker.open(settings, world, bound)
+        await check_hosts(hosts, settings.config)
+        broker = await Broker.open(settings, world, bound, hosts)
     except BaseException:
         bound.close()
         raise
@@ -173,9 +174,9 @@ def listen(world: World, settings: Settings) -> Bound:
                          " machine with --listen HOST:PORT.") from None
 
 
-async def check_hosts(world: World, config: BrokerConfig) -> None:
+async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:
     """The hosts that the configs of this start name can be found."""
-    for host, addresses in (await HostNames(world.net).addresses(overrides(config))).items():
+    for host, addresses in (await hosts.addresses(overrides(config))).items():
         if not addresses:
             raise StartError(f"max.connections.per.ip.overrides: nobody knows the address of {host}. Correct the name,"
                              " or give its address.")
@@ -205,11 +206,11 @@ class Broker:
     """All parts of one broker, built but idle until `run`."""
 
     def __init__(
-        self, settings: Settings, config: LiveConfig, world: World, bound: Bound, identity: Identity,
+        self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames, identity: Identity,
         directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas,
     ) -> None:  # fmt: skip
         self._settings, self._config, self._identity = settings, config, identity
-        self._world, self._bound = world, bound
+        self._world, self._bound, self._hosts = world, bound, hosts
         self._serving: Listener | None = None
         self._directories, self._controller, self._replicas = directories, controller, replicas
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
@@ -217,7 +218,6 @@ class Broker:
         self._scrubber = Scrubber(replicas.all_online, ScrubSettings.of(settings.config))
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
-        self._host_names = HostNames(world.net)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
         self._groups = groups_runtime(settings.config, world, lambda: controller.images.current)
         self._producer_ids = ProducerIds(controller, identity.node_id, lambda: self._lifecycle.broker_epoch)
@@ -227,7 +227,7 @@ class Broker:
         )
 
     @classmethod
-    async def open(cls, settings: Settings, world: World, bound: Bound) -> Broker:
+    async def open(cls, settings: Settings, world: World, bound: Bound, hosts: HostNames) -> Broker:
         """Open what is on disk, or format it where there is nothing. Nothing stays locked when that fails."""
         config, live = settings.config, LiveConfig(settings.config)
         configs = TopicConfigs(live)
@@ -250,7 +250,7 @@ class Broker:
                 raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
             raise
         replicas = Replicas(identity.node_id, places, configs)
-        return cls(settings, live, world, bound, identity, tuple(directories), controller, replicas)
+        return cls(settings, live, world, bound, hosts, identity, tuple(directories), controller, replicas)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
@@ -395,7 +395,7 @@ class Broker:
     async def _limits(self, image: MetadataImage) -> Limits:
         """What clients are held to, as the configs of the moment say."""
         config = self._config.under(image.configs.dynamic(self._identity.node_id))
-        return Limits.of(config, await self._host_names.addresses(overrides(config)))
+        return Limits.of(config, await self._hosts.addresses(overrides(config)))
 
     def _handlers(self, limits: Limits) -> list[Handler]:
         config, identity, authorizer = self._settings.config, self._identity, AllowAll()

@@ -93,6 +93,13 @@ async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
         await second.create("served")
 
 
+async def test_a_start_asks_once_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names()
+    monkeypatch.setattr(SystemNet, "addresses", lambda net, host: names.addresses(host))
+    async with serving(tmp_path, max_connections_per_ip_overrides="known:1"):
+        assert names.asked == ["known"]
+
+
 async def test_a_host_that_nobody_knows_keeps_the_broker_from_starting(tmp_path: Path) -> None:
     options = settings(tmp_path, max_connections_per_ip_overrides=f"{UNKNOWN}:5")
     with pytest.raises(StartError, match=rf"nobody knows the address of {UNKNOWN}"):
