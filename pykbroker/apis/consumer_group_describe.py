@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.call import Call, refused, when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
@@ -24,8 +24,6 @@ from wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,
 )  # fmt: skip
 
-Part = Call | DescribedGroup
-
 
 @dataclass(frozen=True)
 class ConsumerGroupDescribe:
@@ -38,27 +36,23 @@ class ConsumerGroupDescribe:
     enabled: Callable[[], bool]
 
     def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Steps:
-        asked = yield from each(partial(self._ask, context), request.group_ids)
-        parts = [*zip(request.group_ids, asked, strict=True)]
-        calls = [part for _, part in parts if isinstance(part, Call)]
+        calls = yield from each(partial(self._ask, context), request.group_ids)
         return when_settled(calls, lambda: ConsumerGroupDescribeResponse(groups=[
-            self._settled(context, request, group_id, part) for group_id, part in parts]))
+            self._described(context, request, *asked) for asked in zip(request.group_ids, calls, strict=True)]))
 
-    def _ask(self, context: Context, group_id: str) -> Part:
+    def _ask(self, context: Context, group_id: str) -> Call:
         if not self.enabled():
-            return _failed(group_id, ApiError(ErrorCode.UNSUPPORTED_VERSION))
+            return refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
         if not group_id:
-            return _failed(group_id, ApiError(ErrorCode.INVALID_GROUP_ID))
+            return refused(ApiError(ErrorCode.INVALID_GROUP_ID))
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return _failed(group_id, ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
 
-    def _settled(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
-                 part: Part) -> DescribedGroup:
-        if not isinstance(part, Call):
-            return part
+    def _described(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
+                   call: Call) -> DescribedGroup:
         try:
-            group: DescribedGroup = part.result().groups[0]
+            group: DescribedGroup = call.result().groups[0]
         except ApiError as error:
             return _failed(group_id, error)
         if not all(self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.call import Call, refused, when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
@@ -21,8 +21,6 @@ from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-
-Part = Call | DescribedGroup
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,16 @@ class DescribeGroups:
     authorizer: Authorizer
 
     def __call__(self, context: Context, request: DescribeGroupsRequest) -> Steps:
-        parts = yield from each(partial(self._ask, context), request.groups)
-        calls = [part for part in parts if isinstance(part, Call)]
-        return when_settled(calls, lambda: self._answer(context, request, parts))
+        calls = yield from each(partial(self._ask, context), request.groups)
+        return when_settled(calls, lambda: self._answer(context, request, calls))
 
-    def _ask(self, context: Context, group_id: str) -> Part:
+    def _ask(self, context: Context, group_id: str) -> Call:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
-            return _failed(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
-    def _answer(self, context: Context, request: DescribeGroupsRequest, parts: list[Part]) -> DescribeGroupsResponse:
-        described = [_settled(group_id, part) for group_id, part in zip(request.groups, parts, strict=True)]
+    def _answer(self, context: Context, request: DescribeGroupsRequest, calls: list[Call]) -> DescribeGroupsResponse:
+        described = [_described(group_id, call) for group_id, call in zip(request.groups, calls, strict=True)]
         for group in described if request.include_authorized_operations else ():
             if not group.error_code:
                 group.authorized_operations = authorized_operations(
@@ -53,15 +50,9 @@ class DescribeGroups:
         return DescribeGroupsResponse(groups=described)
 
 
-def _settled(group_id: str, part: Part) -> DescribedGroup:
-    if not isinstance(part, Call):
-        return part
+def _described(group_id: str, call: Call) -> DescribedGroup:
     try:
-        described: DescribedGroup = part.result().groups[0]
+        described: DescribedGroup = call.result().groups[0]
     except ApiError as error:
-        return _failed(group_id, error.code)
+        return DescribedGroup(group_id=group_id, error_code=error.code)
     return described
-
-
-def _failed(group_id: str, code: ErrorCode) -> DescribedGroup:
-    return DescribedGroup(group_id=group_id, error_code=code)

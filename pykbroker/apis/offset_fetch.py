@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pykbroker.coordinator.call import Call, when_settled
+from pykbroker.coordinator.call import Call, refused, when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import FetchOffsets
@@ -33,8 +33,7 @@ GROUPS_VERSION_FIRST = 8
 BY_ID_VERSION_FIRST = 10
 NO_OFFSET = -1
 
-Part = Call | OffsetFetchResponseGroup
-Refused = list[OffsetFetchResponseTopics]
+LeftOut = list[OffsetFetchResponseTopics]
 
 
 @dataclass(frozen=True)
@@ -55,46 +54,44 @@ class OffsetFetch:
                 for topic in request.topics]
             groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
         parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
-        calls = [part for part, _ in parts if isinstance(part, Call)]
-        return when_settled(calls, lambda: self._answer(context, groups, parts))
+        return when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts))
 
-    def _ask(self, context: Context, group: OffsetFetchRequestGroup, require_stable: bool) -> tuple[Part, Refused]:
-        """The group's answer or who waits for it, and the topics that were refused."""
+    def _ask(self, context: Context, group: OffsetFetchRequestGroup, require_stable: bool) -> tuple[Call, LeftOut]:
+        """The call to the group's machine, and the answers of topics that it is not asked for."""
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
-            return _failed(group, ErrorCode.GROUP_AUTHORIZATION_FAILED), []
-        refused: Refused = []
+            return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
+        left_out: LeftOut = []
         asked = group.topics
         if asked is not None:
-            asked = [topic for topic in asked if self._takes(context, topic, refused)]
+            asked = [topic for topic in asked if self._takes(context, topic, left_out)]
         question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
-        return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), refused
+        return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), left_out
 
-    def _takes(self, context: Context, topic: OffsetFetchRequestTopics, refused: Refused) -> bool:
+    def _takes(self, context: Context, topic: OffsetFetchRequestTopics, left_out: LeftOut) -> bool:
         by_id = context.version >= BY_ID_VERSION_FIRST
         topics = self.image().topics
         known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
-        code = ErrorCode.NONE
+        if known is not None:
+            topic.name, topic.topic_id = known.name, known.id
         if by_id and known is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
-            if known is not None:
-                topic.name, topic.topic_id = known.name, known.id
-            if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if code:
-            refused.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, [
-                OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code) for index in topic.partition_indexes]))
-        return not code
+            return True
+        left_out.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, [
+            OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code) for index in topic.partition_indexes]))
+        return False
 
     def _answer(self, context: Context, groups: list[OffsetFetchRequestGroup],
-                parts: list[tuple[Part, Refused]]) -> OffsetFetchResponse:
+                parts: list[tuple[Call, LeftOut]]) -> OffsetFetchResponse:
         answers = []
-        for group, (part, refused) in zip(groups, parts, strict=True):
-            answer = _settled(group, part)
+        for group, (call, left_out) in zip(groups, parts, strict=True):
+            answer = _settled(group, call)
             if group.topics is None:
                 answer.topics = [topic for topic in answer.topics if self._shown(context, topic)]
             if not answer.error_code:
-                answer.topics = answer.topics + refused
+                answer.topics = answer.topics + left_out
             answers.append(answer)
         return OffsetFetchResponse(groups=answers) if context.version >= GROUPS_VERSION_FIRST else _old(
             context.version, answers[0], groups[0])
@@ -109,18 +106,12 @@ class OffsetFetch:
         return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
 
 
-def _settled(group: OffsetFetchRequestGroup, part: Part) -> OffsetFetchResponseGroup:
-    if not isinstance(part, Call):
-        return part
+def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:
     try:
-        answer: OffsetFetchResponseGroup = part.result()
+        answer: OffsetFetchResponseGroup = call.result()
     except ApiError as error:
-        return _failed(group, error.code)
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     return answer
-
-
-def _failed(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
 
 
 def _old(version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup) -> OffsetFetchResponse:
