@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykbroker.core.group.asked import Asked
-from pykbroker.core.group.consumer.assignment import Assignment
+from pykbroker.core.group.consumer.assignment import Assignment, joined
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.plan import assignor_of
 from pykbroker.core.group.consumer.reconcile import Current
@@ -37,11 +37,13 @@ def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
 
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
+    """What it is to give back is still assigned to it."""
     said, has = group.members[member_id], group.current.get(member_id, Current())
     return wire.Member(
         member_id=member_id, instance_id=said.instance_id, rack_id=said.rack_id, member_epoch=has.epoch,
         client_id=said.client_id, client_host=said.client_host, subscribed_topic_names=said.subscribed_topic_names,
-        subscribed_topic_regex=said.subscribed_topic_regex, assignment=_assignment(has.assigned, topics),
+        subscribed_topic_regex=said.subscribed_topic_regex,
+        assignment=_assignment(joined(has.assigned, has.revoking), topics),
         target_assignment=_assignment(group.target_of(member_id), topics),
         member_type=CLASSIC_MEMBER if group.is_classic(member_id) else CONSUMER_MEMBER)
 

@@ -111,6 +111,8 @@ def test_partitions_are_given_back_before_another_one_has_them() -> None:
     room.say("a", owned={"t": [0, 1, 2, 3]})
     assert room.parts("a", "b") == [[0, 1], []]
     assert room.epochs == {"a": 2, "b": 3}, "it stays in its epoch until it has given back"
+    told = {one.member_id: one.assignment.topic_partitions for one in room.told().members}
+    assert ([one.partitions for one in told["a"]], told["b"]) == ([[0, 1, 2, 3]], []), "nobody else has them yet"
     room.say("a", owned={"t": [0, 1, 2, 3]})
     assert room.say("b").assignment is None
     room.say("a", owned={"t": [0, 1]})
