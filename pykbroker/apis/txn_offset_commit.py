@@ -94,9 +94,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
                      admission: Admission) -> Response | Waiting | None:
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
-            answer = self.refuse(request, spoken(admission.refused[place], version))
-            answer.topics += refused
-            return answer
+            return merged(self.refuse(request, spoken(admission.refused[place], version)), refused)
         return self._commit(version, request, refused, admission.shown.get(place))
 
     def _commit(self, version: int, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic],
@@ -108,10 +106,22 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
                 response: TxnOffsetCommitResponse = call.result()
             except ApiError as error:
                 response = self.refuse(request, spoken(error.code, version))
-            response.topics += refused
-            return response
+            return merged(response, refused)
 
         return when_settled([call], answer)
+
+
+def merged(response: TxnOffsetCommitResponse,
+           refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
+    """With what was refused beforehand, each topic once."""
+    told = {topic.name: topic for topic in response.topics}
+    for topic in refused:
+        known = told.setdefault(topic.name, topic)
+        if known is topic:
+            response.topics.append(topic)
+        else:
+            known.partitions += topic.partitions
+    return response
 
 
 def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:

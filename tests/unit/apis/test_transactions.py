@@ -14,6 +14,9 @@ from wire.messages.describe_producers import DescribeProducersRequest, TopicRequ
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_transactions import ListTransactionsRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+)  # fmt: skip
 
 OK = ErrorCode.NONE
 CONFIGS = {
@@ -276,6 +279,17 @@ async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
     assert await talk.add_offsets("g", version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert await talk.add_offsets("g", version=2) is ErrorCode.PRODUCER_FENCED
     assert await talk.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_topic_is_answered_once_whatever_became_of_its_offsets(client: Client) -> None:
+    talk = await Talk(client, version_2=True).begin()
+    await talk.find(GROUP, "g")
+    for epoch, code in ((talk.epoch, OK), (talk.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):
+        answer = await client.call(TxnOffsetCommitRequest(talk.name, "g", talk.producer_id, epoch, topics=[
+            TxnOffsetCommitRequestTopic("a", [TxnOffsetCommitRequestPartition(index, 1) for index in (0, 77)])]), 5)
+        (topic,) = answer.topics
+        assert {one.partition_index: one.error_code for one in topic.partitions} == {
+            0: code, 77: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def test_offsets_may_be_added_before_the_groups_coordinator_is_found(client: Client) -> None:
