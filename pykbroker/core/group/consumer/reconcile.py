@@ -45,9 +45,10 @@ class Current(msgspec.Struct, frozen=True):
     since: Mapping[Place, int] = {}
 
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
-        """The next step."""
-        since = {place: self.since.get(place, epoch) for place in each(joined(assigned, revoking))}
-        return Current(epoch, self.epoch, state, assigned, revoking, since)
+        """The next step. What was to be given back and is given again counts from now on."""
+        since = {place: self.since[place] for place in each(joined(self.assigned, revoking)) if place in self.since}
+        return Current(epoch, self.epoch, state, assigned, revoking, {
+            place: since.get(place, epoch) for place in each(joined(assigned, revoking))})
 
     def had(self, epoch: int, topic_id: bytes, index: int) -> bool:
         """Whether the member has had a partition since this epoch, or for longer."""

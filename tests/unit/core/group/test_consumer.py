@@ -244,6 +244,21 @@ def test_what_was_given_long_ago_may_be_committed_in_an_epoch_that_is_over() -> 
         assert which.commit(1, new, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, "given in epoch 3"
 
 
+def test_what_is_given_back_and_given_again_is_had_since_then() -> None:
+    room = Room()
+    room.enter("a")
+    room.enter("b")
+    room.say("a")
+    room.say("b", member_epoch=LEAVING)
+    assert room.say("a", owned={"t": [0, 1]}).member_epoch == 4
+    assert room.has["a"] == {"t": [0, 1, 2, 3]}
+    since = {place[1]: epoch for place, epoch in room.machine._shard.groups["g"].current["a"].since.items()}
+    assert since == {0: 2, 1: 2, 2: 4, 3: 4}
+    before = JoinGroupResponse(generation_id=2, member_id="a")
+    assert room.commit(1, before, partition=0) == 0
+    assert room.commit(1, before, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
+
+
 def test_a_static_member_that_is_away_gives_back_at_once() -> None:
     room = Room()
     room.enter("a", instance_id="i")
