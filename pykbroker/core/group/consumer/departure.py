@@ -19,6 +19,7 @@ from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
 from pykbroker.core.group.consumer.draft import Draft
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from pykbroker.core.group.consumer.topics import hash_of, names_of_all
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -81,7 +82,8 @@ def remove(draft: Draft, shard: Shard, member_ids: Collection[str]) -> None:
     asked = {member.subscribed_topic_regex for member in group.members.values()}
     for pattern in [one for one in group.regexes if one not in asked]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
-    draft.write(stored.epoch(group.id, group.epoch + 1, group.metadata_hash if group.members else 0))
+    group = draft.group
+    draft.write(stored.epoch(group.id, group.epoch + 1, hash_of(names_of_all(group), shard.topics())))
 
 
 def tombstones(draft: Draft, member_id: str) -> None:

@@ -11,7 +11,7 @@ from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
 from pykbroker.core.group.consumer.draft import Draft
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.topic_pattern import matching
-from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of
+from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of, names_of_all
 from pykbroker.core.metadata.image import TopicsImage
 
 
@@ -20,7 +20,7 @@ def plan(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...], *, chang
     if changed or draft.group.seen is not topics:
         if changed or _changed(draft.group.seen, topics):
             _resolve(draft, topics)
-        number = hash_of(_names(draft.group), topics)
+        number = hash_of(names_of_all(draft.group), topics)
         if changed or number != draft.group.metadata_hash:
             draft.write(stored.epoch(draft.group.id, draft.group.epoch + 1, number))
     if draft.group.assignment_epoch < draft.group.epoch:
@@ -44,14 +44,6 @@ def _resolve(draft: Draft, topics: TopicsImage) -> None:
         known = group.regexes.get(pattern)
         if known is None or known.topics != found:
             draft.write(stored.regex(group.id, pattern, found, 0, draft.step.wall_ms))
-
-
-def _names(group: ConsumerGroup) -> set[str]:
-    matches = {pattern: value.topics for pattern, value in group.regexes.items()}
-    names: set[str] = set()
-    for said in group.members.values():
-        names |= names_of(said, matches)
-    return names
 
 
 def _assign(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:

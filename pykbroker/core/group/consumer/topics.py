@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.group import ConsumerGroup, Said
 from pykbroker.core.metadata.image import TopicsImage
 
 HASH_BYTES = 8
@@ -14,6 +14,15 @@ HASH_BYTES = 8
 def names_of(said: Said, matches: Mapping[str, list[str]]) -> set[str]:
     """The topics that a member subscribes to, there or not. `matches`: what each regular expression found."""
     return {*said.subscribed_topic_names, *matches.get(said.subscribed_topic_regex or "", ())}
+
+
+def names_of_all(group: ConsumerGroup) -> set[str]:
+    """The topics that any of the group's members subscribes to, there or not."""
+    matches = {pattern: value.topics for pattern, value in group.regexes.items()}
+    names: set[str] = set()
+    for said in group.members.values():
+        names |= names_of(said, matches)
+    return names
 
 
 def ids_of(names: set[str], topics: TopicsImage) -> frozenset[bytes]:

@@ -259,6 +259,16 @@ def test_what_is_given_back_and_given_again_is_had_since_then() -> None:
     assert room.commit(1, before, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
+def test_the_epoch_rises_once_when_nobody_is_left_who_reads_a_topic() -> None:
+    room = Room()
+    room.enter("a", "t")
+    room.enter("b", "u")
+    room.say("b", member_epoch=LEAVING)
+    left = room.told().group_epoch
+    room.settle("a")
+    assert room.told().group_epoch == room.epochs["a"] == left
+
+
 def test_a_static_member_that_is_away_gives_back_at_once() -> None:
     room = Room()
     room.enter("a", instance_id="i")
