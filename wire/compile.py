@@ -6,7 +6,7 @@ A version that the class does not have is a ValueError.
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from wire.compile_decoder import compile_decoder
+from wire.compile_decoder import compile_decoder, compile_stepwise_decoder
 from wire.compile_encoder import compile_encoder, compile_stepwise_encoder
 from wire.declare import Buffer, Message
 
@@ -20,6 +20,11 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], M]:
     metadata record they are an error). Only DecodeError gets out. Records may be views on `buf`; nothing else is.
     """
     return compile_decoder(cls, version)
+
+
+def stepwise_decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], Generator[None, None, M]]:
+    """As `decoder`, of a message that may be long: it yields after each element of an array. `buf` must not change."""
+    return compile_stepwise_decoder(cls, version)
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], None]:

@@ -6,7 +6,7 @@ here or one of the few exceptions that the function turns into DecodeError.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
@@ -24,12 +24,19 @@ COPY_BYTES_MAX = 16_384  # record bytes below this are sliced: a copy costs less
 @cache
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
     """`decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
-    return _Decoder(cls, version).function(cls)
+    return _Decoder(cls, version, stepwise=False).function(cls)
+
+
+@cache
+def compile_stepwise_decoder(cls: type[Message], version: int) -> Callable[..., Generator[None, None, Any]]:
+    """The same as a generator; see `wire.compile.stepwise_decoder`."""
+    return _Decoder(cls, version, stepwise=True).function(cls)
 
 
 class _Decoder(Source):
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
+        self._stepwise = stepwise
         self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
         self.globals.update(DecodeError=DecodeError, read_uvarint=read_uvarint, skip_tags=skip_tags,
                             errors=(DecodeError, IndexError, struct.error, UnicodeDecodeError))
@@ -40,10 +47,15 @@ class _Decoder(Source):
             self._struct(cls, "message")
             exact = issubclass(cls, Stored) and cls.exact
             self._refuse("pos != end" if exact else "pos > end", "ends elsewhere than its frame")
+            self._step()
             self.add("return message")
         with self.block("except errors as error:"):
             self.add(f"raise DecodeError(f'{self.title}: {{error}}') from None")
         return self.build("def decode(buf, pos, end):")
+
+    def _step(self) -> None:
+        if self._stepwise:
+            self.add("yield")
 
     def _refuse(self, condition: str, reason: str) -> None:
         self.add(f"if {condition}: raise DecodeError({reason!r})")
@@ -149,6 +161,7 @@ class _Decoder(Source):
             self._value(item, element, name, False)
             self._flush()
             self.add(f"{append}({element})")
+            self._step()
 
     def _fixed_array(self, fixed: Fixed, local: str) -> None:
         self.add(f"stop = pos + n * {fixed.size}")

@@ -9,7 +9,7 @@ A parked Fetch is answered as soon as another kind of request arrives on its con
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar
 
 import msgspec
@@ -27,6 +27,7 @@ from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context, Steps, Waiting
 from pykbroker.storage.errors import patiently
+from pykbroker.storage.portions import portions
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -67,26 +68,35 @@ class Fetch(msgspec.Struct, frozen=True):
             )
         except ApiError as error:
             return FetchResponse(error_code=error.code)
-        located, refused = self._locate(context, fetching)
-        reading = Reading(
-            located, request.min_bytes, min(request.max_bytes, self.fetch_bytes_max),
-            committed_only=request.isolation_level == READ_COMMITTED,
-        )  # fmt: skip
-        if len(located) > AT_ONCE_MAX:
-            return self._read_many(context, request, fetching, reading, refused)
+        if len(fetching.partitions) > AT_ONCE_MAX:
+            return self._read_many(context, request, fetching)
+        located, refused = self._locate(context, fetching, fetching.partitions.values())
+        reading = self._reading(request, located)
         try:
             return self._read(context, request, fetching, reading, reading.read(), refused)
         except NotCached:
             return self._finish(context, fetching, patiently(reading.read), refused)
 
-    def _read_many(
-        self, context: Context, request: FetchRequest, fetching: Fetching, reading: Reading, refused: list[Found]
-    ) -> Steps:
+    def _read_many(self, context: Context, request: FetchRequest, fetching: Fetching) -> Steps:
+        located: Located = []
+        refused: list[Found] = []
+        for few in portions(fetching.partitions.values()):
+            here, elsewhere = self._locate(context, fetching, few)
+            located += here
+            refused += elsewhere
+            yield
+        reading = self._reading(request, located)
         try:
             found = yield from reading.read_slowly()
         except NotCached:
             return self._finish(context, fetching, patiently(reading.read), refused)
         return self._read(context, request, fetching, reading, found, refused)
+
+    def _reading(self, request: FetchRequest, located: Located) -> Reading:
+        return Reading(
+            located, request.min_bytes, min(request.max_bytes, self.fetch_bytes_max),
+            committed_only=request.isolation_level == READ_COMMITTED,
+        )  # fmt: skip
 
     def _read(
         self, context: Context, request: FetchRequest, fetching: Fetching, reading: Reading, found: list[Found],
@@ -106,12 +116,14 @@ class Fetch(msgspec.Struct, frozen=True):
             for topic in request.topics
         ])  # fmt: skip
 
-    def _locate(self, context: Context, fetching: Fetching) -> tuple[Located, list[Found]]:
+    def _locate(
+        self, context: Context, fetching: Fetching, asked_for: Iterable[Wanted]
+    ) -> tuple[Located, list[Found]]:
         """The partitions that this client may read, and those that it may not or that are not here."""
         located: Located = []
         refused: list[Found] = []
         topic, allowed = None, True
-        for wanted in fetching.partitions.values():
+        for wanted in asked_for:
             partition = wanted.replica
             if partition is None or not partition.is_leader:
                 partition = self._look_up(wanted, by_id=fetching.by_id)

@@ -10,11 +10,13 @@ A topic that is created by asking for it is served when the answer leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator
+from itertools import islice
 from typing import Any, ClassVar
 
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage, TopicsImage
 from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
@@ -75,19 +77,21 @@ class Metadata(msgspec.Struct, frozen=True):
         )
 
     def _creatable(self, context: Context, topics: list[MetadataRequestTopic]) -> list[str]:
+        """Topics to be created first; as many as are refused, if there are more."""
         known = self.image().topics.by_name
-        return [
-            topic.name
-            for topic in topics
-            if topic.name and topic.name not in known and legal(topic.name) and not is_internal(topic.name)
-            and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, topic.name)
-        ]  # fmt: skip
+        creatable = (
+            name
+            for name in dict.fromkeys(topic.name for topic in topics)
+            if name and name not in known and legal(name) and not is_internal(name)
+            and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, name)
+        )  # fmt: skip
+        return list(islice(creatable, PARTITIONS_MAX + 1))
 
     async def _create(
         self, context: Context, request: MetadataRequest, names: list[str]
     ) -> Encoded | Steps:
         """What cannot be created is answered as unknown, and its error stands in the controller's log line."""
-        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in dict.fromkeys(names)]
+        topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         await self.controller.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 

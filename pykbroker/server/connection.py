@@ -74,10 +74,17 @@ class Connection(Intake):
                 self._be_called(bytes(data[start:pos]), fits=pos <= end)
         if route.tagged_header:
             pos = pos + 1 if pos < end and not data[pos] else after_tags(data, pos, end)
-        request = route.decode(data, pos, end)
         if self._slots and route.key != FETCH:
             hurry(self._slots)  # a Fetch that is parked there: its client waits for something else now
         context = Context(route.version, self._client_id, self.peer)
+        if size < LARGE_FRAME_BYTES:
+            request = route.decode(data, pos, end)
+        else:
+            steps = route.decode_slowly(data, pos, end)
+            request = advance(steps, self._ticks)
+            if request is State.UNFINISHED:
+                slot = Slot(route, correlation_id, context, None, began_at, size)
+                return self._wait(slot, Held(self._read_on(slot, steps)))
         try:
             handler = route.handler if size < LARGE_FRAME_BYTES else route.slow_handler
             answer = handler(context, request)
@@ -156,6 +163,12 @@ class Connection(Intake):
         else:
             self._go_on()
 
+    async def _read_on(self, slot: Slot, steps: Generator[None, None, Any]) -> Result | Waiting | Steps:
+        """Decode the rest of a large request, and have it handled."""
+        slot.request = await walk(steps, self._ticks, self._shared.turn)
+        answer = slot.route.slow_handler(slot.context, slot.request)
+        return await answer.coroutine if isinstance(answer, Held) else answer
+
     async def _hold(self, held: Held) -> Any:
         """Keep later requests back only as long as the order of the appends asks for it."""
         try:
@@ -188,7 +201,7 @@ class Connection(Intake):
     def _conclude(self, slot: Slot, outcome: Result | Exception) -> None:
         """Write the reply, unless nobody is there any more to read it."""
         try:
-            if isinstance(outcome, CloseConnection):
+            if isinstance(outcome, CloseConnection | DecodeError):
                 raise outcome
             if not self.ended:
                 if isinstance(outcome, Exception):

@@ -250,7 +250,7 @@ class Intake(ABC):
             return
         self._large = self.begun_at = None
         try:
-            self._request(large.buffer, 0, large.size, self._ticks())
+            self._request(memoryview(large.buffer), 0, large.size, self._ticks())
         except Exception as error:  # noqa: BLE001 - as in _frames
             self._end_with(error)
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykbroker.server.handler import Encoded, Handler
 from wire.api import APIS, ApiKey, request_header_version, response_header_version
-from wire.compile import decoder, encoder, stepwise_encoder
+from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -81,6 +81,10 @@ class Route:
             out.append(self.pack_head(size, correlation_id))
             out += parts
         self.bytes_out += size
+
+    def decode_slowly(self, data: Buffer, pos: int, end: int) -> Generator[None, None, Any]:
+        """As `decode`, a step for each element of its arrays."""
+        return stepwise_decoder(APIS[self.key].request, self.version)(data, pos, end)
 
     def encode_slowly(self, response: Response) -> Generator[None, None, Encoded]:
         """As a step for each element of its arrays."""

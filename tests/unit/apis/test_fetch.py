@@ -172,11 +172,13 @@ async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch
         await client.produce("many", batch(b"x"), partition=index)
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=session_epoch, topics=[
         FetchTopic("many", partitions=[
-            FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count)])])
+            FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count + 1)])])
     parts = (await client.call(request, 12)).responses[0].partitions
-    assert [part.partition_index for part in parts] == [*range(count)]
+    assert [part.partition_index for part in parts] == [*range(count + 1)]
+    unknown = [part.partition_index for part in parts if part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert unknown == [count]
     assert [part.partition_index for part in parts if part.records] == [0, count - 1]
     request.max_wait_ms, request.min_bytes = 60_000, 1 << 20
     await client.send(request, 12)
     await client.send(ListOffsetsRequest(), 7)  # hurries the one that is parked
-    assert len((await client.receive()).responses[0].partitions) == count
+    assert len((await client.receive()).responses[0].partitions) == count + 1

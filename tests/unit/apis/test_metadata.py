@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.metadata import Metadata
+from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers, Kept
@@ -76,6 +77,14 @@ async def test_a_topic_is_created_by_asking_and_serves_at_once(client: Client) -
     assert [one.error_code for one in again] == [
         0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION]
     assert again[0].topic_id == topic.topic_id
+
+
+async def test_no_more_topics_are_created_by_asking_than_by_creating(client: Client) -> None:
+    names = [f"fresh-{index}" for index in range(PARTITIONS_MAX + 2)]
+    topics = (await client.call(asking(*names, create=True), 12)).topics
+    assert [(topic.name, topic.error_code) for topic in topics] == [
+        (name, ErrorCode.POLICY_VIOLATION) for name in names]
+    assert [topic.name for topic in (await client.call(MetadataRequest(topics=None), 12)).topics] == ["a"]
 
 
 async def test_nothing_is_created_where_that_is_off(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.server.handler import Encoded
+from pykbroker.server.handler import Encoded, Held
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.steps import SHARE_NS, STEPS_A_LOOK, State, advance, each, walk
 from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded
@@ -19,14 +19,17 @@ from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
 from wire.messages.heartbeat import HeartbeatResponse
 from wire.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 
 MANY = 10 * STEPS_A_LOOK
 ASKING = 8
+PARTITIONS = 3000
 ASKED = encode_request(ListOffsetsRequest(), 7, 50, "me")
 LONG = ListOffsetsResponse(topics=[
     ListOffsetsTopicResponse(f"t{at}", [ListOffsetsPartitionResponse(index) for index in range(at % 3)])
@@ -178,6 +181,62 @@ def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: boo
     rig = Rig(NoTasks(), api)
     rig.feed(padded(1, size))
     assert (asked, correlation_ids(rig.replies())) == ([slowly], [1])
+
+
+def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
+    """A request that has a buffer of its own, and its frame."""
+    partitions = [ListOffsetsPartition(index, -1, timestamp) for index in range(PARTITIONS)]
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", partitions)])
+    frame = encode_request(request, 7, 50, "me")
+    assert len(frame) > LARGE_FRAME_BYTES
+    return request, frame
+
+
+@pytest.mark.parametrize("ready", [True, False])
+async def test_a_large_request_is_read_in_shares(*, ready: bool) -> None:
+    asked: list[Any] = []
+    others: list[int] = []
+
+    async def wait() -> ListOffsetsResponse:
+        await trio.lowlevel.checkpoint()
+        return LONG
+
+    def note(context: Any, request: Any) -> Any:
+        asked.append(request)
+        return LONG if ready else Held(wait())
+
+    async def bystander() -> None:
+        while len(asked) < 2:
+            others.append(len(asked))
+            await trio.lowlevel.checkpoint()
+
+    (first, frame), (second, other) = asking_much(), asking_much(-1)
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, Api(ApiKey.LIST_OFFSETS, "1-11", note), ECHO, ticks=slow_ticks())
+        rigs = [rig, Rig(nursery, of=rig.shared)]
+        nursery.start_soon(bystander)
+        for each_rig, data in zip(rigs, (frame, other), strict=True):
+            for at in range(0, len(data), LARGE_FRAME_BYTES + 10):  # so that it gets a buffer of its own
+                each_rig.feed(data[at : at + LARGE_FRAME_BYTES + 10])
+        assert (asked, rig.connection.wants_input) == ([], False)
+        while len(asked) < 2 or not all(each_rig.replies() for each_rig in rigs):
+            await trio.lowlevel.checkpoint()
+    assert all(request in asked for request in (first, second))
+    assert others.count(0) > PARTITIONS // STEPS_A_LOOK
+    for each_rig in rigs:
+        each_rig.feed(heartbeat(3))
+        assert correlation_ids(each_rig.replies()) == [50, 3]
+    assert (answered(rig.replies()[0]), rig.budget.bytes, rig.budget.requests) == (LONG, 0, 0)
+
+
+async def test_a_large_request_that_goes_wrong_late_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+    _, frame = asking_much()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, stepping(0, LONG), ticks=slow_ticks())
+        rig.feed(frame[:-10] + b"\x7f" * 10)
+        assert not rig.connection.ended
+    assert (rig.replies(), rig.closes, rig.budget.requests, rig.budget.bytes) == ([], 1, 0, 0)
+    assert "ListOffsetsRequest v7" in caplog.text
 
 
 async def test_each_is_a_step() -> None:

@@ -1,11 +1,13 @@
 """What the compiled codecs make of a declaration: versions, nulls, tags, and the developer's mistakes."""
 
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import pytest
 from msgspec import field
 
-from wire.compile import decoder, encoder, stepwise_encoder
+from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import (
     NIL, UUID, AnyRecords, Bool, Buffer, Float64, FrozenStruct, Int8, Int16, Int32, Message, Records, Request, Stored,
     StoredPart, Struct, UInt16, UInt32, V,
@@ -25,7 +27,29 @@ def encode(message: Message, version: int) -> str:
 
 def decode(cls: type[Message], version: int, text: str) -> Any:
     data = bytes.fromhex(text)
-    return decoder(cls, version)(data, 0, len(data))
+    try:
+        return decoder(cls, version)(data, 0, len(data))
+    finally:
+        assert_same_in_steps(cls, version, data)
+
+
+def assert_same_in_steps(cls: type[Message], version: int, data: bytes) -> None:
+    outcomes: list[Any] = []
+    for decode_whole in (decoder(cls, version), partial(in_steps, stepwise_decoder(cls, version))):
+        try:
+            outcomes.append(decode_whole(data, 0, len(data)))
+        except DecodeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def in_steps(decode: Callable[..., Generator[None, None, Any]], *arguments: Any) -> Any:
+    steps = decode(*arguments)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 class Point(FrozenStruct, frozen=True):
