@@ -85,6 +85,7 @@ async def test_too_many_are_refused(client: Client) -> None:
 
 async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
     assert await grow(client, ("a", 5), timeout_ms=0) == {"a": ErrorCode.REQUEST_TIMED_OUT}
+    assert await count(client, "a") == 4
 
 
 async def test_new_partitions_are_there_after_a_restart(tmp_path: Path) -> None:

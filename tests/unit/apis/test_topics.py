@@ -40,10 +40,14 @@ async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
         "odd": ErrorCode.INVALID_CONFIG, "odd2": ErrorCode.INVALID_CONFIG}
 
 
-async def test_a_timeout_in_the_past_is_a_timeout(client: Client) -> None:
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+async def test_without_time_nothing_is_done_and_the_answer_is_that_it_is_up(client: Client, timeout_ms: int) -> None:
     topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
-    (result,) = (await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=-1), 7)).topics
-    assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+    (created,) = (await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), 7)).topics
+    deleting = DeleteTopicsRequest([DeleteTopicState(name="a")], timeout_ms=timeout_ms)
+    (deleted,) = (await client.call(deleting, 6)).responses
+    assert created.error_code == deleted.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert [topic.name for topic in (await client.call(MetadataRequest(topics=None), 9)).topics] == ["a"]
 
 
 async def test_validate_only_creates_nothing(client: Client) -> None:
