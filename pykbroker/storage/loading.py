@@ -32,13 +32,18 @@ class Loading(msgspec.Struct, gc=False):
 
 async def load(disk: Disk, directory: str, segment: ActiveSegment) -> Loading:
     """Fill a segment that was just opened. Checksums are not looked at."""
-    loading = Loading(index_file=await read_disposable(disk, file_name(directory, segment.base_offset, ".index")),
-                      times_file=await read_disposable(disk, file_name(directory, segment.base_offset, ".timeindex")))
+    loading = Loading(index_file=await _read(disk, file_name(directory, segment.base_offset, ".index")),
+                      times_file=await _read(disk, file_name(directory, segment.base_offset, ".timeindex")))
     if loading.index_file and loading.times_file is not None:
         await _resume(segment, loading.index_file, loading.times_file)
     loading.damage = await note_rest(segment, segment.file.size)
     segment.rest()
     return loading
+
+
+async def _read(disk: Disk, path: str) -> bytes | None:
+    """An index file; None where there is none, or a directory in its place, which stays there."""
+    return None if disk.is_directory(path) else await read_disposable(disk, path)
 
 
 async def note_rest(segment: ActiveSegment, end: int) -> str | None:

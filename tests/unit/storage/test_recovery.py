@@ -452,6 +452,22 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
         log.abandon()
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+async def test_a_directory_in_place_of_an_index_is_no_index(disk: SystemDisk, suffix: str) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    expected = await every_byte(await open_log(disk, clean=True))
+    for name in contents(disk):
+        if name.endswith(suffix):
+            disk.remove(f"{DIRECTORY}/{name}")
+            disk.make_directory(f"{DIRECTORY}/{name}")
+    log = await open_log(disk, clean=True, recovery_point=log.log_end_offset)
+    assert await every_byte(log) == expected
+    filled(log, 40)
+    assert (await every_byte(log)).startswith(expected)
+
+
 async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
