@@ -97,7 +97,7 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.telemetry.clients import TelemetryClients
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.controller import Controller, JournalFailed
 from pykbroker.quorum.identity import Identity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_log import open_metadata_log
@@ -274,7 +274,8 @@ class Broker:
             house.start_soon(self._controller.run)
             house.start_soon(self._controller.snapshotter.run)
             house.start_soon(self._follow_metadata)
-            for directory in self._directories:
+            house.start_soon(self._keep_metadata)
+            for directory in self._directories[1:]:
                 house.start_soon(directory.run)
             house.start_soon(self._upkeep.run)
             if self._settings.config.log_cleaner_enable:
@@ -296,6 +297,12 @@ class Broker:
                 logger.error("the controller did not take this broker's leave within %d s", CLOSING_S_MAX)
             house.cancel_scope.cancel()
         return refusal
+
+    async def _keep_metadata(self) -> None:
+        """Look after the log directory that holds the metadata. As in Kafka, there is no broker without it."""
+        directory = self._directories[0]
+        await directory.run()
+        raise JournalFailed(f"{directory.path}, which holds the metadata log, has failed") from directory.failed
 
     async def _shut_down(self) -> None:
         """Give up leadership. What cannot be written down (a full disk) the next start finds out."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,10 +13,14 @@ import trio
 from pykbroker import broker
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
+from pykbroker.quorum.controller import JournalFailed
+from pykbroker.storage import log_directory
 from pykbroker.world.system import system_world
-from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.world import World
-from tests.unit.apis.conftest import serving, settings
+from tests.unit import directories
+from tests.unit.apis.conftest import Client, batch, serving, settings
+from wire.error_codes import ErrorCode
 
 CLEAN = ".kafka_cleanshutdown"
 
@@ -101,3 +108,45 @@ async def test_a_stop_during_the_start_is_an_orderly_one_and_nobody_is_told_that
     assert (tmp_path / CLEAN).exists()
     async with serving(tmp_path) as house:
         assert house.serving.port
+
+
+def of_topic(directory: Path) -> list[int]:
+    """The partitions of topic t that lie there."""
+    return [int(path.name.removeprefix("t-")) for path in directory.glob("t-*")]
+
+
+@asynccontextmanager
+async def losing_one(failing: Path, paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    """Of two partitions, each in a log directory, one could not be flushed."""
+    sync = SystemFile.sync
+
+    async def refuse(file: SystemFile) -> None:
+        if file.path.startswith(f"{failing}/t-"):
+            raise OSError(errno.EIO, "broken", file.path)
+        await sync(file)
+
+    monkeypatch.setattr(log_directory, "CHORE_INTERVAL_S", 0)
+    async with directories.serving(*paths, configs={}) as client:
+        await client.create("t", 2, flush_messages="1")
+        monkeypatch.setattr(SystemFile, "sync", refuse)
+        (lost,) = of_topic(failing)
+        assert (await client.produce("t", batch(b"v"), partition=lost)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        yield client
+
+
+async def test_a_log_directory_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = tmp_path / "first", tmp_path / "second"
+    async with losing_one(paths[1], paths, monkeypatch) as client:
+        (kept,) = of_topic(paths[0])
+        for _ in range(20):
+            assert (await client.produce("t", batch(b"v"), partition=kept)).error_code == 0
+
+
+async def test_a_broker_ends_with_the_log_directory_of_its_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = tmp_path / "first", tmp_path / "second"
+    told = pytest.RaisesExc(JournalFailed, match="first, which holds the metadata log, has failed")
+    with pytest.RaisesGroup(told, flatten_subgroups=True):
+        async with losing_one(paths[0], paths, monkeypatch):
+            await trio.sleep_forever()
