@@ -14,10 +14,10 @@ import msgspec
 from pykbroker.core.metadata.ids import id_bytes, id_text
 
 METADATA = "partition.metadata"
-NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)")
+NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
 DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete")
 ASIDE = re.compile(r".+\.[0-9a-f]{32}-stray")
-FUTURE_NAME = re.compile(r"([a-zA-Z0-9._-]+)-([0-9]+)\.[0-9a-f]{32}-future")
+FUTURE_NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)\.[0-9a-f]{32}-future")
 NAME_MAX = 255
 DELETE, STRAY, FUTURE = "delete", "stray", "future"
 

@@ -106,14 +106,14 @@ async def test_one_broker_at_a_time(house: House) -> None:
 
 
 async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("backup", "topic-1", "topic-1.0123456789abcdef0123456789abcdef-stray", "lost+found",
+    for name in ("backup", "topic-01", "topic-1", "topic-1.0123456789abcdef0123456789abcdef-stray", "lost+found",
                  "__cluster_metadata-0"):
         (house.path / name).mkdir()
     (house.path / "a file-0").touch()
     directory = await house.open()
     assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{house.path}/backup is no partition's directory and is left alone"]
+        f"{house.path}/{name} is no partition's directory and is left alone" for name in ("backup", "topic-01")]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?",
