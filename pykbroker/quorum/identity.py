@@ -103,7 +103,7 @@ def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None
     if _holds_metadata(disks[0]):
         return
     for disk, properties in zip(disks, found, strict=True):
-        if properties is not None and any(map(parse_name, disk.names(""))):
+        if properties is not None and any(map(parse_name, {*disk.names("")} - {METADATA_DIRECTORY})):
             raise StartError(f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
                              "they are, is missing or empty: name the directory that has it first in log.dirs, or "
                              "restore it")

@@ -36,6 +36,15 @@ async def test_formatting_that_was_cut_short_is_done_again(tmp_path: Path) -> No
     assert await prepared(tmp_path, seed=2) == identity
 
 
+async def test_a_first_start_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
+    identity = await prepared(tmp_path)
+    log = tmp_path / "__cluster_metadata-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    assert await prepared(tmp_path, seed=2) == identity
+    log.touch()
+    assert await prepared(tmp_path, seed=2) == identity
+
+
 async def test_kafkas_directory(tmp_path: Path) -> None:
     golden_directory("clean", "clean", tmp_path)
     assert await prepared(tmp_path / "clean") == Identity(
