@@ -86,7 +86,7 @@ class Driver:
             self.machine.replay(Entry(place, record))
 
     def _append(self, batch: bytes, now_ms: int) -> None:
-        self._journal.append_as_leader(batch, self.epoch, now_ms)
+        self._journal.append_as_leader(batch, self.epoch)
         self.time_ms = now_ms
         self.log_bytes += len(batch)
 

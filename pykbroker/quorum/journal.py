@@ -24,7 +24,7 @@ class Journal(Protocol):
     def log_end_offset(self) -> int:
         """The offset of the next record."""
 
-    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int, /) -> Any:
+    def append_as_leader(self, data: Buffer, leader_epoch: int, /) -> Any:
         """Append one batch at the end, under this epoch: all of it or nothing."""
 
     def become_leader(self, leader_epoch: int, /) -> None:

@@ -60,7 +60,7 @@ class OwnLog:
         """Append a batch, all of it or nothing; the offset after it. ApiError: it could not be."""
         if isinstance(batch, Marker):
             return self._partition.append_marker(batch, now_ms).last_offset + 1
-        return self._partition.append_own(batch, now_ms, shown).last_offset + 1
+        return self._partition.append_own(batch, shown).last_offset + 1
 
     async def flush(self) -> None:
         """Make all that was appended durable."""

@@ -95,9 +95,9 @@ class Partition:
         batch = await self.require_leader().open_off_loop(data, now_ms)
         return self._append(Log.append_opened, batch, self.leader_epoch, shown)
 
-    def append_own(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended:
+    def append_own(self, data: Buffer, shown: Verification | None = None) -> Appended:
         """Append a batch that this broker made itself. ApiError: its producer may not write, or the disk refused it."""
-        return self._append(Log.append_as_leader, data, self.leader_epoch, now_ms, shown)
+        return self._append(Log.append_as_leader, data, self.leader_epoch, shown)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or coordinator is fenced, or the disk refused it."""

@@ -128,7 +128,7 @@ class LogLife:
         marker = transaction_marker(commit=self._dice.random() < 0.5, producer_id=writer.producer_id,
                                     producer_epoch=writer.epoch, coordinator_epoch=0, timestamp=NOW_MS)
         self._begin(marker)
-        log.append_as_leader(marker, self._epoch, NOW_MS)
+        log.append_as_leader(marker, self._epoch)
         writer.in_transaction = False
 
     def _begin(self, data: bytes) -> None:

@@ -204,8 +204,7 @@ class Log(LogReads):
                 return duplicate(written)
         return self._append_trusted(batch, leader_epoch)
 
-    def append_as_leader(self, data: Buffer, leader_epoch: int, now_ms: int,
-                         shown: Verification | None = None) -> Appended:
+    def append_as_leader(self, data: Buffer, leader_epoch: int, shown: Verification | None = None) -> Appended:
         """Append a batch that this broker made: control, coordinator or metadata records.
 
         ApiError: its producer is fenced, or it would begin a transaction here without being `shown` to be part of it.

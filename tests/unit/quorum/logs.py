@@ -61,7 +61,7 @@ class MemoryJournal:
         self.flush_error: OSError | None = None
         self.closed = False
 
-    def append_as_leader(self, data: Any, leader_epoch: int, now_ms: int, /) -> None:
+    def append_as_leader(self, data: Any, leader_epoch: int, /) -> None:
         if self.append_error:
             raise self.append_error
         batch = Batch.read(data)

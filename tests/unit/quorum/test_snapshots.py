@@ -297,7 +297,7 @@ async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pyt
     for value in (unknown, encode_metadata(FeatureLevelRecord(name="group.version", feature_level=7), 0),
                   encode_metadata(FeatureLevelRecord(name="new.version", feature_level=2), 0), unknown):
         builder.append(None, value, timestamp=NOW_MS)
-    log.append_as_leader(builder.build(), 1, NOW_MS)
+    log.append_as_leader(builder.build(), 1)
     await log.close()
     async with living(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d")

@@ -280,7 +280,7 @@ def append(log: Log, *values: bytes) -> None:
     builder = BatchBuilder()
     for value in values:
         builder.append(None, value, timestamp=NOW_MS)
-    log.append_as_leader(builder.build(), 1, NOW_MS)
+    log.append_as_leader(builder.build(), 1)
 
 
 async def test_a_record_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
 
 def end(log: Log, producer_id: int, *, commit: bool) -> None:
     """The end of its transaction."""
-    log.append_as_leader(marker(producer_id, commit=commit), 0, NOW)
+    log.append_as_leader(marker(producer_id, commit=commit), 0)
 
 
 async def unpaced(_bytes: int) -> None:

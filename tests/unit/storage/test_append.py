@@ -303,10 +303,10 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
 async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:
     log = await open_log(disk)
     data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
-    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0, NOW)):
+    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):
         with pytest.raises(ApiError) as refusal:
             append()
         assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
     assert log.log_end_offset == 0
     shown = log.producers.begin_verification(4, 0, -1, NOW)
-    assert log.append_as_leader(data, 0, NOW, shown).base_offset == 0
+    assert log.append_as_leader(data, 0, shown).base_offset == 0

@@ -137,7 +137,7 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
     for _ in range(300):
         producer = rng.randrange(4)
         if producer in begun and rng.random() < 0.3:
-            log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0, NOW)
+            log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0)
             begun.discard(producer)
         elif producer < 3:
             append_in_transaction(log, batch(b"v", producer_id=producer, producer_epoch=0, transactional=True,
@@ -192,7 +192,7 @@ async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk
     log.configure(type(SMALL)())
     append_in_transaction(log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0,
                                      transactional=True))
-    log.append_as_leader(marker(1, commit=False), 0, NOW)
+    log.append_as_leader(marker(1, commit=False), 0)
     log.append(batch(bytes(50_000)), 0, NOW)
     data = log.read(0, 1 << 20, 3, at_least_one=True)
     assert isinstance(data, FileSlice)

@@ -286,7 +286,7 @@ async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot:
     log = await open_log(disk, ONE_SEGMENT)
     append_in_transaction(log, batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     begin = log.size_bytes
-    log.append_as_leader(marker(1, commit=False), 0, NOW)
+    log.append_as_leader(marker(1, commit=False), 0)
     stable = log.last_stable_offset(2)
     await log.close()
     files, name = contents(disk), f"{0:020d}.log"
@@ -393,9 +393,9 @@ async def with_transactions(disk: SystemDisk) -> Log:
             append_in_transaction(log, batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number,
                                              transactional=True, timestamp=NOW + number * 10 + producer), number // 8)
         if number % 4 == 3:
-            log.append_as_leader(marker(1, commit=number % 8 == 3), number // 8, NOW)
+            log.append_as_leader(marker(1, commit=number % 8 == 3), number // 8)
         if number % 9 == 8:
-            log.append_as_leader(marker(2, commit=False), number // 8, NOW)
+            log.append_as_leader(marker(2, commit=False), number // 8)
     return log
 
 

@@ -144,7 +144,7 @@ async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk)
     for number in range(40):
         append_in_transaction(log, batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True))
         if number % 4 == 3:
-            log.append_as_leader(marker(4, commit=False), 0, NOW)
+            log.append_as_leader(marker(4, commit=False), 0)
     await log.truncate(29)  # a marker
     assert log.last_stable_offset(29) == 25
     found = await log.aborted_transactions_slowly(0, await log.read_slowly(0, 10_000, 29, at_least_one=True))
