@@ -6,6 +6,6 @@
    that does not hold is a torn tail; it is cut and never served.
 3. Only an active segment grows. A sealed one never changes; being another type it cannot.
 4. Batches are stored as they came: offsets and epoch are patched outside the CRC, the rest only where a config says so.
-5. Work is per batch and plain; what may wait for the disk is a coroutine, beside a plain twin that raises NotCached.
+5. Work is per batch and plain; what may wait for the disk is a coroutine, or raises NotCached for `errors.patiently`.
 Owns what a log alone can rebuild. Must not know: high watermarks' peers, topics' metadata, requests, connections.
 """

@@ -19,7 +19,7 @@ from wire.error_codes import ErrorCode
 
 
 class LogReads:
-    """The half of a log that changes nothing. Plain methods raise NotCached; their `_slowly` twins wait instead."""
+    """The half of a log that changes nothing. Who can wait calls what raises NotCached by way of `errors.patiently`."""
 
     def __init__(self, opening: Opening, off_loop: OffLoop, state: LogState) -> None:
         self._opening, self._disk, self._traffic = opening, opening.disk, opening.traffic
@@ -101,17 +101,9 @@ class LogReads:
         found = first_since(self._segments, self._times, timestamp, self.log_start_offset)
         return found if found and found.offset < upper_offset else None
 
-    async def offset_for_timestamp_slowly(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
-        """As `offset_for_timestamp`, waiting for the disk where needed."""
-        return await patiently(lambda: self.offset_for_timestamp(timestamp, upper_offset))
-
     def max_timestamp(self) -> TimestampOffset | None:
         """The youngest record, the first of them if there are several. NotCached."""
         return youngest(self._segments, self._times)
-
-    async def max_timestamp_slowly(self) -> TimestampOffset | None:
-        """As `max_timestamp`, waiting for the disk where needed."""
-        return await patiently(self.max_timestamp)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it every transaction is decided, by a marker that `high_watermark` has passed."""
@@ -120,10 +112,6 @@ class LogReads:
     def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
         """Those with data in what `read` answered for `offset`. NotCached."""
         return aborted_within(self._segments, offset, data, self._read_aborted)
-
-    async def aborted_transactions_slowly(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
-        """As `aborted_transactions`, waiting for the disk where needed."""
-        return await patiently(lambda: self.aborted_transactions(offset, data))
 
     async def aborted_between(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Those with data in start..upper offset (exclusive)."""

@@ -11,7 +11,7 @@ from pykbroker.storage.cleaning import Cleanable, Cleaning
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import Disk, FileSlice
-from tests.unit.storage.logs import DIRECTORY, NOW, append_in_transaction, marker
+from tests.unit.storage.logs import DIRECTORY, NOW, append_in_transaction, marker, slowly
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import Record, records
@@ -70,7 +70,7 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
     found, committed, offset = [], [], log.log_start_offset
     while offset < upper:
         data = await log.read_slowly(offset, 300, upper, at_least_one=True)
-        aborted = await log.aborted_transactions_slowly(offset, data)
+        aborted = await slowly(log.aborted_transactions, offset, data)
         if isinstance(data, FileSlice):
             data = await data.file.read(data.offset, data.size)
         if not data:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import patiently
 from pykbroker.storage.log import Appended, Log
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk
@@ -12,6 +15,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
 
+T = TypeVar("T")
 NOW = 1_700_000_000_000
 DIRECTORY = "topic-0"
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -54,6 +58,11 @@ def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
         appended = log.append(batch(*values, timestamp=NOW + number, **fields), 0, NOW)
         places.append((appended.base_offset, appended.last_offset))
     return places
+
+
+async def slowly(method: Callable[..., T], *args: Any) -> T:
+    """What a method of a log answers, after waiting for the disk where needed."""
+    return await patiently(partial(method, *args))
 
 
 def content(data: Buffer | FileSlice) -> bytes:

@@ -16,7 +16,7 @@ from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.golden import config_of, expected, unpack
-from tests.unit.storage.logs import content
+from tests.unit.storage.logs import content, slowly
 from wire.records.batch import Batch, batches
 from wire.records.record import Record, records
 
@@ -34,7 +34,7 @@ async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[
     offset = log.log_start_offset
     while offset < upper_offset:
         data = await log.read_slowly(offset, 1000, upper_offset, at_least_one=True)
-        aborted = await log.aborted_transactions_slowly(offset, data) if committed else []
+        aborted = await slowly(log.aborted_transactions, offset, data) if committed else []
         for batch in batches(content(data), strict=True):
             void = batch.is_transactional and any(
                 one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset

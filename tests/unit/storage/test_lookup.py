@@ -18,7 +18,7 @@ from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, marker, open_log,
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, marker, open_log, slowly,
 )  # fmt: skip
 from wire.records.batch import Batch, batches
 from wire.records.builder import sealed
@@ -44,11 +44,11 @@ async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, o
     end = log.log_end_offset
     for timestamp in range(NOW - 2, NOW + 620, 3):
         expected = next((TimestampOffset(*one) for one in model if one[0] >= timestamp), None)
-        assert await log.offset_for_timestamp_slowly(timestamp, end) == expected
+        assert await slowly(log.offset_for_timestamp, timestamp, end) == expected
     largest = max(model, key=lambda one: one[0])
-    assert await log.max_timestamp_slowly() == TimestampOffset(*largest)
+    assert await slowly(log.max_timestamp) == TimestampOffset(*largest)
     log.delete_records(largest[1] + 1)
-    assert await log.offset_for_timestamp_slowly(NOW, end) == next(
+    assert await slowly(log.offset_for_timestamp, NOW, end) == next(
         (TimestampOffset(*one) for one in model if one[1] > largest[1]), None)
 
 
@@ -94,8 +94,8 @@ async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: System
     }[bad]
     log.append(claiming(payload, Codec.ZSTD, count), 0, NOW)
     end = log.log_end_offset
-    assert await log.offset_for_timestamp_slowly(NOW + 1, end) == (NOW + 1000, 1, 0)
-    assert await log.max_timestamp_slowly() == (NOW + 1000, 1, 0)
+    assert await slowly(log.offset_for_timestamp, NOW + 1, end) == (NOW + 1000, 1, 0)
+    assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
 
 
 async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(disk: SystemDisk) -> None:
@@ -115,7 +115,7 @@ async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(dis
         with pytest.raises(NotCached):
             log.offset_for_timestamp(timestamp, 4)
         assert not opened
-        assert (await log.offset_for_timestamp_slowly(timestamp, 4) or ())[1] == offset
+        assert (await slowly(log.offset_for_timestamp, timestamp, 4) or ())[1] == offset
         assert log.offset_for_timestamp(timestamp, 4) is not None
         assert len(opened) == 1
 
@@ -153,7 +153,7 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
     upper = log.last_stable_offset(log.log_end_offset)
     while offset < upper:
         data = await log.read_slowly(offset, rng.randrange(100, 2000), upper, at_least_one=True)
-        found.append((offset, await log.aborted_transactions_slowly(offset, data)))
+        found.append((offset, await slowly(log.aborted_transactions, offset, data)))
         offset = list(batches(content(data)))[-1].last_offset + 1
     return found
 

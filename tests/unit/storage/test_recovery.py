@@ -19,7 +19,7 @@ from pykbroker.world import system_disk
 from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, filled, marker, open_log,
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, filled, marker, open_log, slowly,
 )  # fmt: skip
 from wire.error_codes import ErrorCode
 from wire.records.batch import HEADER_BYTES, batches
@@ -293,7 +293,7 @@ async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot:
 
     async def opened_and_asked(recovery_point: int) -> None:
         log = await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=recovery_point)
-        await log.aborted_transactions_slowly(0, files[name])
+        await slowly(log.aborted_transactions, 0, files[name])
 
     for at in range(begin + HEADER_BYTES, len(files[name])):
         for bit in range(8):
@@ -335,9 +335,9 @@ async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, m
     monkeypatch.setattr(SealedSegment, "position_of", closing)
     log = await open_log(disk, clean=True)
     data = await log.read_slowly(0, 500, log.log_end_offset, at_least_one=True)
-    assert await log.aborted_transactions_slowly(0, data) == expected
+    assert await slowly(log.aborted_transactions, 0, data) == expected
     left.append(True)
-    assert await log.offset_for_timestamp_slowly(NOW, log.log_end_offset)
+    assert await slowly(log.offset_for_timestamp, NOW, log.log_end_offset)
 
 
 async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> None:
@@ -403,13 +403,13 @@ async def answers(log: Log) -> dict[str, object]:
     """All that is asked of a log."""
     end = log.log_end_offset
     found: dict[str, object] = {"bytes": await every_byte(log), "end": end, "epochs": log.epochs.entries,
-                                "stable": log.last_stable_offset(end), "youngest": await log.max_timestamp_slowly()}
+                                "stable": log.last_stable_offset(end), "youngest": await slowly(log.max_timestamp)}
     for offset in range(0, end, 5):
         data = await log.read_slowly(offset, 500, end, at_least_one=True)
         assert next(batches(content(data))).last_offset >= offset
-        found[f"aborted {offset}"] = await log.aborted_transactions_slowly(offset, data)
+        found[f"aborted {offset}"] = await slowly(log.aborted_transactions, offset, data)
     for timestamp in range(NOW - 5, NOW + 310, 7):
-        found[f"since {timestamp}"] = await log.offset_for_timestamp_slowly(timestamp, end)
+        found[f"since {timestamp}"] = await slowly(log.offset_for_timestamp, timestamp, end)
     for producer in (1, 2):
         known = log.producers.get(producer)
         assert known is not None

@@ -9,7 +9,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, every_batch, filled, marker, open_log,
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, every_batch, filled, marker, open_log, slowly,
 )  # fmt: skip
 
 HOUR = 3_600_000
@@ -147,7 +147,7 @@ async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk)
             log.append_as_leader(marker(4, commit=False), 0)
     await log.truncate(29)  # a marker
     assert log.last_stable_offset(29) == 25
-    found = await log.aborted_transactions_slowly(0, await log.read_slowly(0, 10_000, 29, at_least_one=True))
+    found = await slowly(log.aborted_transactions, 0, await log.read_slowly(0, 10_000, 29, at_least_one=True))
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 
