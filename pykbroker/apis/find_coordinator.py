@@ -27,7 +27,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
-GROUP, TRANSACTION, SHARE = 0, 1, 2
+GROUP, TRANSACTION = 0, 1
 KEYS_VERSION_FIRST = 4
 RESOURCES = {
     GROUP: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),

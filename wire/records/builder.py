@@ -4,7 +4,6 @@
 2. What a broker must rewrite (compression.type, LogAppendTime) is sealed anew; offsets and epochs are patched in place.
 """
 
-from collections.abc import Sequence
 from struct import Struct, error
 
 import msgspec
@@ -24,7 +23,7 @@ from wire.records.batch import (
 )
 from wire.records.compression import Codec, compress, decompress
 from wire.records.crc import crc32c
-from wire.records.record import Headers, Record
+from wire.records.record import Headers
 from wire.records.zigzag import varint
 
 _UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the header, as the checksum divides it
@@ -87,14 +86,6 @@ class BatchBuilder(msgspec.Struct):
         payload = compress(self.codec, self.payload, self.level) if self.codec else self.payload
         return _sealed(payload, self.base_offset, self.leader_epoch, attributes, self.count - 1, self.base_timestamp,
                        max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence, self.count)
-
-
-def batch_of(records: Sequence[Record], codec: Codec = Codec.NONE) -> bytes:
-    """Records as one batch, their offsets from the first one's on."""
-    builder = BatchBuilder(codec, base_offset=records[0].offset if records else 0)
-    for record in records:
-        builder.append(record.key, record.value, record.headers, record.timestamp)
-    return builder.build()
 
 
 def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:

@@ -29,7 +29,6 @@ Test = Callable[[str], bool]
 CHAR, SPLIT, START, END, MATCH = range(5)
 Instruction = tuple[int, Test | None, tuple[int, ...]]
 States = tuple[int, ...]
-SPECIAL = set("|*+?()[]{}.^$\\")
 CLASSES: dict[str, Test] = {
     "d": lambda char: char in "0123456789",
     "w": lambda char: char.isascii() and (char.isalnum() or char == "_"),
