@@ -93,9 +93,7 @@ def check_classic(group: ClassicGroup, member_id: str, instance_id: str | None, 
     if generation < 0 and group.state is State.EMPTY:
         return
     if generation >= 0 or member_id or instance_id is not None:
-        group.check(member_id, instance_id)
-        if generation != group.generation:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        group.check_current(member_id, instance_id, generation)
     elif not transactional:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     if not transactional and (code := ANSWERS[group.state].commit):

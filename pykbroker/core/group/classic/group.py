@@ -56,6 +56,13 @@ class ClassicGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
+    def check_current(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+        """As `check`, for one that says in which generation it is. ApiError also ILLEGAL_GENERATION."""
+        member = self.check(member_id, instance_id)
+        if generation != self.generation:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        return member
+
     def add(self, member: Member) -> None:
         """A new member; the first one leads. It is pending no longer."""
         if self.leader is None:

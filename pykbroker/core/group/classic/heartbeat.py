@@ -19,8 +19,6 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = shard.classic(request.group_id)
-    member = group.check(request.member_id, request.group_instance_id)
-    if request.generation_id != group.generation:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    member = group.check_current(request.member_id, request.group_instance_id, request.generation_id)
     expect(shard, group, member.id, member.session_timeout_ms, step)
     step.reply(token, HeartbeatResponse(error_code=ANSWERS[group.state].heartbeat))

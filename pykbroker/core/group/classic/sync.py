@@ -21,9 +21,7 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = shard.classic(request.group_id)
-    member = group.check(request.member_id, request.group_instance_id)
-    if request.generation_id != group.generation:
-        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    member = group.check_current(request.member_id, request.group_instance_id, request.generation_id)
     if _differs(request.protocol_type, group.protocol_type) or _differs(request.protocol_name, group.protocol):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if code := ANSWERS[group.state].sync:
