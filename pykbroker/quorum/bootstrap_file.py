@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.record import Record, read_record, write_record
 from pykbroker.quorum.snapshot_file import decode_snapshot, encode_snapshot
 from pykbroker.world.disk import Buffer
-from wire.errors import DecodeError
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 
@@ -19,9 +17,5 @@ def bootstrap_content(formatted: Sequence[Record], now_ms: int) -> bytes:
 
 
 def read_bootstrap(content: Buffer) -> list[Record]:
-    """The records of the file; `StartError` when it is damaged."""
-    try:
-        return [read_record(value) for value in decode_snapshot(content).values]
-    except DecodeError as error:
-        raise StartError(f"{BOOTSTRAP_FILE} is damaged ({error}): remove it, and the cluster begins with the features "
-                         "of this version") from error
+    """The records of the file; `DecodeError` when it is damaged."""
+    return [read_record(value) for value in decode_snapshot(content).values]

@@ -17,6 +17,7 @@ from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.storage.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 from wire.declare import NIL
+from wire.errors import DecodeError
 
 QUORUM_STATE = f"{METADATA_DIRECTORY}/quorum-state"
 NOBODY = -1
@@ -52,22 +53,25 @@ class QuorumState(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> QuorumState:
-        """`StartError` for what is no such file."""
+        """`DecodeError` for what is no such file."""
         try:
             fields = json.loads(text)
             return cls(fields["leaderId"], fields["leaderEpoch"],
                        tuple(voter["voterId"] for voter in fields.get("currentVoters") or ()),
                        fields.get("clusterId", ""), fields.get("appliedOffset", 0), fields["data_version"])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise StartError(f"quorum-state is damaged ({error!r}): remove it, and the epoch is taken from the log") \
-                from error
+            raise DecodeError(f"no state of a quorum: {error!r}") from error
 
 
 async def read_state(disk: Disk) -> QuorumState | None:
     """None before the first start; `StartError` when the file is damaged."""
     if not disk.exists(QUORUM_STATE):
         return None
-    return QuorumState.from_text((await read_whole(disk, QUORUM_STATE)).decode(errors="replace"))
+    try:
+        return QuorumState.from_text((await read_whole(disk, QUORUM_STATE)).decode(errors="replace"))
+    except DecodeError as error:
+        raise StartError(f"{disk.path}/{QUORUM_STATE} is damaged ({error}): remove it, and the epoch is taken from the "
+                         "log") from error
 
 
 async def write_state(disk: Disk, state: QuorumState) -> None:

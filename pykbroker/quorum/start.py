@@ -92,13 +92,18 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
     voters = found.voters or set(state.voters)
     if voters - {settings.node_id}:
         raise StartError(f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, and this "
-                         f"is node {settings.node_id} alone")
+                         f"is node {settings.node_id} alone: if it has one voter, set node.id to that, else name "
+                         "another directory in log.dirs")
 
 
 async def _formatted(disk: Disk) -> list[Record]:
     """What the cluster was formatted with, else what Kafka would have formatted it with."""
     if not disk.exists(BOOTSTRAP_FILE):
         return [*feature_records(NEW_CLUSTER)]
-    records = read_bootstrap(await read_whole(disk, BOOTSTRAP_FILE))
+    try:
+        records = read_bootstrap(await read_whole(disk, BOOTSTRAP_FILE))
+    except DecodeError as error:
+        raise StartError(f"{disk.path}/{BOOTSTRAP_FILE} is damaged ({error}): remove it, and the cluster begins with "
+                         "the features of this version") from error
     check_levels({record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)})
     return records

@@ -229,6 +229,16 @@ async def test_other_voters(tmp_path: Path) -> None:
         await started(disk)
 
 
+@pytest.mark.parametrize("name", [f"{METADATA_DIRECTORY}/quorum-state", "bootstrap.checkpoint"])
+async def test_a_damaged_file_is_named_with_its_place(tmp_path: Path, name: str) -> None:
+    disk = disk_at(tmp_path)
+    (tmp_path / METADATA_DIRECTORY).mkdir(exist_ok=True)
+    (tmp_path / name).write_bytes(b"junk")
+    with pytest.raises(StartError, match=f"^{tmp_path}/{name} is damaged .*: remove it, and "):
+        await started(disk)
+    assert (tmp_path / name).read_bytes() == b"junk"
+
+
 async def test_a_newer_clusters_metadata_is_left_alone(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     newer = FeatureLevelRecord(name="metadata.version", feature_level=31)
