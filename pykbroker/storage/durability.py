@@ -47,7 +47,7 @@ class Durability:
         self.failed: OSError | CorruptLog | None = None
         self.is_deleted = False
         self._syncing: trio.Event | None = None
-        self._is_placed, self._epochs_synced = is_placed, False
+        self._is_placed, self._epochs_synced, self._saving = is_placed, False, trio.Lock()
         self._retreats = 0
         self._ceiling = LONG_MAX
 
@@ -65,8 +65,10 @@ class Durability:
             await self._syncing.wait()
 
     def save_epochs(self) -> None:
-        """Write the leader epochs, not yet durably: the next flush does that."""
+        """Write the leader epochs, not yet durably: the next flush does that, or the one that is at it."""
         self._epochs_synced = False
+        if self._saving.locked():
+            return
         with warned(self._epochs_path):
             replace(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
 
@@ -192,10 +194,16 @@ class Durability:
                 await segment.write_aborted()
                 with warned(f"{self._directory}: an index"):
                     segment.write()
-        if not self._epochs_synced:
-            self._epochs_synced = True
-            try:
-                await replace_durably(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
-            except BaseException:
-                self._epochs_synced = False
-                raise
+        if not self._epochs_synced or self._saving.locked():
+            await self._settle_epochs()
+
+    async def _settle_epochs(self) -> None:
+        """They are durable as they are now, also where they change meanwhile: one at a time writes them."""
+        async with self._saving:
+            while not self._epochs_synced:
+                self._epochs_synced = True
+                try:
+                    await replace_durably(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
+                except BaseException:
+                    self._epochs_synced = False
+                    raise

@@ -8,9 +8,12 @@ from collections import Counter
 import pytest
 import trio
 from msgspec.structs import replace
+from trio.testing import wait_all_tasks_blocked
 
+from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.sealed import SealedSegment
+from pykbroker.storage.small_files import read_whole
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
 
@@ -134,6 +137,32 @@ async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
             await log.flush()
     assert isinstance(log.failed, CorruptLog)
     await log.close()
+
+
+async def test_the_epochs_may_change_while_they_are_being_made_durable(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+    sync, synced, asked, answered = SystemFile.sync, list[bytes](), trio.Event(), trio.Event()
+
+    async def wait(file: SystemFile) -> None:
+        if file.path.endswith(f"{EPOCHS}.tmp"):
+            synced.append(bytes(await file.read(0, file.size)))
+            asked.set()
+            await answered.wait()
+        await sync(file)
+
+    monkeypatch.setattr(SystemFile, "sync", wait)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.flush)
+        await asked.wait()
+        log.become_leader(7)
+        nursery.start_soon(log.flush)
+        await wait_all_tasks_blocked()
+        answered.set()
+    assert log.recovery_point == 1
+    assert synced == [encode_epochs([(0, 0)]), encode_epochs([(0, 0), (7, 1)])]
+    assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == synced[-1]
 
 
 async def test_flush_messages(disk: SystemDisk) -> None:
