@@ -146,7 +146,11 @@ class Log(LogReads):
             written = self.producers.check(producer_id, epoch, sequence, delta, transactional, shown)
             if written is not None:
                 return duplicate(written)
-            base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
+            try:
+                base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
+            except OSError:
+                self.producers.note_unwritten(producer_id, epoch, sequence)
+                raise
             self.producers.remember(producer_id, epoch, sequence, base, delta, max_timestamp, transactional)
         else:
             base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
@@ -202,7 +206,11 @@ class Log(LogReads):
                                            batch.last_offset_delta, batch.is_transactional, shown)
             if written is not None:
                 return duplicate(written)
-        return self._append_trusted(batch, leader_epoch)
+        try:
+            return self._append_trusted(batch, leader_epoch)
+        except OSError:
+            self.producers.note_unwritten(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            raise
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, shown: Verification | None = None) -> Appended:
         """Append a batch that this broker made: control, coordinator or metadata records.

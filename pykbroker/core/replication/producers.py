@@ -2,7 +2,8 @@
 
 1. Of each producer the last five batches are remembered; one that comes again is answered as the first time.
 2. Sequences count records from 0 for each epoch and wrap after 2**31 - 1. An unknown producer may begin anywhere: its
-   state may have expired, or its records may be gone.
+   state may have expired, or its records may be gone. But not behind a batch of it that could not be written: that one
+   comes again, and would be out of order for ever.
 3. A new epoch begins at 0. An older epoch is fenced, as is an older coordinator's marker.
 4. A batch that begins a transaction here shows that the coordinator knows of it: see `verification`.
 """
@@ -19,8 +20,10 @@ from pykbroker.core.replication.verification import Verification, Verifications
 from wire.error_codes import ErrorCode
 
 SEQUENCE_MASK = 0x7FFFFFFF
-NO_SEQUENCE = -1
+NO_SEQUENCE = NO_EPOCH = -1
 BATCHES_REMEMBERED = 5
+UNWRITTEN_MAX = 10_000
+"""Producers of which a log remembers the first batch that could not be written."""
 TRANSACTION_VERSION_2 = 2
 """From here on every transaction has an epoch of its own, and its marker bears the next one (KIP-890)."""
 
@@ -109,13 +112,14 @@ class Producer:
 class Producers:
     """All producers of one log, with their transactions. Recovery gives it the batches in log order by `remember`."""
 
-    __slots__ = ("_producers", "transactions", "verifications")
+    __slots__ = ("_producers", "_unwritten", "transactions", "verifications")
 
     def __init__(self, producers: tuple[Producer, ...] = ()) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
         self.transactions = Transactions((one.producer_id, one.txn_first_offset) for one in producers
                                          if one.txn_first_offset >= 0)
         self.verifications = Verifications()
+        self._unwritten: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -154,7 +158,22 @@ class Producers:
             self.check_verified(producer_id, epoch, shown, sequence)
         if producer is not None:
             producer.check(epoch, sequence, transactional)
+        else:
+            self._check_first(producer_id, epoch, sequence)
         return None
+
+    def _check_first(self, producer_id: int, epoch: int, sequence: int) -> None:
+        unwritten_epoch, lowest = self._unwritten.get(producer_id, (NO_EPOCH, 0))
+        if epoch == unwritten_epoch and sequence > lowest:
+            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id} in epoch {epoch}: sequence "
+                           f"{sequence} came before {lowest}, which could not be written")
+
+    def note_unwritten(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """A batch was checked, and the disk refused it: what an unknown producer sent behind it must wait for it."""
+        if producer_id >= 0 and producer_id not in self._producers:
+            self._unwritten[producer_id] = epoch, sequence
+            if len(self._unwritten) > UNWRITTEN_MAX:
+                del self._unwritten[next(iter(self._unwritten))]
 
     def check_verified(self, producer_id: int, epoch: int, shown: Verification | None,
                        sequence: int = NO_SEQUENCE) -> None:
@@ -180,6 +199,7 @@ class Producers:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            self._unwritten.pop(producer_id, None)
         producer.remember(epoch, Written(sequence, (sequence + last_offset_delta) & SEQUENCE_MASK,
                                          base_offset + last_offset_delta, last_offset_delta, timestamp))
         if transactional and producer.txn_first_offset < 0:

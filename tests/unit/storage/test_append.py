@@ -254,6 +254,25 @@ async def test_a_full_disk_leaves_nothing_behind(
     assert len(await every_batch(await open_log(disk))) == 4
 
 
+@pytest.mark.parametrize("compression_type", ["producer", "gzip"])
+async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk_is_full(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str) -> None:
+    log = await open_log(disk, LogConfig(compression_type=compression_type))
+    first, second = (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=sequence) for sequence in range(2))
+
+    def full(_fd: int, _data: Any, _offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system_disk, "pwrite", full)
+        with pytest.raises(OSError, match="No space"):
+            log.append(first, 0, NOW)
+    with pytest.raises(ApiError) as refusal:
+        log.append(second, 0, NOW)
+    assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [log.append(one, 0, NOW).base_offset for one in (first, second)] == [0, 1]
+
+
 async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_follow(disk: SystemDisk) -> None:
     log = await open_log(disk)
     leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)

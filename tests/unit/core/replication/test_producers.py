@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker, Producers, Written
+from pykbroker.core.replication.producers import UNWRITTEN_MAX, Marker, Producers, Written
 from pykbroker.core.replication.transactions import AbortedTransaction
 from wire.error_codes import ErrorCode
 
@@ -49,6 +49,30 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     producers = Producers()
     assert append(producers, 41, 2, 0) is None
     assert append(producers, 43, 1, 2) is None
+
+
+def test_an_unknown_producer_does_not_begin_behind_what_could_not_be_written() -> None:
+    producers = Producers()
+    producers.note_unwritten(ID, 0, 41)
+    assert refused(producers, 43) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(producers, 41, 2, 0) is None
+    assert append(producers, 43, 1, 2) is None
+
+
+def test_a_new_epoch_of_an_unknown_producer_waits_for_nothing() -> None:
+    producers = Producers()
+    producers.note_unwritten(ID, 0, 0)
+    assert append(producers, 5, 1, 0, epoch=1) is None
+
+
+def test_the_producers_that_wait_for_a_full_disk_are_bounded() -> None:
+    producers = Producers()
+    for producer_id in range(ID, ID + UNWRITTEN_MAX + 1):
+        producers.note_unwritten(producer_id, 0, 0)
+    assert append(producers, 1, 1, 0) is None
+    assert producers.check(ID + UNWRITTEN_MAX, 0, 0, 0, transactional=False) is None
+    with pytest.raises(ApiError):
+        producers.check(ID + UNWRITTEN_MAX, 0, 1, 0, transactional=False)
 
 
 @pytest.mark.parametrize("sequence", [0, 9, 11, SEQUENCE_MAX])
