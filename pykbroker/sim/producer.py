@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import trio
 
 from pykbroker.sim.client import LOST, TEMPORARY, Again, Connection, Dialer
-from pykbroker.sim.history import UNKNOWN_OFFSET, History, Outcome, Place, Send
+from pykbroker.sim.history import History, Outcome, Place, Send
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -37,11 +37,10 @@ UNDECIDED = frozenset({
 
 @dataclass
 class Pending:
-    """A batch on its way, for the first time or `again`."""
+    """A batch on its way."""
 
     send: Send
     data: bytes
-    again: bool = False
 
 
 class Producer:
@@ -55,7 +54,6 @@ class Producer:
         self._producer_id = -1
         self._sequences = dict.fromkeys(places, 0)
         self._pending: deque[Pending] = deque()
-        self._doubted: dict[Place, str] = {}
         self._values = 0
         self.draining = False
         self.done = trio.Event()
@@ -76,7 +74,6 @@ class Producer:
                 if not self._idempotent:
                     self._pending.clear()
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
-        self._history.oddities += self._doubted.values()
         self.done.set()
 
     async def _session(self, connection: Connection) -> bool:
@@ -84,7 +81,6 @@ class Producer:
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
         for pending in self._pending:
-            pending.again = True
             await self._send(connection, pending)
         while not self._is_done():
             if not self.draining:
@@ -148,24 +144,14 @@ class Producer:
         await connection.send(request, version, answered=self._acks != ACKS_NONE)
 
     def _settle(self, pending: Pending, response: ProduceResponse) -> None:
-        """Take what the broker says of a batch. Again: it did not say yes.
-
-        An orderly stop keeps the last batch of a producer, as Kafka's does. One before it that comes again is out of
-        order then, and may be there: whether the log went on says a later one.
-        """
+        """Take what the broker says of a batch. Again: it did not say yes."""
         answer = response.responses[0].partition_responses[0]
         code, send = ErrorCode(answer.error_code), pending.send
-        told = f"{self.name} was told {code.name} {answer.error_message}"
-        if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and pending.again:
-            self._doubted[send.place] = told
-            return
-        if code is ErrorCode.NONE or (self._idempotent and code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            send.outcome = Outcome.ACKNOWLEDGED
-            send.base_offset = answer.base_offset if code is ErrorCode.NONE else UNKNOWN_OFFSET
-            self._doubted.pop(send.place, None)
+        if code is ErrorCode.NONE:
+            send.outcome, send.base_offset = Outcome.ACKNOWLEDGED, answer.base_offset
             return
         if code not in UNDECIDED and code not in TEMPORARY:
-            self._history.oddities.append(told)
+            self._history.oddities.append(f"{self.name} was told {code.name} {answer.error_message}")
             self.draining = True
             self._pending.clear()
         elif not self._idempotent and code not in UNDECIDED:

@@ -223,7 +223,7 @@ class TransactionalProducer:
         while True:
             began_s = trio.current_time()
             answer = await ask()
-            worst = [ErrorCode(code) for code in codes(answer) if code and code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+            worst = [ErrorCode(code) for code in codes(answer) if code]
             if not worst:
                 if self._epoch != NO_PRODUCER:
                     self._history.deeds.append(Deed(self.id, self._producer_id, self._epoch, began_s,
