@@ -13,7 +13,7 @@ import msgspec
 
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.consumer.topic_pattern import matching
+from pykbroker.core.name_pattern import matching
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.state import TITLES

@@ -7,7 +7,7 @@
 4. Deadlines are keys in `core.timers`, and `machine.DUE` is the table of what each kind of them means.
 5. Nothing here knows authorizers (who may commit what is the API's question), logs or clocks. Topics are an image.
 6. What a member says is bounded by the record that holds it, which the log refuses if it is too large; what is kept
-   before there is one has bounds of its own in `classic.join`, and patterns theirs in `consumer.topic_pattern`.
+   before there is one has bounds of its own in `classic.join`, and patterns theirs in `core.name_pattern`.
 
 Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-429, KIP-447, KIP-814, KIP-848, KIP-1251; record formats of Kafka's group
 coordinator.

@@ -18,11 +18,11 @@ from pykbroker.core.group.consumer.draft import Draft
 from pykbroker.core.group.consumer.group import ConsumerGroup, Said
 from pykbroker.core.group.consumer.membership import NEWCOMER, advance, speak, take_place
 from pykbroker.core.group.consumer.reconcile import Current
-from pykbroker.core.group.consumer.topic_pattern import matching
 from pykbroker.core.group.consumer.upgrade import tell_members, upgrade
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
+from pykbroker.core.name_pattern import matching
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import (

@@ -10,9 +10,9 @@ from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
 from pykbroker.core.group.consumer.draft import Draft
 from pykbroker.core.group.consumer.group import ConsumerGroup
-from pykbroker.core.group.consumer.topic_pattern import matching
 from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of, names_of_all
 from pykbroker.core.metadata.image import TopicsImage
+from pykbroker.core.name_pattern import matching
 
 
 def plan(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...], *, changed: bool) -> None:

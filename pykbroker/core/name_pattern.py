@@ -1,8 +1,8 @@
-"""Regular expressions over topic names, in RE2's syntax, matched in time that is linear in the name.
+"""Regular expressions over names of topics and transactional ids, in RE2's syntax.
 
-Python's own engine would do for honest patterns; others make it try for ever. So a pattern becomes a program of states
-(Thompson), all of which are followed at once. What no automaton can do (back references, looking around) RE2 refuses,
-too. A pattern must match the whole name.
+Python's own engine would do for honest patterns; others make it try for ever. So a pattern becomes the program of an
+automaton. What no automaton can do (back references, looking around) RE2 refuses, too. A pattern must match the whole
+name.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import string
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from pykbroker.core.automaton import CHAR, END, MATCH, SPLIT, START, Automaton, Instruction, Test
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 
@@ -22,13 +23,7 @@ NESTING_MAX = 100
 STEPS_MAX = 100_000
 """States followed for one pattern over all names: past these it is too expensive to answer."""
 CODE_POINT_MAX = 0x10FFFF
-KNOWN_MAX = 10_000
-"""Ways from one set of states to the next that are remembered."""
 
-Test = Callable[[str], bool]
-CHAR, SPLIT, START, END, MATCH = range(5)
-Instruction = tuple[int, Test | None, tuple[int, ...]]
-States = tuple[int, ...]
 CLASSES: dict[str, Test] = {
     "d": lambda char: char in "0123456789",
     "w": lambda char: char.isascii() and (char.isalnum() or char == "_"),
@@ -53,12 +48,12 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
         if automaton.matches(name):
             found.append(name)
         if automaton.steps > STEPS_MAX:
-            raise refused(pattern, "too expensive for the topics there are")
+            raise refused(pattern, "too expensive for the names there are")
     return found
 
 
 def refused(pattern: str, why: str) -> ApiError:
-    """It is none, or one that cannot be had."""
+    """It is none, or one that cannot be had; the words are for ConsumerGroupHeartbeat, as other answers have none."""
     return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{pattern[:100]}` is not a valid "
                     f"regular expression: {why}.")
 
@@ -332,56 +327,3 @@ class _Parser:
 def _each(parts: list[Node], program: list[Instruction]) -> None:
     for part in parts:
         part(program)
-
-
-class Automaton:
-    """A program at work. Where a character leads from a set of states is remembered, so that honest patterns cost a
-    look-up for each character; `steps` counts the states that were followed to find it out.
-    """
-
-    def __init__(self, program: tuple[Instruction, ...]) -> None:
-        self._program = program
-        self._known: dict[tuple[States, str, bool], States] = {}
-        self.steps = 0
-
-    def matches(self, name: str) -> bool:
-        """Whether the whole name matches."""
-        states = _reach(self._program, [0], at_start=True, at_end=not name)
-        last = len(name) - 1
-        for place, char in enumerate(name):
-            key = states, char, place == last
-            following = self._known.get(key)
-            if following is None:
-                following = self._follow(*key)
-            if not following:
-                return False
-            states = following
-        return any(self._program[state][0] == MATCH for state in states)
-
-    def _follow(self, states: States, char: str, at_end: bool) -> States:
-        self.steps += len(states) + 1
-        if len(self._known) >= KNOWN_MAX:
-            self._known.clear()
-        moved = [state + 1 for state in states if (test := self._program[state][1]) is not None and test(char)]
-        following = self._known[states, char, at_end] = _reach(self._program, moved, at_start=False, at_end=at_end)
-        return following
-
-
-def _reach(program: tuple[Instruction, ...], states: list[int], *, at_start: bool, at_end: bool) -> States:
-    """The states that wait for a character, or match, from these on."""
-    seen: set[int] = set()
-    found, stack = [], states[::-1]
-    while stack:
-        state = stack.pop()
-        if state in seen:
-            continue
-        seen.add(state)
-        kind, _, following = program[state]
-        if kind == SPLIT:
-            stack.extend(following)
-        elif kind in (START, END):
-            if at_start if kind == START else at_end:
-                stack.append(state + 1)
-        else:
-            found.append(state)
-    return tuple(found)

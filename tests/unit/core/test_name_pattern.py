@@ -1,4 +1,4 @@
-"""Regular expressions over topic names, beside Python's own engine."""
+"""Regular expressions over names, beside Python's own engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.consumer.topic_pattern import matching
+from pykbroker.core.name_pattern import matching
 from wire.error_codes import ErrorCode
 
 NAMES = ["", *("".join(chars) for length in range(1, 5) for chars in product("ab-", repeat=length)), "A", "a.b", "ab_1"]
