@@ -201,28 +201,33 @@ class _Parser:
         self.depth += 1
         if self.depth > NESTING_MAX:
             raise self.fail("too many groups within groups")
-        if self.take("?"):
-            if self.take("P<") or self.take("<"):
-                if self.pattern[self.at:self.at + 1] in ("=", "!"):
-                    raise self.fail("looking around")
-                while self.next() != ">":
-                    pass
-            elif not self.take(":"):
-                flags = ""
-                while (char := self.next()) not in ":)":
-                    flags += char
-                if set(flags) - set("imsU-"):
-                    raise self.fail(f"(?{flags}")
-                self.fold = "i" in flags.partition("-")[0]
-                if char == ")":
-                    self.depth -= 1
-                    return lambda program: None
+        if self.take("?") and self.only_flags():
+            self.depth -= 1
+            return lambda program: None
         node = self.alternatives()
         if not self.take(")"):
             raise self.fail("missing )")
         self.fold = fold
         self.depth -= 1
         return node
+
+    def only_flags(self) -> bool:
+        """Read a name or flags; whether these are the whole group, and so hold for what follows it."""
+        if self.take("P<") or self.take("<"):
+            if self.pattern[self.at:self.at + 1] in ("=", "!"):
+                raise self.fail("looking around")
+            while self.next() != ">":
+                pass
+            return False
+        if self.take(":"):
+            return False
+        flags = ""
+        while (char := self.next()) not in ":)":
+            flags += char
+        if set(flags) - set("imsU-"):
+            raise self.fail(f"(?{flags}")
+        self.fold = "i" in flags.partition("-")[0]
+        return char == ")"
 
     def escape(self) -> Node:
         char = self.next()
@@ -273,29 +278,30 @@ class _Parser:
     def char_class(self) -> Test:
         negated, tests = self.take("^"), list[Test]()
         while not tests or not self.take("]"):
-            low = self.next()
-            if low == "[" and self.take(":"):
-                tests.append(self.named())
-                continue
-            if low == "\\":
-                low = self.next()
-                if low.isalnum() and low not in CONTROL and low != "x":
-                    tests.append(self.escaped(low))
-                    continue
-                low = self.control(low) if low.isalnum() else low
-            if self.pattern[self.at:self.at + 1] == "-" and self.pattern[self.at + 1:self.at + 2] not in ("]", ""):
-                self.at += 1
-                high = self.next()
-                if high == "\\":
-                    high = self.next()
-                    if high.isalnum():
-                        high = self.bound(high)
-                if high < low:
-                    raise self.fail(f"bad range {low}-{high}")
-                tests.append(self.between(low, high))
-            else:
-                tests.append(self.literal(low))
+            tests.append(self.class_member())
         return lambda one: any(test(one) for test in tests) != negated
+
+    def class_member(self) -> Test:
+        """A character, a range of them, or another class."""
+        low = self.next()
+        if low == "[" and self.take(":"):
+            return self.named()
+        if low == "\\":
+            low = self.next()
+            if low.isalnum() and low not in CONTROL and low != "x":
+                return self.escaped(low)
+            low = self.control(low) if low.isalnum() else low
+        if self.pattern[self.at:self.at + 1] != "-" or self.pattern[self.at + 1:self.at + 2] in ("]", ""):
+            return self.literal(low)
+        self.at += 1
+        high = self.next()
+        if high == "\\":
+            high = self.next()
+            if high.isalnum():
+                high = self.bound(high)
+        if high < low:
+            raise self.fail(f"bad range {low}-{high}")
+        return self.between(low, high)
 
     def between(self, low: str, high: str) -> Test:
         if self.fold:
