@@ -33,6 +33,9 @@ THREADS = (
 )  # fmt: skip
 """They change to half or double at most, at a time."""
 
+NEVER_NONE = ("max.connections", "max.connection.creation.rate")
+"""With 0 of them nobody could ever come and set them to anything else."""
+
 NOT_SET = -2
 """A local retention that is as the whole one."""
 
@@ -57,6 +60,10 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
             changed = broker.with_dynamic(broker.cluster, wanted)
     except ApiError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
+    check_cordoned(changed)
+    for config in NEVER_NONE:
+        if changed.values[config] == 0:
+            raise bad_change(f"Invalid {config} 0")
     check_threads(broker.values, changed.values)
     check_cleaner(broker.values["log.cleaner.threads"], changed.values)
     for unit in ("ms", "bytes"):
@@ -83,6 +90,16 @@ def is_of_one_broker(config: str) -> bool:
     if config.startswith(LISTENER_PREFIX):
         return config.split(".", 3)[-1] not in OF_ALL_LISTENERS
     return config in BROKER and BROKER[config].update is Update.PER_BROKER
+
+
+def check_cordoned(changed: BrokerConfig) -> None:
+    """Only log directories can be cordoned (KIP-1066), or all of them by an asterisk."""
+    cordoned = changed.values["cordoned.log.dirs"]
+    assert isinstance(cordoned, tuple)
+    missing = [word for word in cordoned if word not in changed.log_dirs]
+    if missing and cordoned != ("*",):
+        raise bad_change("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+                         f"Missing entries : {', '.join(missing)}")
 
 
 def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:

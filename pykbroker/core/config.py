@@ -184,11 +184,19 @@ def check_connections(values: Mapping[str, Value]) -> None:
         raise refuse(f"queued.max.request.bytes {queued} must not be below socket.request.max.bytes {largest}")
 
 
+def check_times(values: Mapping[str, Value]) -> None:
+    """How long segments and records stay; any negative retention is an unlimited one."""
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if values[name] == 0:
+            raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        if (time := values[name]) is not None and time < least:  # type: ignore[operator]
+            raise refuse(f"{name} must be greater than or equal to {least}")
+
+
 def check_broker(values: Mapping[str, Value]) -> None:
     """What no single row can say. ApiError INVALID_CONFIG."""
-    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
-        if (time := values[name]) is not None and time != -1 and not time > 0:  # type: ignore[operator]
-            raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+    check_times(values)
     check_connections(values)
     check_broker_groups(values)
     if values["node.id"] != values["broker.id"]:
@@ -201,7 +209,9 @@ def topic_default(values: Mapping[str, Value], name: str) -> Value:
         value = values[synonym]
         if value is not None:
             factor = MS_OF_UNIT.get(synonym.rpartition(".")[2], 1)
-            return value * factor if isinstance(value, int) and factor > 1 and value > 0 else value
+            if name == "retention.ms" and value < 0:  # type: ignore[operator]
+                return -1
+            return value * factor if isinstance(value, int) and factor > 1 else value
     return TOPIC[name].default
 
 

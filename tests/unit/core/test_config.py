@@ -109,7 +109,7 @@ def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
     assert retention_ms(hours="2") == 7_200_000
     assert retention_ms(hours="2", minutes="3") == 180_000
     assert retention_ms(hours="2", minutes="3", ms="4") == 4
-    assert retention_ms(hours="-1") == -1
+    assert retention_ms(hours="-1") == retention_ms(hours="-2") == retention_ms(ms="-5") == -1
 
 
 def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> None:
