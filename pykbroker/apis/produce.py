@@ -34,19 +34,20 @@ from wire.messages.produce import (
     BatchIndexAndErrorMessage, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
     TopicProduceData, TopicProduceResponse,
 )  # fmt: skip
-from wire.records.batch import TRANSACTIONAL, Batch
+from wire.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL, Batch
+from wire.records.compression import Codec
 
 AT_ONCE_MAX = 64
 """Partitions appended to in one step of the loop, where a request has so many that it is large."""
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
-ATTRIBUTES_END = 22
-"""Where the low byte of a batch's attributes is."""
+MAGIC_AT, ATTRIBUTES_END = 16, 22
+"""Where a batch's magic is, and the low byte of its attributes."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
 """Looking up a member of an enum costs as much as a call."""
-ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 11, 12
+ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 """What producers do not expect of a leader: NOT_ENOUGH_REPLICAS they retry without more ado."""
 
@@ -205,7 +206,12 @@ def not_admitted(code: ErrorCode, version: int) -> ApiError:
 
 def is_transactional(data: Buffer) -> bool:
     """Whether this is a batch of a transaction, as far as its header is there."""
-    return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL != 0
+    return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL != 0 and data[MAGIC_AT] == MAGIC
+
+
+def is_zstd(data: Buffer) -> bool:
+    """Whether this is a batch that zstd has compressed, as far as its header is there."""
+    return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & CODEC_MASK == Codec.ZSTD and data[MAGIC_AT] == MAGIC
 
 
 def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, now_ms: int,
@@ -215,6 +221,8 @@ def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, no
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     data, shown = part.records or b"", None
+    if version < ZSTD_VERSION_FIRST and is_zstd(data):
+        return failed(part.index, ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no zstd in version {version}"))
     if is_transactional(data):
         place = topic.name, part.index
         if request.transactional_id is None:

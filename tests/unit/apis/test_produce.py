@@ -57,6 +57,20 @@ async def test_acks_must_be_known(client: Client, acks: int) -> None:
     assert (await client.produce("a", batch(b"x"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
+@pytest.mark.parametrize("version", [3, 6, 7, 12])
+async def test_zstd_is_known_from_version_7_on(client: Client, version: int) -> None:
+    compressed = await client.produce("a", batch(b"x", codec=Codec.ZSTD), version=version)
+    assert compressed.error_code == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else 0)
+    assert (await client.produce("a", batch(b"x", codec=Codec.GZIP), version=version)).error_code == 0
+
+
+@pytest.mark.parametrize(("noise", "code"), [
+    (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE), (b"\x7f" * 100, ErrorCode.CORRUPT_MESSAGE),
+    (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD)])
+async def test_noise_is_no_batch_of_a_transaction(client: Client, noise: bytes, code: ErrorCode) -> None:
+    assert (await client.produce("a", noise)).error_code == code
+
+
 async def test_acks_0_is_not_answered_but_keeps_its_place(client: Client) -> None:
     await client.stream.send_all(_frame(produce_request("a", batch(b"silent"), acks=0)))
     answer = await client.produce("a", batch(b"loud"))
