@@ -31,7 +31,8 @@ def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -
         corpus.mkdir(parents=True, exist_ok=True)
     explorer = Explorer(seed, corpus)
     try:
-        trio.run(explorer.run, time.monotonic() + seconds)
+        until_s = time.monotonic() + seconds
+        trio.run(explorer.run, lambda: time.monotonic() > until_s)
     except Exception as error:  # noqa: BLE001 - whatever ends a broker is a finding
         print("\n".join(data.hex() for data in explorer.history))
         print("".join(traceback.format_exception(error)), file=sys.stderr)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,20 +66,20 @@ class Explorer:
         self._directory = corpus
         self.corpus = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus else []
 
-    async def run(self, until_s: float) -> None:
-        """Brokers, one after the other, until that time of `time.monotonic`. Finding."""
-        while time.monotonic() < until_s:
+    async def run(self, enough: Callable[[], bool]) -> None:
+        """Brokers, one after the other, until it is enough. Finding."""
+        while not enough():
             self.history.clear()
             with TemporaryDirectory(prefix="fuzz-") as directory:
                 async with house(Path(directory), self.dice.getrandbits(32)) as running:
-                    await self._live(running, until_s)
+                    await self._live(running, enough)
 
-    async def _live(self, running: House, until_s: float) -> None:
+    async def _live(self, running: House, enough: Callable[[], bool]) -> None:
         maker = Maker(self.dice, await running.topic_ids())
         apis = await running.served()
         seeds = [frame_of(maker, key, version) for key, versions in apis for version in versions]
         for number in range(INPUTS_OF_HOUSE):
-            if time.monotonic() > until_s:
+            if enough():
                 return
             data = mutated(maker, self.dice.choice(self.corpus if self.corpus and number % 3 else seeds))
             if not costly(data):
