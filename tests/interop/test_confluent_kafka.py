@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
+from tests.interop.leaving import leave
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 END = -1
@@ -168,7 +169,7 @@ class ConfluentMember:
         return None if place.offset < 0 else place.offset
 
     def close(self) -> None:
-        self._consumer.close()
+        leave(self._consumer)
 
 
 class CooperativeMember(ConfluentMember):

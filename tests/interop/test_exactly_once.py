@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.copying import BATCH_RECORDS_MAX, Client, Record, copy
+from tests.interop.leaving import leave
 from tests.interop.scenarios import PATIENCE_S
 from tools.broker_process import BrokerProcess
 
@@ -88,7 +89,7 @@ class ConfluentKafka:
         self._begin_anew()
 
     def close(self) -> None:
-        self._consumer.close()
+        leave(self._consumer)
         self._producer.purge()
 
 
