@@ -25,6 +25,8 @@ from tests.interop.leaving import leave
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 END = -1
+BACK_SOON = {"reconnect.backoff.max.ms": 500}
+"""librdkafka waits for up to 12 s else before it tries again to reach a broker that was away."""
 
 
 class ConfluentKafka:
@@ -63,6 +65,7 @@ class ConfluentKafka:
                 "acks": acks,
                 "enable.idempotence": idempotent,
                 "message.max.bytes": 10_000_000,
+                **BACK_SOON,
             }
         )
         for index, message in enumerate(messages):
@@ -143,7 +146,7 @@ class ConfluentMember:
         self._topic = topic
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", **self.ways,
+            "auto.offset.reset": "earliest", **BACK_SOON, **self.ways,
             **({} if instance is None else {"group.instance.id": instance}),
             **({"session.timeout.ms": session_ms} if "session.timeout.ms" in self.ways else {})})
         self._consumer.subscribe([topic])
