@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -21,6 +23,9 @@ from kafka.errors import KafkaError
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
+
+BACK_SOON = {"reconnect_backoff_max_ms": 500}
+"""It waits for ever longer else before it tries again to reach a broker that was away."""
 
 
 class KafkaPython:
@@ -58,6 +63,7 @@ class KafkaPython:
             enable_idempotence=idempotent,
             max_request_size=10_000_000,
             linger_ms=5,
+            **BACK_SOON,
         )
         try:
             futures = [
@@ -110,30 +116,46 @@ class KafkaPython:
 
 
 class KafkaPythonMember:
-    """`Member` by kafka-python."""
+    """`Member` by kafka-python, which polls without a pause: a join that ends between two polls it begins anew."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
                  session_ms: int = SESSION_MS) -> None:
         self._topic = topic
         self._consumer = KafkaConsumer(
             topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
-            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200)
+            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200, **BACK_SOON)
+        self._found: list[tuple[int, int]] = []
+        self._thread = ThreadPoolExecutor(1)
+        self._thread.submit(self._poll_on)
+
+    def _poll_on(self) -> None:
+        """Until the thread takes no more work."""
+        try:
+            for records in self._consumer.poll(timeout_ms=200).values():
+                self._found.extend((record.partition, record.offset) for record in records)
+        finally:
+            self._thread.submit(self._poll_on)
+
+    def _taken(self) -> list[tuple[int, int]]:
+        found, self._found = self._found, []
+        return found
 
     def poll(self) -> list[tuple[int, int]]:
-        found = self._consumer.poll(timeout_ms=200)
-        return [(record.partition, record.offset) for records in found.values() for record in records]
+        return self._thread.submit(self._taken).result()
 
     def assigned(self) -> set[int]:
         return {place.partition for place in self._consumer.assignment()}
 
     def commit(self) -> None:
-        self._consumer.commit()
+        self._thread.submit(self._consumer.commit).result()
 
     def committed(self, partition: int) -> int | None:
-        return self._consumer.committed(TopicPartition(self._topic, partition))
+        return self._thread.submit(self._consumer.committed, TopicPartition(self._topic, partition)).result()
 
     def close(self) -> None:
-        self._consumer.close(autocommit=False)
+        with contextlib.suppress(RuntimeError):  # it was closed before
+            self._thread.submit(self._consumer.close, autocommit=False)
+        self._thread.shutdown()
 
 
 @pytest.fixture(autouse=True, scope="module")
