@@ -8,16 +8,19 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing
 
 import pytest
-from confluent_kafka import ConsumerGroupType
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.group_scenarios import PARTITIONS, Found, read, retried, shared
+from tests.interop.group_scenarios import PARTITIONS, TURNS_MAX, Found, is_shared, read, retried, shared
 from tests.interop.scenarios import PATIENCE_S, Message, eventually
 from tests.interop.test_confluent_kafka import ConfluentKafka, ConfluentMember, CooperativeMember, NewMember
 from tools.broker_process import BrokerProcess
 
 MEMBERS = 3
 AT_ONCE = 8
+AT_FIRST = ("--set", "group.initial.rebalance.delay.ms=2000")
+"""All join in the first generation. From the next one on, librdkafka's cooperative assignor adds words of its own to
+assignments, and then a group cannot be upgraded, on Kafka neither."""
 OFTEN = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
 
 
@@ -40,15 +43,27 @@ class Rolling:
         self.stack.callback(member.close)
         self.members.append(member)
 
+    def settle(self) -> None:
+        """Poll until all partitions are shared out, and stay so: who is still to join anew would read some again."""
+        for _ in range(TURNS_MAX):
+            self.found.update(shared(self.members))
+            if self.state() == ConsumerGroupState.STABLE and is_shared(self.members):
+                return
+        raise AssertionError("the group has members that are still to join anew")
+
     def read_on(self) -> None:
         """When all partitions are shared out, all that is sent comes, once, and is committed."""
-        self.found.update(shared(self.members))
+        self.settle()
         self.client.send(self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000)
                                       for number in range(AT_ONCE)])
         self.sent += AT_ONCE
         read(self.sent, *self.members, found=self.found)
         for member in self.members:
             retried(member.commit)
+
+    def state(self) -> ConsumerGroupState:
+        """What the broker says of all members together."""
+        return self.admin.describe_consumer_groups([self.group])[self.group].result(PATIENCE_S).state
 
     def kind(self) -> ConsumerGroupType:
         """Of which protocol the broker says that the group is."""
