@@ -22,7 +22,7 @@ ENDINGS = {"idempotent producer, ": CODECS, "producer without idempotence, acks=
            "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor"),
            "members go on when one dies and the broker is killed, ": ("classic", "consumer"),
            "a copy is exact though the broker is killed, ": ("classic", "consumer")}
-RUN_SECONDS_MAX = 170
+RUN_SECONDS_MAX = 280
 
 pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
 

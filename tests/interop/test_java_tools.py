@@ -20,9 +20,9 @@ from tools.broker_process import BrokerProcess
 RUNNER = Path(__file__).with_name("JavaTools.java")
 CONSUMER, REASSIGN, CONFIGS = (
     f"{TOOLS}consumer.ConsoleConsumer", f"{TOOLS}reassign.ReassignPartitionsCommand", "kafka.admin.ConfigCommand")
-RUN_SECONDS_MAX = 200
+RUN_SECONDS_MAX = 280
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def topics(arguments: str, text: str) -> Said:
@@ -82,7 +82,7 @@ exit 0
     "produce fast": Said("ProducerPerformance", "--bootstrap-server {host} --topic t --num-records 500 "
                          "--record-size 100 --throughput -1", "500 records sent, …\nexit 0\n"),
     "consume to the console": Said(
-        CONSUMER, "--bootstrap-server {host} --topic t --partition 2 --offset 1 --max-messages 2 --timeout-ms 10000 "
+        CONSUMER, "--bootstrap-server {host} --topic t --partition 2 --offset 1 --max-messages 2 --timeout-ms 60000 "
         "--formatter-property print.offset=true --formatter-property print.key=true", """\
 Offset:1\t…
 Offset:2\t…
