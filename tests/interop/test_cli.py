@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-SECONDS_MAX = 40
+SECONDS_MAX = 55
 TESTS_OF_A_USER = """
 def test_a_fresh_topic_has_its_partitions(kafka_broker):
     from kafka import KafkaConsumer, KafkaProducer

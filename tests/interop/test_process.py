@@ -29,6 +29,7 @@ def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
     assert count_apis(port) > 0
 
 
+@pytest.mark.timeout(180)  # nine starts, of seconds each where a machine is busy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path, number):
     command = [sys.executable, "-m", "pykbroker", "start", "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0"]

@@ -19,12 +19,12 @@ from tools.broker_process import BrokerProcess
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PATIENCE_S = 15
+PATIENCE_S = 30
 EARLIEST, LATEST = -2, -1
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 pytestmark = [
-    pytest.mark.timeout(60, func_only=True),  # the session and its jars are made before the first test
+    pytest.mark.timeout(120, func_only=True),  # the session and its jars are made before the first test
     pytest.mark.filterwarnings("ignore"),  # pyspark's own
 ]
 
