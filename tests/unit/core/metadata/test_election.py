@@ -42,8 +42,14 @@ def test_what_holds_after_every_election(old: PartitionImage, leaving: set[int],
         assert new.leader in old.isr + old.elr  # it holds all that was committed
     if old.leader in isr and old.leader in alive - {lost}:
         assert new.leader == old.leader
-    if not rule.unclean and new.recovering:
-        assert old.last_known_elr == (new.leader,)
+
+
+@given(st.sampled_from(REPLICAS), subsets)
+def test_where_nobody_is_eligible_the_last_leader_is_waited_for(last: int, alive: set[int]) -> None:
+    old = PartitionImage(REPLICAS, (), NO_LEADER, 5, 9, last_known_elr=(last,))
+    new = elect(old, (), alive.__contains__, Rules(elr_enabled=True, min_isr=1))
+    back = (last, (last,), (), True) if last in alive else (NO_LEADER, (), (last,), False)
+    assert (new.leader, new.isr, new.last_known_elr, new.recovering) == back
 
 
 @given(partitions(), subsets, rules)
