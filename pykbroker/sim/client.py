@@ -15,7 +15,7 @@ from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.sim.stream import SimStream, connect
 from wire.api import APIS, ApiKey
-from wire.declare import Request, Response
+from wire.declare import NIL, Request, Response
 from wire.error_codes import ErrorCode
 from wire.frame import LENGTH_BYTES, decode_response, encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -44,7 +44,7 @@ class Again(trio.BrokenResourceError):
 
 
 class Connection:
-    """For one task. `topic_ids` by name."""
+    """For one task. `topic_ids` by name, and `topic_names` by id."""
 
     def __init__(self, stream: SimStream, client_id: str, dice: Random) -> None:
         self._stream, self._client_id, self.dice = stream, client_id, dice
@@ -53,6 +53,7 @@ class Connection:
         self._sent = 0
         self._versions: dict[int, range] = {}
         self.topic_ids: dict[str, bytes] = {}
+        self.topic_names: dict[bytes, str] = {}
 
     async def negotiate(self, topics: list[str]) -> None:
         """Learn what the broker takes, and the ids of these topics."""
@@ -62,6 +63,15 @@ class Connection:
                                 allow_auto_topic_creation=False)
         answer = await self.call(asked, MetadataResponse, METADATA_VERSION)
         self.topic_ids = {topic.name: topic.topic_id for topic in answer.topics if topic.name and not topic.error_code}
+        self.topic_names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic of `negotiate`, NIL if it was not there."""
+        return self.topic_ids.get(topic, NIL)
+
+    def topic_named(self, topic: str, topic_id: bytes) -> str:
+        """The name of a topic that an answer names or, in newer versions, gives the id of."""
+        return topic or self.topic_names.get(topic_id, "")
 
     def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
         """One of those that both sides have, and that are in this range."""

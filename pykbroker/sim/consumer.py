@@ -21,7 +21,6 @@ from wire.records.record import records
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST = -1
-BY_ID_VERSION = 13
 LIST_OFFSETS_VERSION = 7
 RESPONSE_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 16 << 20
@@ -76,22 +75,15 @@ async def fetch(connection: Connection, name: str, asked: dict[Place, int], hist
     request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=RESPONSE_BYTES_MAX,
                            isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED)
     for topic, places in groupby(sorted(asked), key=lambda place: place[0]):
-        wanted = FetchTopic(partitions=[
+        request.topics.append(FetchTopic(topic, connection.topic_id(topic), [
             FetchPartition(partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max)
-            for place in places
-        ])  # fmt: skip
-        if version < BY_ID_VERSION:
-            wanted.topic = topic
-        else:
-            wanted.topic_id = connection.topic_ids.get(topic, wanted.topic_id)
-        request.topics.append(wanted)
+            for place in places]))
     began_s = trio.current_time()
     answer = await connection.call(request, FetchResponse, version)
-    topics = {topic_id: topic for topic, topic_id in connection.topic_ids.items()}
     polls = []
     for found in answer.responses:
         for data in found.partitions:
-            place = found.topic or topics.get(found.topic_id, ""), data.partition_index
+            place = connection.topic_named(found.topic, found.topic_id), data.partition_index
             if code := data.error_code:
                 if code not in TEMPORARY:
                     history.oddities.append(f"{name} was told {ErrorCode(code).name} of {place} at {asked.get(place)}")

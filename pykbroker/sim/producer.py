@@ -24,7 +24,6 @@ TIMEOUT_MS = 5000
 THINK_S = 0.25
 """Between two bursts."""
 BACKOFF_S = 0.3
-BY_ID_VERSION = 13
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
 """Records, and bytes of filling in each."""
@@ -135,11 +134,7 @@ class Producer:
     async def _send(self, connection: Connection, pending: Pending) -> None:
         topic, partition = pending.send.place
         version = connection.any_version(ApiKey.PRODUCE)
-        data = TopicProduceData(partition_data=[PartitionProduceData(index=partition, records=pending.data)])
-        if version < BY_ID_VERSION:
-            data.name = topic
-        else:
-            data.topic_id = connection.topic_ids.get(topic, data.topic_id)
+        data = TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(partition, pending.data)])
         request = ProduceRequest(acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=[data])
         await connection.send(request, version, answered=self._acks != ACKS_NONE)
 

@@ -90,9 +90,8 @@ class ConsumerMember:
         require([ErrorCode(answer.error_code)], self._history, f"{self.name} of {self.group}")
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
-            names = {topic_id: name for name, topic_id in connection.topic_ids.items()}
-            self._own(tuple((names[one.topic_id], index) for one in answer.assignment.topic_partitions
-                            for index in one.partitions))
+            self._own(tuple((connection.topic_names[one.topic_id], index)
+                            for one in answer.assignment.topic_partitions for index in one.partitions))
         for lease in self._leases.values():
             lease.until_s = began_s + SESSION_S
 

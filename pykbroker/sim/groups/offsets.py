@@ -13,6 +13,7 @@ from pykbroker.sim.groups.history import NO_GENERATION, Commit, GroupHistory, Sh
 from pykbroker.sim.groups.refusal import EVICTED, require
 from pykbroker.sim.history import Outcome, Place
 from wire.api import ApiKey
+from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
@@ -21,7 +22,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
 )  # fmt: skip
 
-INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST, BY_ID_VERSION_FIRST = 7, 9, 10
+INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
 EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
 EVERYTHING = 0.2
 """How often all is asked for. Where nothing holds yet, that does not tell of what is pending."""
@@ -49,13 +50,8 @@ async def commit_offsets(connection: Connection, history: GroupHistory, commits:
         group_id=commits[0].group, generation_id_or_member_epoch=who.generation, member_id=who.member_id,
         group_instance_id=who.instance_id)
     for topic, of_topic in groupby(commits, key=lambda commit: commit.place[0]):
-        asked = OffsetCommitRequestTopic(partitions=[
-            OffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark) for one in of_topic])
-        if version < BY_ID_VERSION_FIRST:
-            asked.name = topic
-        else:
-            asked.topic_id = connection.topic_ids.get(topic, asked.topic_id)
-        request.topics.append(asked)
+        request.topics.append(OffsetCommitRequestTopic(topic, connection.topic_id(topic), [
+            OffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark) for one in of_topic]))
     history.commits += commits
     answer = await connection.call(request, OffsetCommitResponse, version)
     codes = [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
@@ -82,11 +78,10 @@ async def fetch_offsets(connection: Connection, history: GroupHistory, reader: s
                                    OffsetFetchResponse, version)
     told = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
     require([ErrorCode(told.error_code)], history, reader)
-    names = {topic_id: name for name, topic_id in connection.topic_ids.items()}
     found: dict[Place, int] = {}
     unnamed = dict.fromkeys(places) if everything and not stable else {}
     for topic in told.topics:
-        name = topic.name or names.get(getattr(topic, "topic_id", b""), "")
+        name = connection.topic_named(topic.name, getattr(topic, "topic_id", NIL))
         for one in topic.partitions:
             place, code = (name, one.partition_index), ErrorCode(one.error_code)
             unnamed.pop(place, None)
@@ -112,12 +107,6 @@ def _question(connection: Connection, version: int, group: str, places: Sequence
     if who.by_epoch and version >= EPOCH_VERSION_FIRST:
         asked.member_id, asked.member_epoch = who.member_id, who.generation
     if by_topic is not None:
-        asked.topics = []
-        for topic, found in by_topic:
-            wanted = OffsetFetchRequestTopics(partition_indexes=[index for _, index in found])
-            if version < BY_ID_VERSION_FIRST:
-                wanted.name = topic
-            else:
-                wanted.topic_id = connection.topic_ids.get(topic, wanted.topic_id)
-            asked.topics.append(wanted)
+        asked.topics = [OffsetFetchRequestTopics(topic, connection.topic_id(topic), [index for _, index in found])
+                        for topic, found in by_topic]
     return OffsetFetchRequest(groups=[asked], require_stable=stable)

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.sim.client import TEMPORARY, Again, Connection, Dialer
+from pykbroker.sim.client import TEMPORARY, VERSION_MAX, Again, Connection, Dialer
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.offsets import NOBODY, Identity
 from pykbroker.sim.groups.refusal import EVICTED, Evicted
 from pykbroker.sim.history import UNKNOWN_OFFSET, Outcome, Place, Send
-from pykbroker.sim.producer import BY_ID_VERSION, TIMEOUT_MS, Pending
+from pykbroker.sim.producer import TIMEOUT_MS, Pending
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.transactions.history import Decision, Deed, Takeover, Transaction, TransactionHistory
 from wire.api import ApiKey
@@ -128,17 +128,13 @@ class TransactionalProducer:
     async def produce(self, batches: Sequence[Pending], connection: Connection) -> None:
         """Write one batch to each of some partitions, or see that it is written. Fenced, Again, LOST."""
         await self._add_partitions(connection, [pending.send.place for pending in batches])
-        versions = (PRODUCE_2, BY_ID_VERSION) if self._version > 1 else (3, PRODUCE_2 - 1)
+        versions = (PRODUCE_2, VERSION_MAX) if self._version > 1 else (3, PRODUCE_2 - 1)
         version = connection.any_version(ApiKey.PRODUCE, *versions)
         request = ProduceRequest(transactional_id=self.id, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS)
         for pending in batches:
             topic, index = pending.send.place
-            data = TopicProduceData(partition_data=[PartitionProduceData(index=index, records=pending.data)])
-            if version < BY_ID_VERSION:
-                data.name = topic
-            else:
-                data.topic_id = connection.topic_ids.get(topic, data.topic_id)
-            request.topic_data.append(data)
+            request.topic_data.append(TopicProduceData(
+                topic, connection.topic_id(topic), [PartitionProduceData(index, pending.data)]))
         answer = await self._insist(
             lambda: connection.call(request, ProduceResponse, version),
             lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses])
