@@ -125,8 +125,8 @@ class Controller:
         return await self._applied(request, AlterUserScramCredentialsResponse)
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        """Change the levels of features; clients are told the new ones when this returns."""
-        return await self._applied(request, UpdateFeaturesResponse, request.timeout_ms)
+        """Change the levels of features; clients are told the new ones when this returns. Its timeout is nobody's."""
+        return await self._applied(request, UpdateFeaturesResponse)
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         """Forget a broker."""

@@ -26,7 +26,7 @@ async def levels(client: Client) -> dict[str, int]:
     return {feature.name: feature.max_version_level for feature in response.finalized_features}
 
 
-async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fields: bool) -> Any:
+async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fields: int) -> Any:
     return await client.call(UpdateFeaturesRequest(feature_updates=list(updates), **fields), version)
 
 
@@ -42,6 +42,13 @@ async def test_a_level_goes_down_and_up_and_is_told_at_once(client: Client, vers
     assert "group.version" not in await levels(client)
     assert (await update(client, version, FeatureUpdateKey("group.version", 1))).error_code == 0
     assert (await levels(client))["group.version"] == 1
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+async def test_the_time_that_a_client_gives_does_not_matter(client: Client, timeout_ms: int) -> None:
+    down = FeatureUpdateKey("group.version", 0, upgrade_type=DOWN)
+    assert (await update(client, 1, down, timeout_ms=timeout_ms)).error_code == 0
+    assert "group.version" not in await levels(client)
 
 
 async def test_version_zero_knows_no_way_down(client: Client) -> None:
