@@ -68,7 +68,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     is_placed = clean and bool(bases)
     if not bases:
         _require_all(opening, opening.log_start_offset)
-    bases = bases or [opening.log_start_offset]
+        bases = [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
     state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
@@ -84,6 +84,13 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     if not clean:
         state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
         await _scan(opening, state, bases[first:])
+    await _bound(opening, state)
+    _settle_snapshots(opening, state, snapshots, taken=clean)
+    return state
+
+
+async def _bound(opening: Opening, state: LogState) -> None:
+    """Hold what was found against where the log should begin and end. CorruptLog: what was synced is missing."""
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
@@ -91,8 +98,6 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     state.epochs.truncate_end(end)
     state.epochs.truncate_start(state.log_start_offset)
     state.recovery_point = max(0, min(state.recovery_point, end))
-    _settle_snapshots(opening, state, snapshots, taken=clean)
-    return state
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
