@@ -84,14 +84,14 @@ async def fetch(connection: Connection, name: str, asked: dict[Place, int], hist
     for found in answer.responses:
         for data in found.partitions:
             place = connection.topic_named(found.topic, found.topic_id), data.partition_index
-            if code := data.error_code:
-                if code not in TEMPORARY:
-                    history.oddities.append(f"{name} was told {ErrorCode(code).name} of {place} at {asked.get(place)}")
-                continue
-            poll = Poll(name, place, asked[place], [], data.high_watermark, began_s, trio.current_time(), committed,
-                        asked[place])
-            _open(data, poll, history)
-            polls.append(poll)
+            if not data.error_code:
+                poll = Poll(name, place, asked[place], [], data.high_watermark, began_s, trio.current_time(),
+                            committed, asked[place])
+                _open(data, poll, history)
+                polls.append(poll)
+            elif data.error_code not in TEMPORARY:
+                code = ErrorCode(data.error_code)
+                history.oddities.append(f"{name} was told {code.name} of {place} at {asked.get(place)}")
     history.polls += polls
     return polls
 
