@@ -91,10 +91,17 @@ def test_a_read_that_would_wait_says_so(disk: SystemDisk, monkeypatch: pytest.Mo
         file.read_nowait(0, 6)
 
 
-async def test_what_is_missing_can_be_fetched(disk: SystemDisk) -> None:
+async def test_what_is_missing_can_be_fetched(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
-    await NotCached(file, 0, 6).fetch()
+    asked = []
+
+    async def read(file: SystemFile, offset: int, size: int) -> None:
+        asked.append((offset, size))
+
+    monkeypatch.setattr(SystemFile, "read", read)
+    await NotCached(file, 1, 4).fetch()
+    assert asked == [(1, 4)]
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
