@@ -16,7 +16,8 @@ from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S, Member
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.register import check_offsets
-from pykbroker.sim.groups.worker import Stranger, Worker
+from pykbroker.sim.groups.stranger import Stranger
+from pykbroker.sim.groups.worker import Worker
 from pykbroker.sim.history import Outcome, Place
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX

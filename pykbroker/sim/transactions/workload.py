@@ -12,7 +12,7 @@ from pykbroker.sim.consumer import Consumer, end_offset
 from pykbroker.sim.groups.classic_member import ClassicMember
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
-from pykbroker.sim.groups.worker import Stranger
+from pykbroker.sim.groups.stranger import Stranger
 from pykbroker.sim.history import Place, Poll
 from pykbroker.sim.log_workload import read_missing, unread
 from pykbroker.sim.producer import Producer

@@ -1,0 +1,55 @@
+"""Commits and fetches the offsets of a group that has no members, as tools do."""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.sim.client import GROUP, LOST, Connection, Dialer
+from pykbroker.sim.groups.history import Commit, GroupHistory
+from pykbroker.sim.groups.offsets import NOBODY, commit_offsets, fetch_offsets
+from pykbroker.sim.groups.refusal import Evicted
+from pykbroker.sim.groups.worker import BACKOFF_S, THINK_S
+from pykbroker.sim.history import Place
+
+COMMITS = 0.7
+"""How often it commits while it asks."""
+
+
+class Stranger:
+    """`stable`: it asks only for what holds, not for what a transaction may still change."""
+
+    def __init__(self, name: str, group: str, dialer: Dialer, history: GroupHistory, places: tuple[Place, ...], *,
+                 stable: bool = False) -> None:
+        self.name, self._group, self._dialer, self._dice = name, group, dialer, dialer.dice
+        self._history, self._places, self._marks, self._stable = history, places, 0, stable
+
+    async def run(self) -> None:
+        """For ever."""
+        while True:
+            try:
+                async with self._dialer.connected() as first, self._dialer.connected() as second:
+                    await first.find_coordinator(self._group, GROUP)
+                    while True:
+                        await trio.sleep(self._dice.expovariate(1 / THINK_S))
+                        await self._act(first, second)
+            except* (*LOST, Evicted):
+                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    async def _act(self, first: Connection, second: Connection) -> None:
+        """Ask on one connection while a commit is on its way on the other."""
+        async with trio.open_nursery() as nursery:
+            if self._dice.random() < COMMITS:
+                nursery.start_soon(self._commit, first)
+            nursery.start_soon(self._fetch, second)
+
+    async def _commit(self, connection: Connection) -> None:
+        commits = []
+        for place in sorted(self._dice.sample(self._places, self._dice.randrange(1, len(self._places) + 1))):
+            self._marks += 1
+            commits.append(Commit(self._group, place, self._dice.randrange(1000), f"{self.name}/{self._marks}",
+                                  trio.current_time()))
+        await commit_offsets(connection, self._history, commits, NOBODY)
+
+    async def _fetch(self, connection: Connection) -> None:
+        await fetch_offsets(connection, self._history, self.name, self._group, self._places,
+                            stable=self._stable or self._dice.random() < 0.5)
