@@ -21,6 +21,7 @@ from pykbroker.storage.producer_snapshot import CorruptSnapshot
 from pykbroker.storage.replay import recall
 from pykbroker.storage.segment import Segment, file_name
 from pykbroker.storage.small_files import read_disposable
+from pykbroker.storage.snapshot_fit import require_fit
 from pykbroker.storage.walk import Walk
 from pykbroker.world.disk import Disk
 from wire.records.batch import Batch
@@ -63,11 +64,12 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
         if begin <= taken <= offset:
             try:
                 content = await read_disposable(disk, file_name(directory, taken, ".snapshot"))
-                producers = producer_snapshot.decode(content or b"")
+                found = producer_snapshot.decode(content or b"")
+                await require_fit(found, segments, taken)
             except CorruptSnapshot as damage:
                 logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
             else:
-                start = taken
+                producers, start = found, taken
                 break
     await visit(segments, start, offset, lambda batch: void(recall(producers, batch)))
     return producers

@@ -384,18 +384,18 @@ async def test_after_a_crash_a_full_disk_can_be_read(disk: SystemDisk, monkeypat
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
 
 
-async def with_transactions(disk: SystemDisk) -> Log:
+async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2), rounds: int = 30) -> Log:
     """Idempotent producers, aborted and open transactions, several epochs, several segments; closed in order."""
     log = await open_log(disk)
-    for number in range(30):
+    for number in range(rounds):
         log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
-        for producer in (1, 2):
+        for producer in producers:
             append_in_transaction(log, batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number,
                                              transactional=True, timestamp=NOW + number * 10 + producer), number // 8)
         if number % 4 == 3:
-            log.append_as_leader(marker(1, commit=number % 8 == 3), number // 8)
+            log.append_as_leader(marker(producers[0], commit=number % 8 == 3), number // 8)
         if number % 9 == 8:
-            log.append_as_leader(marker(2, commit=False), number // 8)
+            log.append_as_leader(marker(producers[1], commit=False), number // 8)
     return log
 
 
@@ -436,8 +436,7 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
             if harm == "lost":
                 del harmed[name]
             elif harm == "another's":
-                same = [one for one in disposable if one[20:] == name[20:] and not name.endswith(".snapshot")]
-                harmed[name] = files[rng.choice(same or [name])]
+                harmed[name] = files[rng.choice([one for one in disposable if one[20:] == name[20:]])]
             elif harm == "cut":
                 harmed[name] = bytes(data[: rng.randrange(len(data) + 1)])
             elif harm == "flipped":
@@ -450,6 +449,20 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
         got = await answers(log)
         assert {key: got[key] for key in expected if got[key] != expected[key]} == {}
         log.abandon()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_producer_snapshot_of_another_partition_is_not_used(disk: SystemDisk, clean: bool) -> None:
+    other = await with_transactions(disk, producers=(1, 7), rounds=20)
+    await other.close()
+    theirs = [data for name, data in sorted(contents(disk).items()) if name.endswith(".snapshot")]
+    lay(disk, {})
+    log = await with_transactions(disk)
+    expected = await answers(log)
+    await log.close()
+    names = [name for name in sorted(contents(disk)) if name.endswith(".snapshot")]
+    lay(disk, contents(disk) | {name: theirs[at % len(theirs)] for at, name in enumerate(names)})
+    assert await answers(await open_log(disk, clean=clean, recovery_point=log.log_end_offset)) == expected
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
