@@ -117,8 +117,7 @@ class Hosted:
             except ApiError as error:
                 if error.code not in LOST and not place:
                     raise
-                logger.error("%s is given up and loaded again: %s", self._name, error)
-                self._unload()
+                self._give_up(error)
                 raise not_coordinator() from error
             for offset, record in enumerate(held, end - len(held)):
                 self._machine.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
@@ -164,6 +163,12 @@ class Hosted:
             await self._failed.wait()
             nursery.cancel_scope.cancel()
 
+    def _give_up(self, error: ApiError) -> None:
+        """What the log holds, or who leads it, is not known any more."""
+        if self._journal.is_leader:  # else who took it away has said why
+            logger.error("%s is given up and loaded again: %s", self._name, error)
+        self._unload()
+
     def _unload(self) -> None:
         """Forget the machine: every caller must look for another one."""
         self._machine = None
@@ -190,7 +195,7 @@ class Hosted:
             while offset < self._journal.log_end_offset:
                 offset = await self._replay_some(machine, offset)
         except (ApiError, DecodeError) as error:
-            if self._journal.is_leader:  # else who took it offline has said why
+            if self._journal.is_leader:
                 logger.error("%s cannot be loaded: %s", self._name, error)
         except Exception:
             logger.exception("%s cannot be loaded", self._name)
@@ -245,5 +250,4 @@ class Hosted:
                         _, call, response = self._uncommitted.popleft()
                         self._settle(call, response)
             except ApiError as error:
-                logger.error("%s is given up and loaded again: %s", self._name, error)
-                self._unload()
+                self._give_up(error)

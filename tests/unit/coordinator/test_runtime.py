@@ -159,12 +159,14 @@ async def test_an_append_that_fails_while_a_flush_is_under_way_ends_the_machine_
         assert offset(fetch(runtime).result()) == 1, "it stood in the log"
 
 
-async def test_losing_the_lead_ends_the_machine() -> None:
+async def test_losing_the_lead_ends_the_machine(caplog: pytest.LogCaptureFixture) -> None:
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         waiting = commit(runtime)
         log.resign()
         assert code_of(commit(runtime)) == ErrorCode.NOT_COORDINATOR
+        await trio.testing.wait_all_tasks_blocked()
+        assert caplog.records == [], "that another one leads is no fault of the log's"
         runtime.follow(1, {})
         with pytest.raises(ApiError):
             await waiting.wait()
