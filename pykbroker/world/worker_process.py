@@ -25,7 +25,8 @@ def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> No
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to parent and child; the parent ends the child
+    for number in (signal.SIGINT, signal.SIGTERM):  # terminals and service managers send them to parent and child
+        signal.signal(number, signal.SIG_IGN)  # the parent ends the child
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     answer(sys.argv[1], sys.argv[2], sys.stdin.buffer, sys.stdout.buffer)

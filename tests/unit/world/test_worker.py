@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from io import BytesIO
 
@@ -49,6 +50,14 @@ async def test_a_process_that_dies_is_gone() -> None:
             await worker.ask(b"die")
         with pytest.raises(WorkerGone):
             await worker.ask(b"more")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_it_leaves_the_signals_that_both_get_to_its_parent(number: signal.Signals) -> None:
+    async with SystemWorkers().start(Echo) as worker:
+        await worker.ask(b"")
+        worker._process.send_signal(number)
+        assert await worker.ask(b"a") == b"aaa"
 
 
 async def test_who_is_cancelled_ends_it() -> None:
