@@ -23,6 +23,8 @@ from pykbroker.storage.log_directory import LogDirectory
 from tests.unit.storage.logs import batch, every_byte
 from wire.records.batch import batches
 
+pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
 IDS = (b"1" * 16, b"2" * 16)

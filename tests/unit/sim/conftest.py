@@ -41,7 +41,7 @@ def apart() -> Apart:
             threshold: int = 700) -> tuple[Any, str]:
         words = [scene.__code__.co_filename, scene.__name__, str(seed), str(junk), str(threshold)]
         child = subprocess.run([sys.executable, "-c", CHILD, *words], cwd=ROOT, capture_output=True, text=True,
-                               timeout=50, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+                               timeout=200, env={**os.environ, "PYTHONHASHSEED": hash_seed})
         assert child.returncode == 0, child.stderr
         result, digest = json.loads(child.stdout)
         return result, digest

@@ -10,6 +10,8 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_life import crashes, lived
 from pykbroker.sim.volume import Volume
 
+pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+
 SEEDS, STEPS, ENDINGS_OF_A_POINT = range(1, 7), 200, 12
 WORDS = [bytes([letter]) * 700 for letter in b"ABCDEFGH"]
 

@@ -16,6 +16,8 @@ from pykbroker.storage.log import Log
 from pykbroker.storage.segment import ActiveSegment
 from pykbroker.storage.walk import Walk
 
+pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+
 SEEDS_MAX = 40
 SECONDS = 10
 

@@ -19,6 +19,8 @@ from pykbroker.storage.log import Log
 from tests.unit.storage.compacted import RETENTION_MS, Pairs, clean, end, last_values, opened, put
 from tests.unit.storage.logs import DIRECTORY, NOW
 
+pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 STEPS, ENDINGS = 70, 3
 Written = tuple[int, int, Pairs | bool]

@@ -164,6 +164,7 @@ def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
     assert peak < 100_000
 
 
+@pytest.mark.timeout(240)  # memory is traced, which takes seconds of a processor alone
 def test_the_largest_request_costs_bounded_memory() -> None:
     """The worst is an array of structs of one byte each: its tag section."""
     frame = b"\0" * 4 + outer(REQUEST_ELEMENTS_MAX, 0)
