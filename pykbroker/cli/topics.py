@@ -70,11 +70,21 @@ def describe(names: Sequence[str], bootstrap: Address) -> None:
 @names_argument
 @bootstrap_option
 def delete(names: Sequence[str], bootstrap: Address) -> None:
-    """Delete topics and all their records."""
+    """Delete topics and all their records.
+
+    One that cannot be deleted does not keep the others.
+    """
+    from pykbroker.core.errors import ApiError
 
     async def work(admin: Admin) -> None:
+        refusals = []
         for name in names:
-            await admin.delete_topic(name)
+            try:
+                await admin.delete_topic(name)
+            except ApiError as error:
+                refusals.append(str(error))
+        if refusals:
+            raise click.ClickException("\n".join(refusals))
 
     ask(bootstrap, work)
 

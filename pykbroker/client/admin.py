@@ -81,7 +81,8 @@ class Admin:
             request.topics = [DeleteTopicState(name=name)]
         answer = await self._connection.call(request, DeleteTopicsResponse, version)
         for result in answer.responses:
-            check(result.error_code, result.error_message or f"Topic '{name}'")
+            reason = f": {result.error_message}" if result.error_message else ""
+            check(result.error_code, f"Topic '{name}'{reason}")
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         """All configs of one `ConfigResource`, by name. A broker without a name: the cluster's defaults."""

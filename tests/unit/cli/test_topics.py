@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.parameters import Address
 from pykbroker.client.admin import Topic
+from pykbroker.core.errors import ApiError
+from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsResourceResult
 from wire.messages.metadata import MetadataResponsePartition
 
@@ -35,6 +37,8 @@ class PlayedAdmin:
         self.asked.append(args)
 
     async def delete_topic(self, name: str) -> None:
+        if name.startswith("no"):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{name}' (UNKNOWN_TOPIC_OR_PARTITION)")
         self.asked.append((name,))
 
 
@@ -81,6 +85,13 @@ def test_topics_are_created_and_deleted(admin: PlayedAdmin) -> None:
     run("create", "b")
     run("delete", "a", "b")
     assert admin.asked == [("a", 3, -1, {"retention.ms": "5"}), ("b", -1, -1, {}), ("a",), ("b",)]
+
+
+def test_a_topic_that_cannot_be_deleted_is_named_and_keeps_no_other(admin: PlayedAdmin) -> None:
+    result = CliRunner().invoke(command, ["topics", "delete", "nobody", "a", "nothing"])
+    assert (result.exit_code, admin.asked) == (1, [("a",)])
+    assert result.stderr == ("Error: Topic 'nobody' (UNKNOWN_TOPIC_OR_PARTITION)\n"
+                             "Topic 'nothing' (UNKNOWN_TOPIC_OR_PARTITION)\n")
 
 
 def test_without_a_broker_the_command_says_what_to_do() -> None:

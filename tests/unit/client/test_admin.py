@@ -92,6 +92,10 @@ async def test_a_topic_is_deleted_by_its_name(version: int, names: list[str], st
     await admin(broker).delete_topic("a")
     assert broker.asked.topic_names == names
     assert [state.name for state in broker.asked.topics] == states
+    for reason, told in ((None, ""), ("No such topic.", r": No such topic\.")):
+        broker.answer = DeleteTopicsResponse(responses=[DeletableTopicResult("a", error_code=3, error_message=reason)])
+        with pytest.raises(ApiError, match=rf"Topic 'a'{told} \(UNKNOWN_TOPIC_OR_PARTITION\)"):
+            await admin(broker).delete_topic("a")
 
 
 async def test_configs_are_told_by_name() -> None:
