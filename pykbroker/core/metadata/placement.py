@@ -31,7 +31,7 @@ def _fault(replicas: int, brokers: int, active: int) -> str | None:
         return "All brokers are currently fenced."
     if replicas > brokers:
         return (f"The target replication factor of {replicas} cannot be reached because only {brokers} broker(s) "
-                "are registered.")
+                "are registered or some brokers have all their log directories cordoned.")
     return None
 
 
