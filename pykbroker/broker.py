@@ -91,8 +91,8 @@ from pykbroker.core.group.asked import ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
-from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
+from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
@@ -240,8 +240,8 @@ class Broker:
             rules = LogRules.of(config)
             journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
             controller = await start_controller(
-                journal, world.disks[0], controller_settings(config, identity), configs, world.rng, world.wall_ms,
-                world.off_loop, rules,
+                journal, world.disks[0], ControllerSettings.of(config, identity.node_id, identity.cluster_id), configs,
+                world.rng, world.wall_ms, world.off_loop, rules,
             )  # fmt: skip
         except BaseException as failure:
             with trio.CancelScope(shield=True):
@@ -515,15 +515,3 @@ async def leave_untouched(directories: Sequence[LogDirectory]) -> None:
     """This broker does not start: let go of its directories, and let those that were clean stay so."""
     for directory in directories:
         await directory.leave_untouched()
-
-
-def controller_settings(config: BrokerConfig, identity: Identity) -> ControllerSettings:
-    """What the controller obeys of the broker's configs."""
-    return ControllerSettings(
-        node_id=identity.node_id,
-        cluster_id=identity.cluster_id,
-        num_partitions=config.num_partitions,
-        default_replication_factor=config.default_replication_factor,
-        min_insync_replicas=config.min_insync_replicas,
-        unclean_leader_election_enable=config.unclean_leader_election_enable,
-    )

@@ -10,13 +10,14 @@ import msgspec
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
-from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerSettings, TopicConfigs
+from pykbroker.core.metadata.context import METADATA_FEATURE, TopicConfigs
 from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, beyond, check_levels
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import DamagedMetadata
+from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver

@@ -13,6 +13,7 @@ from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage, ConfigResource
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.settings import ControllerSettings
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicConfigs
@@ -43,18 +44,6 @@ class TopicConfigs(Protocol):
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         """Every config of a topic with these overrides."""
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
-    """Configs of the broker that the controller obeys, under Kafka's names."""
-
-    node_id: int
-    cluster_id: str
-    num_partitions: int = 1
-    default_replication_factor: int = 1
-    min_insync_replicas: int = 1
-    unclean_leader_election_enable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

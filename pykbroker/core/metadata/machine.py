@@ -15,14 +15,7 @@ from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alt
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
-from pykbroker.core.metadata.context import (
-    RECORDS_MAX,
-    Context,
-    ControllerSettings,
-    Decision,
-    TopicConfigs,
-    excessive,
-)
+from pykbroker.core.metadata.context import RECORDS_MAX, Context, Decision, TopicConfigs, excessive
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
@@ -34,6 +27,7 @@ from pykbroker.core.metadata.producer_ids import allocate_producer_ids
 from pykbroker.core.metadata.reassign_partitions import reassign_partitions
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import apply
+from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.metadata.unregister_broker import unregister_broker
 from pykbroker.core.metadata.update_features import update_features
 from pykbroker.core.outcome import Entry, Outcome, Token

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import trio
 
-from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.identity import Identity

@@ -15,11 +15,11 @@ from pykbroker.core.config_check import check_configs
 from pykbroker.core.errors import ApiError
 from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
-from pykbroker.core.metadata.context import ControllerSettings
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, read_record
+from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.outcome import Entry
 from wire.declare import Request
 from wire.error_codes import ErrorCode

@@ -1,0 +1,31 @@
+"""What a controller is started with: whose it is, and the configs of the broker that it obeys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pykbroker.core.config import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Under Kafka's names."""
+
+    node_id: int
+    cluster_id: str
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+
+    @classmethod
+    def of(cls, config: BrokerConfig, node_id: int, cluster_id: str) -> ControllerSettings:
+        """As a broker is configured."""
+        return cls(
+            node_id=node_id,
+            cluster_id=cluster_id,
+            num_partitions=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+            min_insync_replicas=config.min_insync_replicas,
+            unclean_leader_election_enable=config.unclean_leader_election_enable,
+        )
