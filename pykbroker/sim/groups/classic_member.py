@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import inf
 
 import trio
 
@@ -37,6 +38,7 @@ class ClassicMember:
         self._instance_id = instance_id
         self._member_id, self._generation = "", NO_GENERATION
         self.owned: tuple[Place, ...] = ()
+        self.lives_until_s = -inf
 
     @property
     def who(self) -> Identity:
@@ -47,7 +49,7 @@ class ClassicMember:
         """It is no member any more; `forgotten`: nor is it known by its id."""
         self.owned, self._generation = (), NO_GENERATION
         if forgotten:
-            self._member_id = ""
+            self._member_id, self.lives_until_s = "", -inf
 
     async def enter(self, connection: Connection) -> None:
         """Join, in a new generation if there must be one, and learn what is assigned. Evicted, LOST."""
@@ -82,8 +84,10 @@ class ClassicMember:
             request.assignments = [
                 SyncGroupRequestAssignment(member_id, _encoded(self._places[place :: len(members)]))
                 for place, member_id in enumerate(members)]
+        began_s = trio.current_time()
         answer = await connection.call(request, SyncGroupResponse, version)
         self._require(answer.error_code)
+        self.lives_until_s = began_s + SESSION_S
         if answer.assignment:
             told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
             self.owned = tuple(sorted((one.topic, index) for one in told for index in one.partitions))
@@ -95,7 +99,9 @@ class ClassicMember:
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id,
                                    group_instance_id=self._instance_id)
+        began_s = trio.current_time()
         self._require((await connection.call(request, HeartbeatResponse, version)).error_code)
+        self.lives_until_s = began_s + SESSION_S
 
     async def leave(self, connection: Connection) -> None:
         """Go by itself; a static one only falls silent, and comes back under another id. LOST."""

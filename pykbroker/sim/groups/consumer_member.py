@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
+from math import inf
 
 import trio
 
@@ -33,6 +34,7 @@ class ConsumerMember:
         self._lives = 0
         self._member_id, self._epoch = "", JOINING
         self._leases: dict[Place, Lease] = {}
+        self.lives_until_s = -inf
 
     @property
     def owned(self) -> tuple[Place, ...]:
@@ -49,7 +51,7 @@ class ConsumerMember:
         self._own(())
         self._epoch = JOINING
         if forgotten:
-            self._member_id = ""
+            self._member_id, self.lives_until_s = "", -inf
 
     async def enter(self, connection: Connection) -> None:
         """Join, or say on a new connection all that a heartbeat can say. Evicted, LOST."""
@@ -92,8 +94,9 @@ class ConsumerMember:
         if answer.assignment is not None:
             self._own(tuple((connection.topic_names[one.topic_id], index)
                             for one in answer.assignment.topic_partitions for index in one.partitions))
+        self.lives_until_s = began_s + SESSION_S
         for lease in self._leases.values():
-            lease.until_s = began_s + SESSION_S
+            lease.until_s = self.lives_until_s
 
     def _own(self, places: tuple[Place, ...]) -> None:
         """Own these and nothing else from now on."""

@@ -31,6 +31,10 @@ class Member(Protocol):
     def who(self) -> Identity:
         """As coordinators know it."""
 
+    @property
+    def lives_until_s(self) -> float:
+        """Before that its session cannot have run out: it was heard of, and that was answered."""
+
     async def enter(self, connection: Connection) -> None:
         """Join, or go on on another connection. Evicted, LOST."""
 

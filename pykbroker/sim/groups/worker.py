@@ -10,6 +10,7 @@ from pykbroker.sim.groups.member import SESSION_S, Member
 from pykbroker.sim.groups.offsets import commit_offsets, fetch_offsets
 from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
+from wire.error_codes import ErrorCode
 
 THINK_S, THINK_S_MAX = 0.2, 1.0
 BACKOFF_S = 0.3
@@ -34,10 +35,18 @@ class Worker:
                     await self._session(connection)
                 await trio.sleep(self._dice.uniform(0, AWAY_S_MAX))
             except Evicted as evicted:
+                self._judge(evicted.code)
                 self.member.forget(forgotten=evicted.forgotten)
                 await trio.sleep(BACKOFF_S * self._dice.random())
             except LOST:
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+
+    def _judge(self, code: ErrorCode) -> None:
+        """Nobody is dropped whose session goes on, and who has not said that it leaves."""
+        member = self.member
+        if code is ErrorCode.UNKNOWN_MEMBER_ID and trio.current_time() < member.lives_until_s:
+            self._history.oddities.append(f"{member.name} of {member.group} was dropped, though its session goes on"
+                                          f" until {member.lives_until_s:.3f} s")
 
     async def _session(self, connection: Connection) -> None:
         """Until it goes. Evicted, LOST."""

@@ -1,0 +1,15 @@
+"""What brokers with a planted bug are put through."""
+
+from __future__ import annotations
+
+from pykbroker.sim.scenario import Plan, run_scenario
+from pykbroker.sim.simulation import Simulation
+
+SEEDS_MAX = 60
+SECONDS, SECONDS_WITHOUT_FAULTS = 10, 6
+
+
+async def found(simulation: Simulation, workload: str, *kinds: str, compacted: bool = False) -> list[str]:
+    """What is found under these faults, or in a shorter time under none."""
+    seconds = SECONDS if kinds else SECONDS_WITHOUT_FAULTS
+    return (await run_scenario(simulation, Plan(seconds, kinds, compacted=compacted, workloads=(workload,)))).findings

@@ -1,0 +1,54 @@
+"""The alarm works for groups: what authors of coordinators have got wrong before is found by its name."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from pykbroker.coordinator import hosted
+from pykbroker.coordinator.hosted import Hosted
+from pykbroker.core.group import commit
+from pykbroker.core.group.classic import heartbeat
+from pykbroker.core.group.consumer import membership
+from pykbroker.core.group.consumer.deadlines import CONSUMER_SESSION
+from pykbroker.core.group.shard import Due
+from pykbroker.sim.simulation import Simulation
+from tests.unit.sim.planted import SEEDS_MAX, found
+
+
+async def a_coordinator_loads_what_one_read_finds(simulation: Simulation) -> list[str]:
+    async def load(coordinator):
+        machine = coordinator._new_machine()
+        end = await coordinator._replay_some(machine, coordinator._journal.log_start_offset)
+        coordinator._begin(machine, end)
+
+    hosted.LOAD_BYTES = 10_000
+    Hosted._load = load
+    return await found(simulation, "groups", "kill")
+
+
+async def heartbeats_do_not_renew_a_session(simulation: Simulation) -> list[str]:
+    heartbeat.expect = commit.expect = lambda *about: None
+    return await found(simulation, "groups")
+
+
+expect = membership.expect
+
+
+async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -> list[str]:
+    def once(shard, group_id, member_id, said, step):
+        if shard.timers.get(Due(CONSUMER_SESSION, group_id, member_id)) == inf:
+            expect(shard, group_id, member_id, said, step)
+
+    membership.expect = once
+    return await found(simulation, "groups")
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [
+    (a_coordinator_loads_what_one_read_finds, "lost commit", 1),
+    (heartbeats_do_not_renew_a_session, "classic was dropped", 0),
+    (a_session_ends_when_the_first_heartbeat_said, "consumer was dropped", 0),
+])
+def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+    expect_finding(bug, name, first_seed, SEEDS_MAX)
