@@ -1,0 +1,99 @@
+"""The alarm works for files: what authors of logs have forgotten before is found by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.compaction.compactor import Round
+from pykbroker.core.replication.producers import Producers
+from pykbroker.sim.simulation import Simulation
+from pykbroker.storage import log, recovery, swap
+from pykbroker.storage.durability import Durability
+from pykbroker.storage.errors import patiently
+from pykbroker.storage.log import Log
+from pykbroker.storage.segment import ActiveSegment, Segment
+from tests.unit.sim.planted import SEEDS_MAX, found
+
+index = ActiveSegment._index
+
+
+async def an_index_entry_points_behind_its_batch(simulation: Simulation) -> list[str]:
+    def ahead(segment, last_offset, position):
+        index(segment, segment.next_offset - 1, position)
+
+    ActiveSegment._index = ahead
+    Segment._verified = lambda segment, entry, headers: entry[1] if entry else 0
+    return await found(simulation, "log", "kill", "restart")
+
+
+roll = Log._roll
+
+
+async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
+    def forgetful(one):
+        one.producers = Producers()
+        return roll(one)
+
+    Log._roll = forgetful
+    return await found(simulation, "log", "lose_segments", "slow_disk", "kill")
+
+
+async def producers_are_as_the_snapshot_says_and_no_newer(simulation: Simulation) -> list[str]:
+    recovery.recall = lambda producers, batch: None
+    return await found(simulation, "log", "kill")
+
+
+sync = Durability._sync
+
+
+async def an_fsync_covers_what_was_written_after_it_began(simulation: Simulation) -> list[str]:
+    async def generous(durability, target):
+        await sync(durability, target)
+        durability.recovery_point = durability._segments.active.next_offset
+
+    Durability._sync = generous
+    return await found(simulation, "log", "lose_power", "lose_power_midstep")
+
+
+async def the_name_of_a_new_segment_is_not_synced(simulation: Simulation) -> list[str]:
+    async def files_only(durability, sealed, active):
+        for segment in (*sealed, active):
+            await patiently(segment.require_loaded)
+            await durability._synced(segment.file.sync())
+        await durability.place()
+
+    Durability._make_durable = files_only
+    return await found(simulation, "log", "lose_power", "lose_power_midstep")
+
+
+kept = Round._kept
+
+
+async def compaction_takes_the_first_of_a_batch_for_an_old_one(simulation: Simulation) -> list[str]:
+    Round._kept = lambda compaction, base, all_of_it, expired: kept(compaction, base, all_of_it, expired)[1:]
+    return await found(simulation, "log", compacted=True)
+
+
+async def compacted_segments_are_put_in_place_before_they_are_named_durably(simulation: Simulation) -> list[str]:
+    async def hasty(opening, segments, durability, sources, cleaned):
+        swap._rename(opening, cleaned, ".cleaned", ".swap")
+        segments.put(sources, cleaned)
+        swap._rename(opening, cleaned, ".swap", "")
+        cleaned.unwritten = False
+        opening.loaded.use(cleaned)
+
+    log.swap = hasty
+    return await found(simulation, "log", "lose_power", "lose_power_midstep", compacted=True)
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [
+    (an_index_entry_points_behind_its_batch, "skipped", 0),
+    (a_roll_forgets_the_producers, "duplicate", 3),
+    (producers_are_as_the_snapshot_says_and_no_newer, "duplicate", 0),
+    (an_fsync_covers_what_was_written_after_it_began, "lost write", 4),
+    (the_name_of_a_new_segment_is_not_synced, "lost write", 2),
+    (compaction_takes_the_first_of_a_batch_for_an_old_one, "lost write", 2),
+    (compacted_segments_are_put_in_place_before_they_are_named_durably, "two values", 1),
+])
+def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+    expect_finding(bug, name, first_seed, SEEDS_MAX)

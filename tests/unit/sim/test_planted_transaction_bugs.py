@@ -1,0 +1,63 @@
+"""The alarm works for transactions: what authors of brokers have got wrong before is found by its name."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pykbroker.core.replication.producers import Producer, Producers
+from pykbroker.core.txn import partitions
+from pykbroker.core.txn.transaction import Transaction
+from pykbroker.sim.simulation import Simulation
+from pykbroker.storage.log_reads import LogReads
+from tests.unit.sim.planted import SEEDS_MAX, found
+
+begin = Producers.__init__
+
+
+async def a_snapshot_forgets_open_transactions(simulation: Simulation) -> list[str]:
+    def closed(producers, entries=()):
+        for one in entries:
+            one.txn_first_offset = -1
+        begin(producers, entries)
+
+    Producers.__init__ = closed
+    return await found(simulation, "transactions", "restart")
+
+
+async def a_fenced_epoch_may_write(simulation: Simulation) -> list[str]:
+    def open_to_anybody(context, request):
+        return context.of_producer(request.transactional_id, request.producer_id)
+
+    partitions._open_to = open_to_anybody
+    Producer.check_epoch = lambda producer, epoch: None
+    return await found(simulation, "transactions", "stall")
+
+
+fenced = Transaction.fenced
+
+
+async def who_takes_too_long_is_aborted_and_not_fenced(simulation: Simulation) -> list[str]:
+    def unfenced(transaction, *about):
+        return msgspec.structs.replace(fenced(transaction, *about), epoch=transaction.epoch)
+
+    Transaction.fenced = unfenced
+    return await found(simulation, "transactions", "stall")
+
+
+async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation) -> list[str]:
+    async def unread(log, segment):
+        segment.aborted_unread = False
+
+    LogReads._read_aborted = unread
+    return await found(simulation, "transactions", "restart")
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [
+    (a_snapshot_forgets_open_transactions, "precommitted read", 1),
+    (a_fenced_epoch_may_write, "zombie", 1),
+    (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
+    (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
+])
+def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+    expect_finding(bug, name, first_seed, SEEDS_MAX)
