@@ -12,8 +12,7 @@ from pykbroker.core.config import BrokerConfig, Texts
 from pykbroker.core.config_row import Row, Update
 from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX
 from pykbroker.core.config_type import INTEGER, Value
-from pykbroker.core.errors import ApiError
-from wire.error_codes import ErrorCode
+from pykbroker.core.errors import ApiError, bad_request
 
 OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """With the name of a listener before them they can still be set for all brokers."""
@@ -59,11 +58,11 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
         else:
             changed = broker.with_dynamic(broker.cluster, wanted)
     except ApiError as error:
-        raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
+        raise bad_request(str(error)) from error
     check_cordoned(changed)
     for config in NEVER_NONE:
         if changed.values[config] == 0:
-            raise bad_change(f"Invalid {config} 0")
+            raise bad_request(f"Invalid {config} 0")
     check_threads(broker.values, changed.values)
     check_cleaner(broker.values["log.cleaner.threads"], changed.values)
     for unit in ("ms", "bytes"):
@@ -73,9 +72,9 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 def check_is_this(name: str, node_id: int) -> None:
     """Refuse the name of any other broker."""
     if not INTEGER.fullmatch(name):
-        raise bad_change(f"Node id must be an integer, but it is: {name}")
+        raise bad_request(f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
-        raise bad_change(f"Unexpected broker id, expected {node_id}, but received {name}")
+        raise bad_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
 def dynamic_row(config: str) -> Row | None:
@@ -98,7 +97,7 @@ def check_cordoned(changed: BrokerConfig) -> None:
     assert isinstance(cordoned, tuple)
     missing = [word for word in cordoned if word not in changed.log_dirs]
     if missing and cordoned != ("*",):
-        raise bad_change("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+        raise bad_request("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
                          f"Missing entries : {', '.join(missing)}")
 
 
@@ -110,9 +109,9 @@ def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
             continue
         failed = f"Dynamic thread count update validation failed for {config}={wanted}, value should"
         if wanted < was // 2:
-            raise bad_change(f"{failed} be at least half the current value {was}")
+            raise bad_request(f"{failed} be at least half the current value {was}")
         if wanted > was * 2:
-            raise bad_change(f"{failed} not be greater than double the current value {was}")
+            raise bad_request(f"{failed} not be greater than double the current value {was}")
 
 
 def check_cleaner(was: Value, values: Mapping[str, Value]) -> None:
@@ -122,11 +121,11 @@ def check_cleaner(was: Value, values: Mapping[str, Value]) -> None:
     assert isinstance(threads, int)
     assert isinstance(bytes_max, int)
     if bytes_max <= threads << 20:
-        raise bad_change("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+        raise bad_request("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     if threads < max(1, was // 2):
-        raise bad_change(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
+        raise bad_request(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
     if threads > was * 2:
-        raise bad_change(f"Log cleaner threads cannot be increased to more than double the current value {was}")
+        raise bad_request(f"Log cleaner threads cannot be increased to more than double the current value {was}")
 
 
 def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
@@ -136,19 +135,14 @@ def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
     if limit == NOT_SET or not isinstance(limit, int) or not isinstance(most, int) or most == -1:
         return
     if limit == -1:
-        raise bad_change(f"Invalid value -1 for configuration {local}: "
+        raise bad_request(f"Invalid value -1 for configuration {local}: "
                          f"Value must not be -1 as {whole} value is set as {most}.")
     if limit > most:
-        raise bad_change(f"Invalid value {limit} for configuration {local}: "
+        raise bad_request(f"Invalid value {limit} for configuration {local}: "
                          f"Value must not be more than {whole} property value: {most}")
 
 
 def refuse_any(reason: str, configs: Iterable[str]) -> None:
     """Name all that stand in the way."""
     if found := list(configs):
-        raise bad_change(f"{reason}: [{', '.join(found)}]")
-
-
-def bad_change(message: str) -> ApiError:
-    """Kafka's code for it is INVALID_REQUEST."""
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
+        raise bad_request(f"{reason}: [{', '.join(found)}]")

@@ -15,10 +15,9 @@ from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from pykbroker.core.config_type import refuse
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import bad_request
 from pykbroker.core.group_bounds import check_group_values
 from pykbroker.core.names import check_topic_name
-from wire.error_codes import ErrorCode
 
 PUSH_INTERVAL_MS_MIN, PUSH_INTERVAL_MS_MAX = 100, 3_600_000
 MATCHED = (
@@ -94,11 +93,6 @@ def check_known(table: Table, noun: str, given: Texts) -> None:
     for name in given:
         if name not in table:
             raise refuse(f"Unknown {noun} config name: {name}")
-
-
-def bad_request(message: str) -> ApiError:
-    """The refusal of what is no matter of a value."""
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 CHECKS: Mapping[int, Callable[[str, Texts, BrokerConfig], None]] = {

@@ -17,6 +17,11 @@ class ApiError(Exception):
         return self.message or self.code.name
 
 
+def bad_request(message: str) -> ApiError:
+    """INVALID_REQUEST: what does not make sense, whatever there is."""
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
 class KeysRequired(ApiError):
     """INVALID_RECORD: records of a compacted topic need keys. `indexes`: those without, or the first of `count`."""
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from pykbroker.core.config_type import INTEGER
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.metadata.alter_configs import Operation
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
@@ -60,8 +60,3 @@ def check_change(config: AlterableConfig) -> None:
                        f"supported log level. Valid log levels are {', '.join(LEVELS)}")
     if operation == Operation.DELETE and name == logging.root.name:
         raise bad_request("Removing the log level of the root logger is not allowed")
-
-
-def bad_request(message: str) -> ApiError:
-    """The refusal of what is no matter of a level."""
-    return ApiError(ErrorCode.INVALID_REQUEST, message)

@@ -12,11 +12,10 @@ from math import isnan
 from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
 from pykbroker.core.config_type import Type
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.metadata.context import Context, Decision
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.standing import quota_entity
-from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
@@ -47,7 +46,7 @@ def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> 
             error_message=None, entity=[EntityData(kind, name) for kind, name in entity.items()])
         try:
             if key in results or len({op.key for op in entry.ops}) < len(entry.ops):
-                raise _refused(f"Ignoring duplicate entity {told(entity)}")
+                raise bad_request(f"Ignoring duplicate entity {told(entity)}")
             records += _changes(context, entity, entry)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
@@ -75,16 +74,16 @@ def _changes(context: Context, entity: Entity, entry: AlterClientQuotasRequestEn
 def _quotas_of(entity: Entity) -> Table:
     """The quotas that such an entity can have."""
     if not entity:
-        raise _refused("Invalid empty client quota entity")
+        raise bad_request("Invalid empty client quota entity")
     for kind, name in entity.items():
         if kind not in TYPES:
-            raise _refused(f"Unhandled client quota entity type: {kind}")
+            raise bad_request(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _refused(f"Empty {kind} not supported")
+            raise bad_request(f"Empty {kind} not supported")
     if "ip" not in entity:
         return CLIENT_QUOTAS
     if len(entity) > 1:
-        raise _refused("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+        raise bad_request("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
     _check_address(entity["ip"])
     return IP_QUOTAS
 
@@ -94,29 +93,25 @@ def _check_address(address: str | None) -> None:
     try:
         ip_address("::1" if address in (None, "localhost") else address)
     except ValueError:
-        raise _refused(f"{address} is not a valid IP or resolvable host.") from None
+        raise bad_request(f"{address} is not a valid IP or resolvable host.") from None
 
 
 def _check_value(allowed: Table, key: str, value: float) -> None:
     """Kafka's bounds, within a millionth of whole numbers; what is no number passes, as there."""
     if key not in allowed:
-        raise _refused(f"Invalid configuration key {key}")
+        raise bad_request(f"Invalid configuration key {key}")
     if value <= 0:
-        raise _refused(f"Quota {key} must be greater than 0")
+        raise bad_request(f"Quota {key} must be greater than 0")
     kind = allowed[key].type
     if kind is Type.DOUBLE or isnan(value):
         return
     if value > 2.0**63 or (kind is Type.INT and value > INT_MAX):
-        raise _refused(f"Proposed value for {key} is too large for {'an INT' if kind is Type.INT else 'a LONG'}.")
+        raise bad_request(f"Proposed value for {key} is too large for {'an INT' if kind is Type.INT else 'a LONG'}.")
     if abs(value - int(value + EPSILON)) > EPSILON:
-        raise _refused(f"{key} cannot be a fractional value.")
+        raise bad_request(f"{key} cannot be a fractional value.")
 
 
 def told(entity: Entity) -> str:
     """An entity as Kafka prints it."""
     parts = [f"{kind}={'null' if entity[kind] is None else entity[kind]}" for kind in TYPES if kind in entity]
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
-
-
-def _refused(message: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_REQUEST, message)
