@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 
 from pykbroker.cli.dumping_records import reader
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.storage.partition_directory import parse_name
 from pykbroker.storage.producer_snapshot import CorruptSnapshot, decode
 from pykbroker.storage.txn_index import ENTRY as TXN_ENTRY
@@ -17,7 +18,6 @@ from wire.records.batch import Batch
 INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 AWAY = (".deleted", ".cleaned", ".swap")
-METADATA_TOPIC = "__cluster_metadata"
 
 
 class Damaged(Exception):
@@ -36,7 +36,7 @@ def dumped(path: str, data: memoryview, *, deep: bool) -> Iterator[str]:
     stem, kind = os.path.splitext(name)
     if kind in (".log", ".checkpoint"):
         topic = (parse_name(os.path.basename(folder)) or ("", 0))[0]
-        return batches(data, METADATA_TOPIC if kind == ".checkpoint" else topic, deep=deep)
+        return batches(data, CLUSTER_METADATA_TOPIC if kind == ".checkpoint" else topic, deep=deep)
     if kind not in KINDS:
         raise ValueError(f"{kind or 'this'} is no ending of a log's file; known are .log .checkpoint {' '.join(KINDS)}")
     return KINDS[kind](data, int(stem) if stem.isdigit() else 0)

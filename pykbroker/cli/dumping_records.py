@@ -11,6 +11,9 @@ import msgspec
 
 from pykbroker.core.config_table import BROKER
 from pykbroker.core.metadata.ids import id_text
+from pykbroker.core.names import (
+    CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC,
+)  # fmt: skip
 from wire.records.batch import Batch
 from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
@@ -28,15 +31,15 @@ SENSITIVE = tuple(name for name, row in BROKER.items() if row.sensitive)
 HIDDEN = "(hidden)"
 UUID_BYTES = 16
 CATALOGUES: dict[str, Catalogue] = {
-    "__consumer_offsets": GROUP_RECORDS,
-    "__transaction_state": TRANSACTION_RECORDS,
-    "__share_group_state": SHARE_RECORDS,
+    GROUP_METADATA_TOPIC: GROUP_RECORDS,
+    TRANSACTION_STATE_TOPIC: TRANSACTION_RECORDS,
+    SHARE_STATE_TOPIC: SHARE_RECORDS,
 }
 
 
 def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
     """How to show the records of a batch of this topic. What it answers raises DecodeError for damage."""
-    show = metadata_record if topic == "__cluster_metadata" else plain_record
+    show = metadata_record if topic == CLUSTER_METADATA_TOPIC else plain_record
     if topic in CATALOGUES:
         show = partial(coordinator_record, CATALOGUES[topic])
 

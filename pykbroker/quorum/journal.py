@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.world.disk import Buffer, FileSlice
 
-METADATA_DIRECTORY = "__cluster_metadata-0"
+METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 """Where the metadata log lies, in the first log directory."""
 
 BATCH_BYTES_MAX = 8 << 20

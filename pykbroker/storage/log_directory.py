@@ -16,6 +16,7 @@ from contextlib import suppress
 import trio
 
 from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.storage import lost_writes
 from pykbroker.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
 from pykbroker.storage.chores import Chores, remove_tree
@@ -51,7 +52,6 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-METADATA_TOPIC = "__cluster_metadata"
 CLOSING_AT_ONCE = 8
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
@@ -137,7 +137,7 @@ class LogDirectory:
     def partitions(self) -> list[PartitionDirectory]:
         """The partitions that have a directory, that of the cluster's metadata left out."""
         return [PartitionDirectory(*key, topic_id) for key, topic_id in self._topic_ids.items()
-                if key[0] != METADATA_TOPIC]
+                if key[0] != CLUSTER_METADATA_TOPIC]
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was last checkpointed, 0 if it never was."""
