@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.interop.leaving import leave
 from tests.interop.raw_client import RawClient
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from wire.messages.incremental_alter_configs import (
@@ -62,7 +63,7 @@ def actors(bootstrap: str) -> Iterator[dict[str, str]]:
     ended.set()
     polling.join()
     for one in active:
-        one.close()
+        leave(one)
     del open_transactions
 
 
@@ -114,7 +115,7 @@ def joined(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.Con
 
 def visit(bootstrap: str, group: str, protocol: dict[str, str | int]) -> None:
     """A group that its only member has left."""
-    joined(bootstrap, group, protocol).close()
+    leave(joined(bootstrap, group, protocol))
 
 
 def poll(active: list[ck.Consumer], ended: threading.Event) -> None:

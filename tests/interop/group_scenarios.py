@@ -249,7 +249,7 @@ def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
 
 def retried(deed: Callable[[], T], *among: Member) -> T:
     """Again while a client finds its way back to a broker that was away, or one `among` members to its group."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + 2 * PATIENCE_S  # one attempt may take half of it
     while True:
         try:
             return deed()
