@@ -38,6 +38,9 @@ NAMED = {
 }  # fmt: skip
 """The characters of a class within a class, as in `[[:alpha:]-]`."""
 CONTROL = {"t": "\t", "n": "\n", "f": "\f", "r": "\r", "v": "\v", "a": "\a"}
+CODED = frozenset((*CONTROL, "x", *string.octdigits))
+"""What stands behind the backslash of an escape that means one character."""
+OCTAL_DIGITS_MAX = 3
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
@@ -82,6 +85,7 @@ class _Parser:
 
     def __init__(self, pattern: str) -> None:
         self.pattern, self.at, self.fold, self.depth = pattern, 0, False, 0
+        self.names: set[str] = set()
 
     @property
     def more(self) -> bool:
@@ -192,8 +196,10 @@ class _Parser:
             return self.anchor(START if char == "^" else END)
         if char == "\\":
             return self.escape()
-        if char in "*+?":
+        self.at -= 1
+        if self.bounds() is not None:
             raise self.fail(f"nothing to repeat before {char}")
+        self.at += 1
         return self.single(self.literal(char))
 
     def group(self) -> Node:
@@ -203,6 +209,8 @@ class _Parser:
             raise self.fail("too many groups within groups")
         if self.take("?") and self.only_flags():
             self.depth -= 1
+            if self.bounds() is not None:
+                raise self.fail("nothing to repeat but flags")
             return lambda program: None
         node = self.alternatives()
         if not self.take(")"):
@@ -216,8 +224,7 @@ class _Parser:
         if self.take("P<") or self.take("<"):
             if self.pattern[self.at:self.at + 1] in ("=", "!"):
                 raise self.fail("looking around")
-            while self.next() != ">":
-                pass
+            self.named_group()
             return False
         if self.take(":"):
             return False
@@ -229,6 +236,15 @@ class _Parser:
         self.fold = "i" in flags.partition("-")[0]
         return char == ")"
 
+    def named_group(self) -> None:
+        """The name of a group, which no other one has."""
+        name = ""
+        while (char := self.next()) != ">":
+            name += char
+        if not name or not all(map(CLASSES["w"], name)) or name in self.names:
+            raise self.fail(f"bad name of a group: {name}")
+        self.names.add(name)
+
     def escape(self) -> Node:
         char = self.next()
         if char in "Az":
@@ -239,16 +255,18 @@ class _Parser:
         test = CLASSES.get(char.lower())
         if test is not None:
             return test if char.islower() else lambda one: not test(one)
-        if char in CONTROL or char == "x":
+        if char in CODED:
             return self.literal(self.control(char))
         if char.isalnum():
             raise self.fail(f"\\{char}")
         return self.literal(char)
 
     def control(self, char: str) -> str:
-        """The character that an escape stands for: one of the table, or by its number, as in \\x41 and \\x{41}."""
+        """The character that an escape stands for: one of the table, or by its number, as in \\x41, \\x{41}, \\101."""
         if char in CONTROL:
             return CONTROL[char]
+        if char in string.octdigits:
+            return self.octal(char)
         braced = self.take("{")
         digits = self.pattern[self.at:self.pattern.find("}", self.at) if braced else self.at + 2]
         self.at += len(digits)
@@ -257,9 +275,18 @@ class _Parser:
             raise self.fail("bad number of a character")
         return chr(int(digits, 16))
 
+    def octal(self, digits: str) -> str:
+        """As many digits as there are, after the first; one alone that is not 0 would be a back reference."""
+        first = digits
+        while len(digits) < OCTAL_DIGITS_MAX and self.more and self.pattern[self.at] in string.octdigits:
+            digits += self.next()
+        if digits == first != "0":
+            raise self.fail(f"\\{first}")
+        return chr(int(digits, 8))
+
     def bound(self, char: str) -> str:
         """The end of a range, which no class can be."""
-        if char not in CONTROL and char != "x":
+        if char not in CODED:
             raise self.fail(f"bad range to \\{char}")
         return self.control(char)
 
@@ -288,7 +315,7 @@ class _Parser:
             return self.named()
         if low == "\\":
             low = self.next()
-            if low.isalnum() and low not in CONTROL and low != "x":
+            if low.isalnum() and low not in CODED:
                 return self.escaped(low)
             low = self.control(low) if low.isalnum() else low
         if self.pattern[self.at:self.at + 1] != "-" or self.pattern[self.at + 1:self.at + 2] in ("]", ""):

@@ -41,7 +41,8 @@ def test_patterns_as_people_write_them(pattern: str, found: list[str]) -> None:
     "a**", "a++", "a*+", "a{2}{3}", "a*??", "x{1,1000}{1,1000}", "(" * 500 + ")" * 500, "(?:" * 101 + ")" * 101,
     "(?P<n", "a" * 1001, "((a{100}){100}){100}", r"\E", r"\pL", r"\b",
     "[[:foo:]]", "[[:alpha:]", "[[:^]]", r"\x4", r"\x{}", r"\x{4g}", r"\x{41", r"\x{110000}", r"[a-\d]",
-    r"[\x42-\x41]"])
+    r"[\x42-\x41]", r"\7", r"\8", r"[\1]", r"[\101-\60]",
+    "{1}", "a|{2}b", "({1,2})", "(?i)?", "(?i){2}", "(?P<>a)", "(?<a-b>a)", "(?P<n>a)(?P<n>b)"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(ApiError) as refused:
         matching(pattern, ["a"])
@@ -52,7 +53,8 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     ("[[:alpha:]]+", ["Ab"]), ("[^[:alpha:]_]+", ["-.", "12"]), ("[[:^digit:]]+", ["-.", "A_", "Ab"]),
     ("[[:upper:][:punct:]]+", ["-.", "A_"]), ("(?i)[[:lower:]]+", ["Ab"]), ("[[:word:]]+", ["12", "A_", "Ab"]),
     (r"\Q-.\E", ["-."]), (r"\Q-.", ["-."]), (r"A\Qb\E*", ["Ab"]), (r"\Q\EAb", ["Ab"]), (r"(\QA_\E|12)", ["12", "A_"]),
-    (r"\x41.", ["A_", "Ab"]), (r"\x{41}\x{5f}", ["A_"]), (r"[\x41-\x5A]b", ["Ab"]), (r"[\t\-\.]+", ["-."])])
+    (r"\x41.", ["A_", "Ab"]), (r"\x{41}\x{5f}", ["A_"]), (r"[\x41-\x5A]b", ["Ab"]), (r"[\t\-\.]+", ["-."]),
+    (r"\101.", ["A_", "Ab"]), (r"[\60-\62]{2}", ["12"]), (r"\0612|\0", ["12"]), ("(?P<n>A)(?<m>b)", ["Ab"])])
 def test_classes_by_name_and_characters_by_number(pattern: str, found: list[str]) -> None:
     assert matching(pattern, ["Ab", "A_", "12", "-."]) == found
 
