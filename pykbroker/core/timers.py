@@ -15,7 +15,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timers(Generic[K]):
-    """Deadlines in ms of whatever clock the caller keeps. Of keys due together the one set first is first."""
+    """Deadlines in ms of whatever clock the caller keeps. Keys due together come in the order in which they were set;
+    one that was put off may come later, since it is only looked at where it was due before.
+    """
 
     def __init__(self) -> None:
         self._deadlines: dict[K, float] = {}

@@ -36,3 +36,11 @@ def test_a_deadline_that_moves_away_costs_no_room() -> None:
         timers.set("member", time)
     assert len(timers._heap) == 1
     assert timers.deadline_ms == 999
+
+
+def test_keys_due_together_come_in_the_order_in_which_they_were_set() -> None:
+    timers = Timers[object]()
+    keys = [object() for _ in range(20)]  # of which none is less than another
+    for key in keys:
+        timers.set(key, 5)
+    assert [timers.pop_due(5) for _ in keys] == keys
