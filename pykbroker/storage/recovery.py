@@ -7,7 +7,8 @@
    which the log is known to be compacted, or behind a segment with an index, which is written when the segment is
    durable, and is removed before one rolls that grew since. (Kafka's have one always.) Any other one is a hole that a
    power loss left.
-4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing.
+4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing. After a
+   clean shutdown it ends there.
 5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
    a checkpoint has let nothing go.
 6. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
@@ -118,9 +119,12 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
 
 
 async def _open_end(opening: Opening, state: LogState) -> None:
-    """After a clean shutdown: find the end of the active segment."""
+    """After a clean shutdown: find the end of the active segment. CorruptLog: it is not where the log was closed."""
     segment = state.active
     loading = await load(opening.disk, opening.directory, segment)
+    if 0 < opening.recovery_point < segment.next_offset:
+        raise CorruptLog(f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
+                         f"{opening.recovery_point}: its last segment is not its own")
     segment.aborted_unread = not segment.is_empty
     if loading.damage:
         await _cut(opening, segment, loading.damage, [])

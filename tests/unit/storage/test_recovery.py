@@ -143,6 +143,16 @@ async def test_a_log_that_was_closed_in_order_and_ends_too_early_is_not_served(
     assert contents(disk).get(name) == data
 
 
+async def test_a_log_that_was_closed_in_order_and_ends_later_is_not_served(disk: SystemDisk) -> None:
+    log = await open_log(disk, ONE_SEGMENT)
+    filled(log, BATCHES)
+    closed_at = log.log_end_offset
+    filled(log, BATCHES)
+    await log.close()
+    with pytest.raises(CorruptLog, match=f"and was closed at {closed_at}: its last segment is not its own"):
+        await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=closed_at)
+
+
 async def test_what_is_missing_below_the_log_start_is_not_missed(disk: SystemDisk) -> None:
     log = await open_log(disk, clean=True, recovery_point=7, log_start_offset=7)
     assert (log.log_start_offset, log.log_end_offset) == (7, 7)
@@ -257,7 +267,7 @@ async def test_epochs_that_begin_behind_the_start_are_completed_from_the_log(dis
         log.append(batch(b"%d" % number), number // 20, NOW)
     log.delete_records(30)
     await log.close()
-    log = await open_log(disk, clean=clean, recovery_point=50)
+    log = await open_log(disk, clean=clean, recovery_point=60 if clean else 50)
     assert (log.log_start_offset, log.epochs.entries) == (0, ((0, 0), (1, 20), (2, 40)))
 
 
