@@ -66,7 +66,7 @@ async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], 
                 content = await read_disposable(disk, file_name(directory, taken, ".snapshot"))
                 found = producer_snapshot.decode(content or b"")
                 await require_fit(found, segments, taken)
-            except CorruptSnapshot as damage:
+            except (CorruptSnapshot, IsADirectoryError) as damage:
                 logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
             else:
                 producers, start = found, taken

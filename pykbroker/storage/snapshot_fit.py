@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.producers import Producer, Producers
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.loading import attempt
 from pykbroker.storage.producer_snapshot import CorruptSnapshot
@@ -62,7 +62,14 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
     while found := await walk.more():
         newest |= {batch.producer_id: batch for _, batch in found}
     for producer_id, batch in newest.items():
-        known = producers.get(producer_id)
-        if known is not None and (0 <= known.txn_first_offset < batch.base_offset if batch.is_control
-                                  else (known.batches[-1].last_offset if known.batches else -1) < batch.last_offset):
+        if not _knows(producers.get(producer_id), batch):
             raise CorruptSnapshot(f"it does not know the batch of producer {producer_id} at offset {batch.base_offset}")
+
+
+def _knows(producer: Producer | None, newest: Batch) -> bool:
+    """Whether this may be what was known after a producer's batch. It may be forgotten, but for an open transaction."""
+    if producer is None:
+        return newest.is_control or not newest.is_transactional
+    if newest.is_control:
+        return not 0 <= producer.txn_first_offset < newest.base_offset
+    return bool(producer.batches) and producer.batches[-1].last_offset >= newest.last_offset

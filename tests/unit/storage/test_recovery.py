@@ -462,8 +462,10 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_producer_snapshot_of_another_partition_is_not_used(disk: SystemDisk, clean: bool) -> None:
-    other = await with_transactions(disk, producers=(1, 7), rounds=20)
+@pytest.mark.parametrize("others", [(1, 7), (8, 9)])
+async def test_a_producer_snapshot_of_another_partition_is_not_used(
+        disk: SystemDisk, others: tuple[int, int], clean: bool) -> None:
+    other = await with_transactions(disk, producers=others, rounds=20)
     await other.close()
     theirs = [data for name, data in sorted(contents(disk).items()) if name.endswith(".snapshot")]
     lay(disk, {})
@@ -475,8 +477,8 @@ async def test_a_producer_snapshot_of_another_partition_is_not_used(disk: System
     assert await answers(await open_log(disk, clean=clean, recovery_point=log.log_end_offset)) == expected
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-async def test_a_directory_in_place_of_an_index_is_no_index(disk: SystemDisk, suffix: str) -> None:
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
+async def test_a_directory_in_place_of_what_can_be_rebuilt_is_passed_over(disk: SystemDisk, suffix: str) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
