@@ -59,12 +59,11 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
             changed = broker.with_dynamic(broker.cluster, wanted)
     except ApiError as error:
         raise bad_request(str(error)) from error
-    check_cordoned(changed)
     for config in NEVER_NONE:
         if changed.values[config] == 0:
             raise bad_request(f"Invalid {config} 0")
     check_threads(broker.values, changed.values)
-    check_cleaner(broker.values["log.cleaner.threads"], changed.values)
+    check_cleaner(broker.values["log.cleaner.threads"], changed.values["log.cleaner.threads"])
     for unit in ("ms", "bytes"):
         check_local_retention(unit, changed.values)
 
@@ -91,16 +90,6 @@ def is_of_one_broker(config: str) -> bool:
     return config in BROKER and BROKER[config].update is Update.PER_BROKER
 
 
-def check_cordoned(changed: BrokerConfig) -> None:
-    """Only log directories can be cordoned (KIP-1066), or all of them by an asterisk."""
-    cordoned = changed.values["cordoned.log.dirs"]
-    assert isinstance(cordoned, tuple)
-    missing = [word for word in cordoned if word not in changed.log_dirs]
-    if missing and cordoned != ("*",):
-        raise bad_request("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
-                         f"Missing entries : {', '.join(missing)}")
-
-
 def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
     """Refuse a step that is too large."""
     for config in THREADS:
@@ -114,14 +103,10 @@ def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
             raise bad_request(f"{failed} not be greater than double the current value {was}")
 
 
-def check_cleaner(was: Value, values: Mapping[str, Value]) -> None:
-    """The same for the cleaner's threads, each of which needs some memory."""
-    threads, bytes_max = values["log.cleaner.threads"], values["log.cleaner.dedupe.buffer.size"]
+def check_cleaner(was: Value, threads: Value) -> None:
+    """The same for the cleaner's threads."""
     assert isinstance(was, int)
     assert isinstance(threads, int)
-    assert isinstance(bytes_max, int)
-    if bytes_max <= threads << 20:
-        raise bad_request("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     if threads < max(1, was // 2):
         raise bad_request(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
     if threads > was * 2:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, overload
 
+from pykbroker.core.broker_bounds import check_broker_bounds
 from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.config_type import Value, refuse
@@ -185,10 +186,12 @@ def check_connections(values: Mapping[str, Value]) -> None:
 
 
 def check_times(values: Mapping[str, Value]) -> None:
-    """How long segments and records stay; any negative retention is an unlimited one."""
+    """How long segments and records stay; any negative retention is an unlimited one, and the finest unit holds."""
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if values[name] == 0:
             raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+        if values[name] is not None:
+            break
     for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
         if (time := values[name]) is not None and time < least:  # type: ignore[operator]
             raise refuse(f"{name} must be greater than or equal to {least}")
@@ -198,6 +201,7 @@ def check_broker(values: Mapping[str, Value]) -> None:
     """What no single row can say. ApiError INVALID_CONFIG."""
     check_times(values)
     check_connections(values)
+    check_broker_bounds(values)
     check_broker_groups(values)
     if values["node.id"] != values["broker.id"]:
         raise refuse(f"node.id {values['node.id']} and broker.id {values['broker.id']} must be the same")

@@ -95,9 +95,36 @@ def test_values_are_read_as_kafka_reads_them(name: str, text: str, value: object
     assert BrokerConfig.from_mapping({name: text}).get(name) == value
 
 
-def test_retention_of_zero_is_refused() -> None:
+def test_retention_of_zero_is_refused_in_the_unit_that_holds() -> None:
     with pytest.raises(ApiError, match=r"log\.retention\.minutes must be"):
         BrokerConfig.from_mapping({"log.retention.minutes": "0"})
+    BrokerConfig.from_mapping({"log.retention.minutes": "0", "log.retention.ms": "5"})
+
+
+@pytest.mark.parametrize(("texts", "told"), [
+    ({"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"}, "at least 1MB per cleaner thread"),
+    ({"replica.fetch.wait.max.ms": "30001"}, "unnecessary socket timeouts"),
+    ({"replica.lag.time.max.ms": "499"}, "frequent changes in ISR"),
+    ({"connections.max.idle.ms": "100"}, "connection.failed.authentication.delay.ms=100 should always be less"),
+    ({"offsets.topic.compression.codec": "5"}, "Unknown compression type id: 5"),
+    ({"log.dirs": "/a,/b", "cordoned.log.dirs": "/b,/c,/d"}, "Missing entries : /c, /d"),
+    ({"log.dirs": "/a", "cordoned.log.dirs": "*,/a"}, "must not contain other values"),
+    ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+    ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+])
+def test_configs_that_do_not_go_together_are_refused(texts: dict[str, str], told: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        BrokerConfig.from_mapping(texts)
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize("texts", [
+    {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194305"}, {"replica.fetch.wait.max.ms": "30000"},
+    {"replica.lag.time.max.ms": "500"}, {"connections.max.idle.ms": "101"}, {"connections.max.idle.ms": "-1"},
+    {"offsets.topic.compression.codec": "4"}, {"log.dirs": "/a,/b", "cordoned.log.dirs": "/b"},
+    {"cordoned.log.dirs": "*"}, {"log.roll.ms": "1"}, {"log.roll.jitter.ms": "0"}])
+def test_configs_that_just_go_together_are_taken(texts: dict[str, str]) -> None:
+    BrokerConfig.from_mapping(texts)
 
 
 def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
