@@ -56,7 +56,12 @@ def test_a_time_index_finds_from_where_on_to_look(relative: list[int], timestamp
         timestamp.to_bytes(8, "big") + last.to_bytes(4, "big") for timestamp, last in entries)
 
 
-@given(st.binary(max_size=60))
+WORDS = st.lists(st.integers(-1, 12) | st.integers(998, 1001), max_size=9).map(
+    lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words))
+"""What may well be entries."""
+
+
+@given(WORDS | st.binary(max_size=60))
 def test_garbage_is_a_corrupt_index_or_one_that_rises(data: bytes) -> None:
     try:
         index = OffsetIndex.decode(BASE, data, 1000)
