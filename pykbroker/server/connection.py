@@ -21,7 +21,7 @@ from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Peer, Pump
 from wire.api import ApiKey
 from wire.compile_decoder import skip_tags
-from wire.declare import REQUEST_ELEMENTS_MAX, Response
+from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Response
 from wire.errors import DecodeError
 
 unpack_header = Struct(">Iih").unpack_from
@@ -118,10 +118,10 @@ class Connection(Intake):
         """Decode the client id: once, as a rule, for all requests have the same."""
         if not fits:
             raise DecodeError("the client id does not fit its frame")
-        try:
-            self._client_raw, self._client_id = raw, raw.decode()
-        except UnicodeDecodeError:
-            raise DecodeError("the client id is not UTF-8") from None
+        name = raw.decode(errors="replace")  # as Java does; there are clients that send Latin-1
+        if len(name.encode()) > STRING_BYTES_MAX:
+            raise DecodeError("the client id is longer than a string may be")
+        self._client_raw, self._client_id = raw, name
 
     def _be_nameless(self, length: int) -> None:
         if length < -1:

@@ -146,7 +146,7 @@ def test_a_refused_version_leaves_nothing_behind() -> None:
         (struct.pack(">hhih", ApiKey.HEARTBEAT, -1, 1, 0), "is not supported"),
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 500), "client id"),
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, -2), "client id"),
-        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 2) + b"\xff\xff", "UTF-8"),
+        (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 10_923) + b"\xff" * 10_923, "longer than a string"),
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0), "header"),
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0) + b"\0\x7f", ""),
     ],
@@ -186,6 +186,15 @@ def test_a_client_id_is_told_to_the_handler() -> None:
         rig.feed(encode_request(HeartbeatRequest(), 4, 1, name))
     assert seen == ["one", "one", None, "two", ""]
     assert rig.replies() == []
+
+
+@pytest.mark.parametrize("raw", ["müller".encode("latin-1"), b"\xff" * 10_922])
+def test_a_client_id_that_is_not_utf_8_is_read_as_java_reads_it(raw: bytes) -> None:
+    seen: list[str | None] = []
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: seen.append(context.client_id)))
+    frame = encode_request(HeartbeatRequest(), 4, 1, "?" * len(raw)).replace(b"?" * len(raw), raw)
+    rig.feed(frame + frame)
+    assert seen == [raw.decode(errors="replace")] * 2
 
 
 @pytest.mark.parametrize(
