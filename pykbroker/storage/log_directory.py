@@ -2,7 +2,7 @@
 
 1. The lock file keeps other brokers out while it is open.
 2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable. Where a
-   log could not be opened it is not: the next start must look at it as closely.
+   log went offline, or was found damaged after a crash, it is not: the next start must look at it as closely.
 3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and no clean shutdown is claimed.
 """
 
@@ -147,9 +147,20 @@ class LogDirectory:
         """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served.
 
         A directory that does not say whose it is, and of which nothing was said to be durable or committed, is what a
-        crash left of a new one.
+        crash left of a new one. What a clean shutdown left, and is not opened now, stays as it was, and the next start
+        is told so and finds the same; taken for what a crash has left, some of it might pass.
         """
         self._offline.add((topic, partition))
+        try:
+            log = await self._open_own(topic, partition, topic_id, config)
+        except CorruptLog:
+            if self.clean:
+                self._offline.discard((topic, partition))
+            raise
+        self._offline.discard((topic, partition))
+        return log
+
+    async def _open_own(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         if self._topic_ids.get((topic, partition)) is None and self._is_bare(topic, partition):
             await self._claim(topic, partition, topic_id)
         found_id = self._topic_ids.get((topic, partition))
@@ -159,9 +170,7 @@ class LogDirectory:
         if self._lacks_segments(topic, partition):
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were "
                              "records in it")
-        log = await self._open(topic, partition, config)
-        self._offline.discard((topic, partition))
-        return log
+        return await self._open(topic, partition, config)
 
     async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
         """Make a partition's directory and an empty log, or nothing: OSError.

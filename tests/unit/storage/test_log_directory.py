@@ -132,7 +132,7 @@ async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: Ho
         await directory.open_log("topic", 0, TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
     assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
-    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert (house.path / ".kafka_cleanshutdown").exists()
     assert house.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
 
@@ -386,6 +386,22 @@ async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -
     directory.set_offline("topic", 0)
     await directory.close(high_watermarks={})
     assert not (house.path / ".kafka_cleanshutdown").exists()
+
+
+async def test_what_a_clean_shutdown_left_is_found_damaged_by_each_start(house: House) -> None:
+    """Its end is not where it was closed, which after a crash could be a tail that was not synced."""
+    directory = await house.open()
+    for partition, count in enumerate((3, 9)):
+        filled(await directory.create_log("topic", partition, TOPIC_ID, LogConfig()), count)
+    await directory.close(high_watermarks={})
+    one, other = (house.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
+    one.write_bytes(other.read_bytes())
+    for _ in range(3):
+        directory = await house.open()
+        with pytest.raises(CorruptLog, match="its last segment is not its own"):
+            await directory.open_log("topic", 0, TOPIC_ID, LogConfig())
+        filled(await directory.open_log("topic", 1, TOPIC_ID, LogConfig()), 1)
+        await directory.close(high_watermarks={})
 
 
 async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: House) -> None:
