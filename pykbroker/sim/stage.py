@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import TypeVar
 
 import trio
@@ -28,6 +29,10 @@ class Stage:
     def dialer(self, name: str) -> Dialer:
         """For the client of this name."""
         return Dialer(self._network, self._process, name, self._broker, self._topics, self._simulation.dice(name))
+
+    def dice(self, label: str) -> Random:
+        """Randomness of its own for a part of a client."""
+        return self._simulation.dice(label)
 
     def wall_ms(self) -> int:
         """Since 1970, by a clock that is right."""

@@ -75,6 +75,11 @@ class TransactionalProducer:
         """Whether what was not answered may be asked again."""
         return self._version > 1 or not self._ending
 
+    @property
+    def may_abort(self) -> bool:
+        """Whether a transaction is open of which nobody has asked for the end."""
+        return self.ready and self.transaction is not None and not self._ending
+
     def give_up(self, *, fenced: bool) -> None:
         """Begin anew; unless `fenced`, as who had this epoch, if it cares to."""
         self._may_go_on = not fenced and self._dice.random() < 0.5

@@ -71,7 +71,7 @@ class TransactionWorkload:
         name = f"{transactional_id}-{rival}"
         dialer = self._stage.dialer(name)
         producer = TransactionalProducer(name, transactional_id, dialer, self._history, self._stage, version=version)
-        return Writer(producer, dialer, LEDGERS, ACCOUNTS)
+        return Writer(producer, dialer, LEDGERS, ACCOUNTS, self._stage.dice(f"{name} aborts"))
 
     @property
     def clients(self) -> list[str]:

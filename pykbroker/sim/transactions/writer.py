@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from random import Random
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Connection, Dialer
+from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Again, Connection, Dialer
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.offsets import NOBODY
 from pykbroker.sim.groups.refusal import Evicted
@@ -20,16 +21,17 @@ REST_S = 1.0
 """How long a producer that was fenced lets the other one have the transactional id."""
 PATIENCE_S = (0.2, 1.0, 8.0)
 """How long it waits for an answer before it tries another connection."""
-RETRIES, COMMITS, OFFSETS, FORGETS = 0.6, 0.8, 0.4, 0.04
+RETRIES, COMMITS, OFFSETS, FORGETS, ABORTS = 0.6, 0.8, 0.4, 0.04, 0.5
 STEPS_MAX, BATCHES_MAX, RECORDS_MAX = 3, 3, 4
 Step = Callable[[Connection], Awaitable[None]]
 
 
 class Writer:
-    """`draining`: it ends what it has begun, and is `done`."""
+    """`draining`: it ends what it has begun, and is `done`. `moods` say when it aborts what was not answered."""
 
-    def __init__(self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str) -> None:
-        self.producer, self._dialer, self._dice = producer, dialer, dialer.dice
+    def __init__(self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str,
+                 moods: Random) -> None:
+        self.producer, self._dialer, self._dice, self._moods = producer, dialer, dialer.dice, moods
         self._places, self._group = places, group
         self._steps: deque[Step] = deque()
         self._made = 0
@@ -44,7 +46,9 @@ class Writer:
                 async with self._dialer.connected() as connection:
                     done = await self._session(connection)
             except LOST:
-                if not self.producer.may_retry or self._dice.random() > RETRIES:
+                if self.producer.may_abort and self._moods.random() < ABORTS:
+                    self._steps = deque([self._abort])
+                elif not self.producer.may_retry or self._dice.random() > RETRIES:
                     self._give_up(fenced=False)
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
             except (Fenced, Evicted):
@@ -94,6 +98,12 @@ class Writer:
     def _value(self, place: Place) -> bytes:
         self._made += 1
         return f"{place[0]}-{place[1]}/{self.producer.name}/{self._made} ".encode()
+
+    async def _abort(self, connection: Connection) -> None:
+        """End it in its own epoch, while what was sent on another connection may still be on its way. Again."""
+        await self.producer.end(False, connection)
+        self._give_up(fenced=False)
+        raise Again("begins anew")
 
     async def _commit_offsets(self, commits: list[Commit], connection: Connection) -> None:
         """`commits` are made with the first attempt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pykbroker.apis.produce import ADDED_VERSION_FIRST, Produce
 from pykbroker.core.replication.producers import Producer, Producers
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction
@@ -34,6 +35,20 @@ async def a_fenced_epoch_may_write(simulation: Simulation) -> list[str]:
     return await found(simulation, "transactions", "stall")
 
 
+ask = Produce._in_transaction
+
+
+async def nobody_asks_the_coordinator_before_a_transaction_begins(simulation: Simulation) -> list[str]:
+    def unasked(produce, context, request, transactional_id):
+        if context.version >= ADDED_VERSION_FIRST:
+            return ask(produce, context, request, transactional_id)
+        return produce._append(context, request)
+
+    Produce._in_transaction = unasked
+    Producers.check_verified = lambda producers, *about: None
+    return await found(simulation, "transactions", "stall")
+
+
 fenced = Transaction.fenced
 
 
@@ -56,6 +71,7 @@ async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation)
 @pytest.mark.parametrize(("bug", "name", "first_seed"), [
     (a_snapshot_forgets_open_transactions, "precommitted read", 1),
     (a_fenced_epoch_may_write, "zombie", 1),
+    (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 0),
     (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
     (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
 ])
