@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import trio
@@ -213,6 +213,8 @@ class Broker:
         self._world, self._bound, self._hosts = world, bound, hosts
         self._serving: Listener | None = None
         self._directories, self._controller, self._replicas = directories, controller, replicas
+        opened = {directory.path for directory in directories}
+        self._refused = tuple(path for path in settings.data_dirs if path not in opened)
         self._upkeep = Upkeep(self._replicas, directories, settings.config, world.wall_ms)
         self._cleaner = Cleaner(replicas.all_online, world.workers, self._cleaner_settings, world.wall_ms)
         self._scrubber = Scrubber(replicas.all_online, ScrubSettings.of(settings.config))
@@ -233,8 +235,7 @@ class Broker:
         configs = TopicConfigs(live)
         directories: list[LogDirectory] = []
         try:
-            for disk in world.disks:  # all are locked before anything else is read or written
-                directories.append(await open_directory(world, disk))
+            world = await open_directories(world, directories)
             identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
             places = Places(tuple(directories), identity.directory_ids)
             rules = LogRules.of(config)
@@ -425,7 +426,7 @@ class Broker:
             DeleteRecords(replicas, authorizer),
             DescribeProducers(image, replicas, authorizer),
             AlterReplicaLogDirs(replicas, authorizer),
-            DescribeLogDirs(self._directories, self._world.disks, replicas, authorizer),
+            DescribeLogDirs(self._directories, self._world.disks, self._refused, replicas, authorizer),
             DescribeConfigs(node_id, self._config, image, authorizer, limits.answer_bytes_max),
             ListConfigResources(image, authorizer),
             CreatePartitions(controller, authorizer),
@@ -509,6 +510,25 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
 async def open_directory(world: World, disk: Disk) -> LogDirectory:
     """Lock and read one directory."""
     return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
+
+
+async def open_directories(world: World, directories: list[LogDirectory]) -> World:
+    """Lock and read them all, before anything else is read or written; the world of the disks that let it happen.
+
+    OSError: the first one, which holds the metadata, does not.
+    """
+    disks: list[Disk] = []
+    for disk in world.disks:
+        try:
+            directories.append(await open_directory(world, disk))
+        except OSError as refusal:
+            if not disks:
+                raise
+            logger.error("%s cannot be opened (%s): what lies in it is offline. Mend it and start again, or take it out"
+                         " of log.dirs", disk.path, refusal)
+        else:
+            disks.append(disk)
+    return replace(world, disks=tuple(disks))
 
 
 async def leave_untouched(directories: Sequence[LogDirectory]) -> None:

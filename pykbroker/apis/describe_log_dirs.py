@@ -28,12 +28,13 @@ from wire.messages.describe_log_dirs import (
 
 
 class DescribeLogDirs(msgspec.Struct, frozen=True):
-    """`directories` and `disks` stand side by side."""
+    """`directories` and `disks` stand side by side; `refused` are the paths that could not be opened at start."""
 
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
     versions: ClassVar[str] = "1-5"
     directories: tuple[LogDirectory, ...]
     disks: tuple[Disk, ...]
+    refused: tuple[str, ...]
     replicas: Replicas
     authorizer: Authorizer
 
@@ -49,18 +50,18 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
         response = DescribeLogDirsResponse()
         for directory, disk in zip(self.directories, self.disks, strict=True):
             response.results.append((yield from self._describe(directory, disk, wanted)))
+        response.results += map(offline, self.refused)
         return response
 
     def _describe(
         self, directory: LogDirectory, disk: Disk, wanted: set[tuple[str, int]] | None
     ) -> Generator[None, None, DescribeLogDirsResult]:
-        offline = DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
         if directory.failed is not None:
-            return offline
+            return offline(directory.path)
         try:
             total_bytes, usable_bytes = disk.total_bytes(), disk.free_bytes()
         except OSError:
-            return offline
+            return offline(directory.path)
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
         for partition in self.replicas.online(directory):
             if wanted is None or (partition.topic, partition.index) in wanted:
@@ -73,6 +74,11 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
             ErrorCode.NONE, directory.path, [DescribeLogDirsTopic(*topic) for topic in topics.items()],
             total_bytes, usable_bytes,
         )  # fmt: skip
+
+
+def offline(path: str) -> DescribeLogDirsResult:
+    """A directory that failed, and nothing of what is in it."""
+    return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, path)
 
 
 def described_copy(move: Move) -> DescribeLogDirsPartition:

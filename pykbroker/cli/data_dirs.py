@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 
 from pykbroker.core.errors import StartError
 
@@ -21,12 +20,11 @@ def default_data_dir() -> str:
     return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share"), "pykbroker")
 
 
-def make_data_dirs(data_dirs: Iterable[str]) -> None:
+def make_data_dir(path: str) -> None:
     """Make what is missing. StartError for a directory that this user cannot make or write."""
-    for path in data_dirs:
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise StartError(f"cannot make the data directory {path} ({error.strerror}): {OTHERWISE}") from None
-        if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-            raise StartError(f"this user cannot write the data directory {path}: {OTHERWISE}")
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise StartError(f"cannot make the data directory {path} ({error.strerror}): {OTHERWISE}") from None
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise StartError(f"this user cannot write the data directory {path}: {OTHERWISE}")

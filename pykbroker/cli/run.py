@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from pykbroker.cli.data_dirs import make_data_dirs
+from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
@@ -75,7 +75,7 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
         settle_garbage_collector()
 
     try:
-        make_data_dirs(settings.data_dirs)
+        make_data_dir(settings.data_dirs[0])
         raise_open_files_limit()
         trio.run(serve_until_signal, settings, ready, console, noted)
     except Exception as error:

@@ -112,7 +112,8 @@ class SystemDisk:
         self._root = os.path.abspath(root)
         self._off_loop, self._durable = off_loop, durable
         self._locks: dict[str, int] = {}
-        os.makedirs(self._root, exist_ok=True)
+        with suppress(OSError):  # told by the first thing that is done in it
+            os.makedirs(self._root, exist_ok=True)
 
     def _at(self, path: str) -> str:
         return os.path.join(self._root, path) if path else self._root

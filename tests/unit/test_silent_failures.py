@@ -23,6 +23,7 @@ from tests.unit.directories import consume, golden_configs, offset_of, serving
 from tests.unit.storage.golden import expected, unpack
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.records.batch import batches
 
 ROLLS = "rolls", 0
@@ -222,6 +223,40 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
         async with serving(one, other) as client:
             assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [1] * 6
             await client.create(f"new{_life}", 2)
+
+
+async def test_a_directory_that_cannot_be_opened_is_offline_alone(
+        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its mount point may be anything meanwhile, here a file."""
+    one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
+    async with serving(one, other) as client:
+        await client.create("t", 6)
+        for index in range(6):
+            assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
+    moved = [int(name[2:]) for name in names(other) if name.startswith("t-")]
+    assert 0 < len(moved) < 6
+    other.rename(aside)
+    other.touch()
+    for _life in range(2):
+        async with serving(one, other) as client:
+            for index in range(6):
+                if index in moved:
+                    await check_offline(client, "t", index)
+                else:
+                    assert await offset_of(client, "t", index, -1, committed=False) == 1
+            described = (await client.call(DescribeLogDirsRequest(topics=None), 5)).results
+            assert [(each.log_dir, each.error_code) for each in described] == [
+                (str(one), 0), (str(other), ErrorCode.KAFKA_STORAGE_ERROR)]
+    assert f"{other} cannot be opened" in caplog.text
+    other.unlink()
+    aside.rename(other)
+    async with serving(one, other) as client:
+        assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [1] * 6
+    one.rename(aside)
+    one.touch()
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="refuses what a start needs")):
+        async with serving(one, other):
+            pass
 
 
 async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:

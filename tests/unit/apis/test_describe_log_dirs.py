@@ -65,7 +65,9 @@ async def test_a_deleted_topic_is_gone(client: Client) -> None:
     assert result.topics == []
 
 
-def directories(*failures: OSError | None, space: Any = lambda: 100, **fields: Any) -> DescribeLogDirs:
+def directories(
+    *failures: OSError | None, space: Any = lambda: 100, refused: tuple[str, ...] = (), **fields: Any
+) -> DescribeLogDirs:
     """Directories "0", "1"... with one partition of each topic, "1" as far as the leader's end but for 5 offsets."""
     every = tuple(SimpleNamespace(path=str(number), failed=failure) for number, failure in enumerate(failures))
     log = SimpleNamespace(size_bytes=7, log_end_offset=5)
@@ -73,7 +75,7 @@ def directories(*failures: OSError | None, space: Any = lambda: 100, **fields: A
     disk = SimpleNamespace(total_bytes=space, free_bytes=lambda: 40)
     moves = SimpleNamespace(into=lambda directory: [])
     replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves)
-    parts: Any = (every, tuple(disk for _ in every), replicas)
+    parts: Any = (every, tuple(disk for _ in every), refused, replicas)
     return DescribeLogDirs(*parts, fields.get("authorizer", Denies()))
 
 
@@ -81,6 +83,12 @@ def test_a_directory_that_failed_is_told_alone() -> None:
     whole, failed = gone_through(directories(None, OSError(errno.EIO, "broken"))(context(5), EVERYTHING)).results
     assert (whole.error_code, sizes(whole), whole.total_bytes, whole.usable_bytes) == (0, {("t", 3): 7}, 100, 40)
     assert failed == DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "1", [], -1, -1)
+
+
+def test_a_directory_that_could_not_be_opened_is_told_too() -> None:
+    whole, refused = gone_through(directories(None, refused=("/gone",))(context(5), EVERYTHING)).results
+    assert (whole.log_dir, whole.error_code) == ("0", 0)
+    assert refused == DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "/gone", [], -1, -1)
 
 
 def test_a_directory_that_cannot_be_measured_failed() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pykbroker.cli.data_dirs import default_data_dir, make_data_dirs
+from pykbroker.cli.data_dirs import default_data_dir, make_data_dir
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
 from pykbroker.core.errors import StartError
@@ -139,14 +139,14 @@ def test_a_value_that_cannot_be_is_refused(file: Path) -> None:
 
 
 def test_data_directories_are_made(tmp_path: Path) -> None:
-    make_data_dirs([str(tmp_path / "a/b"), str(tmp_path / "a/b")])
+    make_data_dir(str(tmp_path / "a/b"))
     assert (tmp_path / "a/b").is_dir()
 
 
 def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StartError, match=r"cannot make .*file/d.* --data-dir"):
-        make_data_dirs([str(tmp_path / "file/d")])
+        make_data_dir(str(tmp_path / "file/d"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(StartError, match="this user cannot write"):
-        make_data_dirs([str(tmp_path)])
+        make_data_dir(str(tmp_path))
