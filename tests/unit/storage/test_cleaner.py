@@ -215,5 +215,5 @@ def test_settings_are_kafkas() -> None:
     settings = CleanerSettings.of(BrokerConfig.from_mapping({}))
     assert settings.backoff_ms == 15_000
     assert settings.keys_max == int(134_217_728 * 0.9 / 200)
-    tight = {"log.cleaner.dedupe.buffer.size": "1", "log.cleaner.io.max.bytes.per.second": "0"}
+    tight = {"log.cleaner.io.buffer.load.factor": "0", "log.cleaner.io.max.bytes.per.second": "0"}
     assert CleanerSettings.of(BrokerConfig.from_mapping(tight))[1:] == (1, 1.0)
