@@ -84,10 +84,8 @@ class ClassicMember:
             request.assignments = [
                 SyncGroupRequestAssignment(member_id, _encoded(self._places[place :: len(members)]))
                 for place, member_id in enumerate(members)]
-        began_s = trio.current_time()
         answer = await connection.call(request, SyncGroupResponse, version)
         self._require(answer.error_code)
-        self.lives_until_s = began_s + SESSION_S
         if answer.assignment:
             told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
             self.owned = tuple(sorted((one.topic, index) for one in told for index in one.partitions))

@@ -33,7 +33,10 @@ class Member(Protocol):
 
     @property
     def lives_until_s(self) -> float:
-        """Before that its session cannot have run out: it was heard of, and that was answered."""
+        """Before that its session cannot have run out: a heartbeat was answered.
+
+        That an assignment was told once more renews no classic session, nor does it in Kafka 4.3.
+        """
 
     async def enter(self, connection: Connection) -> None:
         """Join, or go on on another connection. Evicted, LOST."""
