@@ -13,6 +13,7 @@ from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
 from pykbroker.storage.portions import portions
 from pykbroker.world.disk import Disk
+from pykbroker.world.off_loop import OffLoop
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +24,9 @@ EXPIRY_INTERVAL_MS = 600_000
 class Chores:
     """Rounds over all logs of a directory. Times in ms, of the wall clock."""
 
-    def __init__(self, disk: Disk, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]) -> None:
-        self._disk, self._logs, self._wall_ms = disk, logs, wall_ms
+    def __init__(self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log],
+                 wall_ms: Callable[[], int]) -> None:
+        self._disk, self._off_loop, self._logs, self._wall_ms = disk, off_loop, logs, wall_ms
         self._doomed: list[tuple[int, str]] = []  # (when, file or directory)
         self._dirty_since: dict[Log, int] = {}
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
@@ -78,12 +80,12 @@ class Chores:
         return now_ms - self._dirty_since.setdefault(log, now_ms) >= log.config.flush_ms
 
     async def _remove(self, now_ms: int) -> None:
+        """Off the loop: to free a segment of 1 GiB takes the kernel 50 to 200 ms."""
         due = [path for when, path in self._doomed if when <= now_ms]
         self._doomed = [(when, path) for when, path in self._doomed if when > now_ms]
         for path in due:
-            await trio.lowlevel.checkpoint()
             try:
-                remove_tree(self._disk, path)
+                await self._off_loop(remove_tree, self._disk, path)
             except OSError as failure:
                 logger.warning("%s/%s cannot be removed: %s", self._disk.path, path, failure)
 

@@ -72,7 +72,7 @@ class LogDirectory:
         self._checkpoints, self._marker = checkpoints, marker
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
-        self._chores = Chores(disk, self.logs, wall_ms)
+        self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
 

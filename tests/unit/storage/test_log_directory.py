@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,12 +16,14 @@ import trio.testing
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError, StartError
+from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage import log_directory
 from pykbroker.storage.checkpoints import decode_offsets
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.sealed import SealedSegment
+from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
@@ -35,9 +38,10 @@ class House:
         self.path, self.now_ms = path, NOW
         self.disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
 
-    async def open(self) -> LogDirectory:
-        self.directory = await LogDirectory.open(self.disk, off_loop=SystemOffLoop(), wall_ms=lambda: self.now_ms,
-                                                 jitter=lambda: 0.5)
+    async def open(self, off_loop: OffLoop | None = None) -> LogDirectory:
+        """A clock that jumps knows nothing of threads, so what goes off the loop is done at once by default."""
+        self.directory = await LogDirectory.open(self.disk, off_loop=off_loop or InlineOffLoop(),
+                                                 wall_ms=lambda: self.now_ms, jitter=lambda: 0.5)
         return self.directory
 
     def crash(self) -> None:
@@ -208,6 +212,24 @@ async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) 
         await trio.sleep(2)
         assert len(waits.producers) == 0
         nursery.cancel_scope.cancel()
+
+
+async def test_the_loop_goes_on_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open(SystemOffLoop())
+    await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("topic", 0)])
+    house.now_ms += 60_000
+    threads, remove = set(), SystemDisk.remove
+
+    def note(disk: SystemDisk, path: str) -> None:
+        threads.add(threading.get_ident())
+        remove(disk, path)
+
+    monkeypatch.setattr(SystemDisk, "remove", note)
+    await directory._chores.round()
+    assert not list(house.path.glob("topic-0*"))
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
