@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from wire.api import request_header_version, response_header_version
 from wire.compile_decoder import skip_tags
-from wire.declare import REQUEST_ELEMENTS_MAX, Buffer
+from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Buffer
 from wire.errors import DecodeError, EncodeError
 
 FIXED = struct.Struct(">hhih")
@@ -33,13 +33,15 @@ def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeade
         pos += FIXED.size
         client_id = None
         if size >= 0:
-            client_id = str(buf[pos:pos + size], "utf-8")
+            client_id = str(buf[pos:pos + size], "utf-8", "replace")  # as Java does: some clients send Latin-1
             pos += size
+            if len(client_id.encode()) > STRING_BYTES_MAX:
+                raise DecodeError("the client id is longer than a string may be")
         if request_header_version(key, version) == 2:
             pos, _ = skip_tags(buf, pos, end, REQUEST_ELEMENTS_MAX)
     except KeyError:
         raise DecodeError(f"no API has the key {key}") from None
-    except (IndexError, struct.error, UnicodeDecodeError) as error:
+    except (IndexError, struct.error) as error:
         raise DecodeError(f"request header: {error}") from None
     if pos > end:
         raise DecodeError("request header: longer than its frame")

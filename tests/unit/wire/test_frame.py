@@ -2,9 +2,16 @@
 
 import pytest
 
+from wire.declare import STRING_BYTES_MAX
 from wire.errors import DecodeError, EncodeError
 from wire.frame import decode_request, decode_response, encode_request, encode_response
-from wire.header import RequestHeader, decode_request_header, decode_response_header, encode_request_header
+from wire.header import (
+    FIXED,
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+    encode_request_header,
+)
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
@@ -50,11 +57,22 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     assert decode_request(data) == (RequestHeader(18, 3, 1, None), ApiVersionsRequest("a", "b"))
 
 
+@pytest.mark.parametrize(("size", "fits"), [
+    (1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)])
+def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: bool) -> None:
+    """Each byte becomes a character of three."""
+    data = FIXED.pack(3, 9, 1, size) + b"\xff" * size + b"\0"
+    if fits:
+        assert decode_request_header(data, 0, len(data)) == (RequestHeader(3, 9, 1, "\ufffd" * size), len(data))
+    else:
+        with pytest.raises(DecodeError, match="longer than a string may be"):
+            decode_request_header(data, 0, len(data))
+
+
 @pytest.mark.parametrize("header", [
     pytest.param("", id="empty"),
     pytest.param("0003 0009 00000001 00", id="cut"),
     pytest.param("0003 0009 00000001 0005 6161", id="name cut"),
-    pytest.param("0003 0009 00000001 0001 ff 00", id="not UTF-8"),
     pytest.param("0003 0009 00000001 ffff", id="no tags"),
     pytest.param("0003 0009 00000001 ffff 01 00 05", id="tags cut"),
     pytest.param("0063 0000 00000001 ffff", id="no such API"),
