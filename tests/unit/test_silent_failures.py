@@ -193,6 +193,24 @@ async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
         assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [records] * 6
 
 
+async def spread(one: Path, other: Path) -> list[int]:
+    """A topic "t" of six partitions with a record each, over two log directories; those that are in the other one."""
+    async with serving(one, other) as client:
+        await client.create("t", 6)
+        for index in range(6):
+            assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
+    return [int(name[2:]) for name in names(other) if name.startswith("t-")]
+
+
+async def check_rest(client: Client, away: list[int]) -> None:
+    """These partitions of the topic are offline, the others are served."""
+    for index in range(6):
+        if index in away:
+            await check_offline(client, "t", index)
+        else:
+            assert await offset_of(client, "t", index, -1, committed=False) == 1
+
+
 @pytest.mark.parametrize("assigned", [True, False], ids=["assigned", "not yet assigned"])
 async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
         tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -201,19 +219,11 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
     with monkeypatch.context() as patch:
         if not assigned:
             patch.setattr(Replicas, "misplaced", lambda *_: {})
-        async with serving(one, other) as client:
-            await client.create("t", 6)
-            for index in range(6):
-                assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
-    moved = [int(name[2:]) for name in names(other) if name.startswith("t-")]
+        moved = await spread(one, other)
     unmounted = other.rename(tmp_path / "unmounted")
     for _life in range(3):
         async with serving(one, other) as client:
-            for index in range(6):
-                if index in moved:
-                    await check_offline(client, "t", index)
-                else:
-                    assert await offset_of(client, "t", index, -1, committed=False) == 1
+            await check_rest(client, moved)
             assert not [name for name in names(other) if name.startswith("t-")]
     assert f"{other} is empty and becomes a new log directory" in caplog.text
     assert "mount its disk" in caplog.text
@@ -229,21 +239,13 @@ async def test_a_directory_that_cannot_be_opened_is_offline_alone(
         tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Its mount point may be anything meanwhile, here a file."""
     one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
-    async with serving(one, other) as client:
-        await client.create("t", 6)
-        for index in range(6):
-            assert (await client.produce("t", batch(b"v"), partition=index)).error_code == 0
-    moved = [int(name[2:]) for name in names(other) if name.startswith("t-")]
+    moved = await spread(one, other)
     assert 0 < len(moved) < 6
     other.rename(aside)
     other.touch()
     for _life in range(2):
         async with serving(one, other) as client:
-            for index in range(6):
-                if index in moved:
-                    await check_offline(client, "t", index)
-                else:
-                    assert await offset_of(client, "t", index, -1, committed=False) == 1
+            await check_rest(client, moved)
             described = (await client.call(DescribeLogDirsRequest(topics=None), 5)).results
             assert [(each.log_dir, each.error_code) for each in described] == [
                 (str(one), 0), (str(other), ErrorCode.KAFKA_STORAGE_ERROR)]
