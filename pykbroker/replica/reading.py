@@ -16,6 +16,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import Pending, patiently
 from pykbroker.storage.log import Log
+from pykbroker.storage.portions import portions
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
@@ -45,8 +46,8 @@ class Reading:
     def read_slowly(self) -> Generator[None, None, list[Found]]:
         """As `read`, some partitions a step."""
         found, self._in_steps = self._begin(), True
-        for at in range(0, len(self.located), AT_ONCE_MAX):
-            self._read(self.located[at : at + AT_ONCE_MAX], found)
+        for few in portions(self.located, AT_ONCE_MAX):
+            self._read(few, found)
             yield
         return found
 
