@@ -1,7 +1,8 @@
 """The composition root: builds every part from the seams of a world, joins them, and owns the one nursery.
 
-Start, from the ground up: identity, log directories, metadata log, controller; then the partitions as the committed
-metadata says; then the listener, registration, and only then clients. Stop goes the other way round.
+Start, from the ground up: the address is bound, so that one in use is an error at once; identity, log directories,
+metadata log, controller; then the partitions as the committed metadata says, and registration. Only then can clients
+connect. Stop goes the other way round.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ async def serve(
     StartError says what keeps it from starting. Without a `world`, it is this machine's.
     """
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
-    bound = listen(world, settings)
+    bound = bind(world, settings)
     hosts = HostNames(world.net)
     try:
         await check_hosts(hosts, settings.config)
@@ -159,19 +160,30 @@ async def serve(
     await broker.run(ready, trio.Event() if stop is None else stop)
 
 
-def listen(world: World, settings: Settings) -> Bound:
+def bind(world: World, settings: Settings) -> Bound:
     """Bind before anything on disk is touched, so that a taken port changes nothing."""
     host, port = settings.listen_host, settings.listen_port
     try:
-        return world.net.listen(host, port, socket_options(settings.config))
+        return world.net.bind(host, port, socket_options(settings.config))
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(
-                f"port {port} on {host} is in use, perhaps by another broker. Stop it, or choose a port with"
-                f" --listen {host}:PORT (0 takes any free one)."
-            ) from None
-        raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}. Choose an address of this"
-                         " machine with --listen HOST:PORT.") from None
+        raise refused_address(host, port, error) from None
+
+
+def listen(bound: Bound) -> None:
+    """Let clients connect. StartError: another broker, which bound the address at the same time, was first."""
+    try:
+        bound.listen()
+    except OSError as error:
+        raise refused_address(bound.host, bound.port, error) from None
+
+
+def refused_address(host: str, port: int, error: OSError) -> StartError:
+    """Why clients cannot be served there."""
+    if error.errno == errno.EADDRINUSE:
+        return StartError(f"port {port} on {host} is in use, perhaps by another broker. Stop it, or choose a port with"
+                          f" --listen {host}:PORT (0 takes any free one).")
+    return StartError(f"cannot listen on {host}:{port}: {error.strerror or error}. Choose an address of this machine"
+                      " with --listen HOST:PORT.")
 
 
 async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:
@@ -313,13 +325,14 @@ class Broker:
             logger.error("the controller did not take this broker's leave: %s", error)
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
+        limits, bound = await self._limits(self._image()), self._bound
+        if not stop.is_set():
+            listen(bound)
         async with trio.open_nursery() as clients:
-            limits = await self._limits(self._image())
             listener = self._serving = self._listener(clients, limits)
             clients.start_soon(listener.run)
             clients.start_soon(self._world.net.run, listener)
             clients.start_soon(self._replicas.moves.run, self._lifecycle.assign)
-            bound = self._bound
             if not stop.is_set():
                 identity = self._identity
                 ready(Serving(bound.host, bound.port, identity.cluster_id, identity.node_id,

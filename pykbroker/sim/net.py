@@ -117,12 +117,17 @@ class SimPump(SocketPump):
 
 
 class SimListener:
-    """A listening address. Matches `world.net.Bound`."""
+    """An address, which listens once it is told to. Matches `world.net.Bound`."""
 
     def __init__(self, net: SimNet, network: Network, process: Process, address: tuple[str, int]) -> None:
         self._net, self._network = net, network
-        self.backlog = network.listen(process, address)
+        self.backlog = network.bind(process, address)
         self.host, self.port = self.backlog.address
+
+    def listen(self) -> None:
+        """Who connects from now on waits to be accepted."""
+        self.backlog.listens = True
+        self._net.watch(self)
 
     def turn(self, accept: Accept) -> None:
         """Take every peer that waits."""
@@ -150,13 +155,15 @@ class SimNet:
         self._pumps: dict[int, SocketPump] = {}
         self._listeners: dict[int, SimListener] = {}
 
-    def listen(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
+    def bind(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
         """OSError when the address is taken."""
-        listener = SimListener(self, self._network, self._process, (host, port))
+        return SimListener(self, self._network, self._process, (host, port))
+
+    def watch(self, listener: SimListener) -> None:
+        """Serve a listener's peers: it listens now."""
         self._listeners[listener.backlog.number] = listener
         self.poll.add(listener.backlog)
         self.poll.watch(listener.backlog.number, True, False)
-        return listener
 
     def pump(self, endpoint: Endpoint) -> SocketPump:
         """The pump of a connection that was just accepted."""

@@ -43,13 +43,14 @@ class NetFaults:
 
 
 class Backlog:
-    """A listening address, and the connections that wait to be accepted there."""
+    """An address that a process has taken, and, once it listens, the connections that wait to be accepted there."""
 
     writable = failed = False
 
     def __init__(self, number: int, process: Process, address: Address) -> None:
         self.number, self.process, self.address = number, process, address
         self.notice: Callable[[], None] = unheeded
+        self.listens = False
         self.waiting: deque[Endpoint] = deque()
 
     @property
@@ -75,7 +76,7 @@ class Network:
 
     # ---- connections
 
-    def listen(self, process: Process, address: Address) -> Backlog:
+    def bind(self, process: Process, address: Address) -> Backlog:
         """EADDRINUSE. Port 0 takes a free one."""
         backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
         if backlog.address in self._backlogs:
@@ -99,7 +100,7 @@ class Network:
 
     def _syn(self, ours: Endpoint) -> None:
         backlog = self._backlogs.get(ours.remote)
-        if backlog is None:
+        if backlog is None or not backlog.listens:
             self._send_word((ours.remote[0], ours.local[0]), lambda: ours.fail(errno.ECONNREFUSED))
             return
         theirs = self._endpoint(backlog.process, ours.remote, ours.local)

@@ -111,10 +111,13 @@ class NetStatistics:
 
 
 class Bound(Protocol):
-    """A listening socket."""
+    """An address that this broker has taken. Until `listen`, peers that connect there are refused."""
 
     host: str
     port: int
+
+    def listen(self) -> None:
+        """Let peers connect from now on; they wait in the backlog until `Net.run` runs. OSError: it is refused."""
 
     def close(self) -> None:
         """Stop accepting. Connections live on."""
@@ -123,8 +126,8 @@ class Bound(Protocol):
 class Net(Protocol):
     """The network of one broker."""
 
-    def listen(self, host: str, port: int, options: SocketOptions, /) -> Bound:
-        """Bind now (port 0: any free one); OSError where that fails. Peers wait in the backlog until `run` runs."""
+    def bind(self, host: str, port: int, options: SocketOptions, /) -> Bound:
+        """Take an address now (port 0: any free one); OSError where that fails."""
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
         """All addresses of a host; OSError where it has none, or nobody can say."""

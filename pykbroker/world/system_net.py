@@ -30,19 +30,28 @@ ACCEPT_REST_S = 0.1
 """How long accepting rests when there is no room, or no descriptor left."""
 STEP_NS_MAX = 10_000_000
 """After so long, a pass lets other tasks in."""
+REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")
+"""Elsewhere SO_REUSEADDR lets a second socket take an address from the first."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = logging.getLogger(__name__)
 
 
 class SystemListener:
-    """A bound, listening socket. `port` is the real one where 0 was asked for."""
+    """A bound socket, which listens once it is told to. `port` is the real one where 0 was asked for."""
 
     def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
         self._complaint = Seldom(logger, perf_counter_ns)
         self.fd = sock.fileno()
         self.host, self.port = sock.getsockname()[:2]
+
+    def listen(self) -> None:
+        """Let peers connect, and leave the address to the next broker while connections of this one linger."""
+        if REUSES_ADDRESS:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.listen(max(self._options.backlog, BACKLOG_MIN))
+        self._net.watch(self)
 
     def turn(self, accept: Accept) -> None:
         """Take the peers that wait, while there is room. Without it, or without descriptors, accepting rests."""
@@ -101,17 +110,18 @@ class SystemNet:
         self._tired = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
 
-    def listen(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
-        """Bind and listen on one address; OSError says why that cannot be."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.create_server((host, port), family=family, backlog=max(options.backlog, BACKLOG_MIN))
+    def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
+        """Bind one address; OSError says why that cannot be."""
+        sock = bound_socket(host, port)
         sock.setblocking(False)
         if options.receive_buffer_bytes >= 0:  # before a peer comes, for TCP agrees on its window with the first packet
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
-        listener = SystemListener(sock, options, self)
+        return SystemListener(sock, options, self)
+
+    def watch(self, listener: SystemListener) -> None:
+        """Serve a listener's peers: it listens now."""
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
-        return listener
 
     def pump(self, sock: socket.socket) -> SocketPump:
         """The pump of a socket that was just accepted."""
@@ -177,3 +187,31 @@ class SystemNet:
             self._tired = trio.Event()
             while self._resting:
                 self._poll.watch(self._resting.pop().fd, True, False)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Bind a TCP socket that does not listen yet. OSError.
+
+    Two sockets with SO_REUSEADDR may share an address on Linux until one of them listens, so it is bound without,
+    unless connections of an earlier broker linger there.
+    """
+    try:
+        return _bound(host, port, reuse=False)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or not REUSES_ADDRESS:
+            raise
+    return _bound(host, port, reuse=True)
+
+
+def _bound(host: str, port: int, *, reuse: bool) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        if reuse:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -14,9 +17,14 @@ from pykbroker import broker
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.quorum.controller import JournalFailed
+from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.storage import log_directory
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.net import Bound
 from pykbroker.world.system import system_world
 from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.system_net import SystemListener
 from pykbroker.world.world import World
 from tests.unit import directories
 from tests.unit.apis.conftest import Client, batch, serving, settings
@@ -64,6 +72,78 @@ async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
         error = await refused(taken)
     assert str(house.serving.port) in str(error)
     assert not any((tmp_path / "two").glob("*"))
+
+
+class Probing:
+    """Tries to connect to a broker that starts. `refused` counts the attempts, all of which must be refused."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.refused = 0
+        self._bind = world.net.bind
+        monkeypatch.setattr(world.net, "bind", self._note)
+
+    def _note(self, *args: Any) -> Bound:
+        self.bound = self._bind(*args)
+        return self.bound
+
+    async def probe(self) -> None:
+        with trio.socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            await client.connect(("127.0.0.1", self.bound.port))
+        self.refused += 1
+
+
+async def test_nobody_connects_before_the_partitions_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(tmp_path, topics=(("a", 3),)):
+        pass
+    world, stop = system_world((str(tmp_path),), durable=False), trio.Event()
+    probing, open_log, unfence = Probing(world, monkeypatch), LogDirectory.open_log, Lifecycle.unfence
+
+    async def probed_open(*args: Any) -> Log:
+        await probing.probe()
+        return await open_log(*args)
+
+    async def probed_unfence(lifecycle: Lifecycle) -> None:
+        await unfence(lifecycle)
+        await probing.probe()
+
+    monkeypatch.setattr(LogDirectory, "open_log", probed_open)
+    monkeypatch.setattr(Lifecycle, "unfence", probed_unfence)
+    async with trio.open_nursery() as nursery:
+        serving_now = trio.Event()
+        serve = partial(broker.serve, settings(tmp_path), lambda _: serving_now.set(), world=world, stop=stop)
+        nursery.start_soon(serve)
+        await serving_now.wait()
+        assert probing.refused == 4
+        await (await trio.open_tcp_stream("127.0.0.1", probing.bound.port)).aclose()
+        stop.set()
+
+
+async def test_nobody_ever_connects_to_a_broker_that_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = system_world((str(tmp_path / "one"),), durable=False)
+    probing = Probing(world, monkeypatch)
+
+    async def probed_join(_self: broker.Broker) -> None:
+        await probing.probe()
+        raise StartError("the end")
+
+    monkeypatch.setattr(broker.Broker, "_join", probed_join)
+    assert str(await refused(settings(tmp_path / "one"), world)) == "the end"
+    assert probing.refused == 1
+
+
+async def test_an_address_that_another_broker_takes_during_the_start_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = system_world((str(tmp_path),), durable=False)
+
+    def lost(_listener: SystemListener) -> None:
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr(SystemListener, "listen", lost)
+    assert "is in use" in str(await refused(settings(tmp_path), world))
+    assert (tmp_path / CLEAN).exists()
 
 
 async def test_nothing_is_written_after_a_directory_is_unlocked(

@@ -71,9 +71,12 @@ class Still:
         self.host, self.port = PEER.local_host, PEER.local_port
         self.accept: Accept | None = None
 
-    def listen(self, *place: Any) -> Still:
+    def bind(self, *place: Any) -> Still:
         """There is nothing to bind."""
         return self
+
+    def listen(self) -> None:
+        """Nobody connects."""
 
     def close(self) -> None:
         """There is nothing to give back."""

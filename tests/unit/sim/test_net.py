@@ -49,7 +49,8 @@ class Stage:
         self.server, self.client = Process("server"), Process("client")
         self.connections: list[Echo] = []
         self.net = SimNet(self.network, self.server, simulation.dice("server"))
-        self.listener = self.net.listen("server", PORT)
+        self.listener = self.net.bind("server", PORT)
+        self.listener.listen()
         simulation.start(self.server, self.net.run, self.accept)
 
     def accept(self, _peer: Peer, pump: Pump) -> Echo:
@@ -154,6 +155,17 @@ async def nobody_listens(simulation: Simulation) -> None:
         await stage.connect()
 
 
+async def nobody_listens_yet(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    bound = stage.net.bind("server", PORT + 1)
+    with pytest.raises(ConnectionRefusedError):
+        await connect(stage.network, stage.client, "client", "server", PORT + 1)
+    with pytest.raises(OSError, match="in use"):
+        stage.net.bind("server", PORT + 1)
+    bound.listen()
+    await connect(stage.network, stage.client, "client", "server", PORT + 1)
+
+
 async def the_server_is_killed(simulation: Simulation) -> None:
     stage = Stage(simulation)
     stream = await stage.connect()
@@ -222,7 +234,7 @@ async def segments_reset_it(simulation: Simulation) -> None:
     assert stage.connections[0].is_closed
 
 
-@pytest.mark.parametrize("scene", [nobody_listens, the_server_is_killed, the_server_loses_power, the_answer_is_lost,
-                                   the_client_leaves, segments_reset_it])
+@pytest.mark.parametrize("scene", [nobody_listens, nobody_listens_yet, the_server_is_killed, the_server_loses_power,
+                                   the_answer_is_lost, the_client_leaves, segments_reset_it])
 def test_connections_end_as_connections_do(apart, scene):
     apart(scene)

@@ -57,7 +57,8 @@ class House:
 
     def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
         self.net = SystemNet()
-        self.bound = self.net.listen("127.0.0.1", 0, options)
+        self.bound = self.net.bind("127.0.0.1", 0, options)
+        self.bound.listen()
         self.room = 100
         self.rested = 0
         self.refuses = False
@@ -281,8 +282,40 @@ async def test_the_end_of_the_net_closes_everything() -> None:
 async def test_a_port_in_use_is_refused() -> None:
     async with served(echo) as house:
         with pytest.raises(OSError, match="in use") as refused:
-            SystemNet().listen("127.0.0.1", house.bound.port)
+            SystemNet().bind("127.0.0.1", house.bound.port)
         assert refused.value.errno == errno.EADDRINUSE
+
+
+async def test_nobody_connects_to_an_address_that_is_bound_until_it_listens() -> None:
+    net = SystemNet()
+    bound = net.bind("127.0.0.1", 0)
+    with pytest.raises(OSError, match="refused|connect"):
+        await trio.open_tcp_stream("127.0.0.1", bound.port)
+    bound.listen()
+    await (await trio.open_tcp_stream("127.0.0.1", bound.port)).aclose()
+    bound.close()
+
+
+async def test_an_address_that_is_bound_is_in_use_before_it_listens() -> None:
+    first, second = SystemNet(), SystemNet()
+    bound = first.bind("127.0.0.1", 0)
+    with pytest.raises(OSError, match="in use") as refused:
+        second.bind("127.0.0.1", bound.port)
+    assert refused.value.errno == errno.EADDRINUSE
+    bound.close()
+    second.bind("127.0.0.1", bound.port).close()
+
+
+async def test_an_address_is_free_for_the_next_broker_while_connections_of_the_last_one_linger() -> None:
+    async with served(echo) as house:
+        stream = await trio.open_tcp_stream("127.0.0.1", house.bound.port)
+        await stream.send_all(b"hello\n")
+        await read_exactly(stream, 6)
+    assert not await stream.receive_some()  # closed from the other side first: TIME_WAIT, once this side closes, too
+    await stream.aclose()
+    again = SystemNet().bind("127.0.0.1", house.bound.port)
+    again.listen()
+    again.close()
 
 
 async def test_a_connection_that_is_behind_gets_another_turn_after_the_others() -> None:
