@@ -16,6 +16,11 @@ STOP_SECONDS_MAX = 30
 PYKBROKER = (sys.executable, "-m", "pykbroker")
 
 
+def limited(limit: str) -> tuple[str, ...]:
+    """The program `pykbroker` under a limit of the shell's `ulimit`, as in `limited("-n 128")`, soft and hard."""
+    return ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *PYKBROKER)
+
+
 class BrokerProcess:
     """`pykbroker start` with these options, listening on a free port of 127.0.0.1 that it keeps over restarts.
 

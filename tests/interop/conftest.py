@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.interop.group_scenarios import SOON
 from tools import kafka_jars
-from tools.broker_process import BrokerProcess
+from tools.broker_process import PYKBROKER, BrokerProcess
 
 JAVA_VERSION_MIN = 17
 
@@ -27,15 +27,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
     """`start_broker(*options)` gives a running broker on an empty data directory; none outlives the test.
 
-    Options are those of `pykbroker start`, as in `start_broker("--memory")`.
+    Options are those of `pykbroker start`, as in `start_broker("--memory")`; `program` is what runs them.
     """
     brokers = []
 
-    def start(*options: str) -> BrokerProcess:
+    def start(*options: str, program: Sequence[str] = PYKBROKER) -> BrokerProcess:
         directory = tmp_path_factory.mktemp("broker")
         if "--data-dir" not in options and "--memory" not in options:
             options = ("--data-dir", str(directory / "data"), *options)
-        broker = BrokerProcess(directory, *options)
+        broker = BrokerProcess(directory, *options, program=program)
         brokers.append(broker)
         broker.start()
         return broker

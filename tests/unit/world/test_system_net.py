@@ -15,7 +15,7 @@ import trio
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Peer, Pump, SocketOptions
 from pykbroker.world.system_disk import SystemDisk
-from pykbroker.world.system_net import SystemNet
+from pykbroker.world.system_net import ACCEPT_REST_S, SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
 
 
@@ -356,6 +356,38 @@ async def test_peers_wait_while_there_is_no_room(autojump_clock: trio.testing.Mo
         assert house.rested > 1
         house.room = 1
         assert await read_exactly(second, 2) == b"x\n"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_accepting_rests_while_there_is_no_descriptor(
+        number: int, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture) -> None:
+    """The peer stays in the backlog, so that the listener is ready all the time: without a rest the loop would spin."""
+    refusals, accepted = 0, socket.socket.accept
+
+    def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
+        nonlocal refusals
+        if refusals < 5:
+            refusals += 1
+            raise OSError(number, os.strerror(number))
+        return accepted(sock)
+
+    async with served(echo) as house:
+        monkeypatch.setattr(house.bound, "_socket", Accepting(house.bound._socket, accept))
+        began = trio.current_time()
+        stream = await house.connect()
+        await stream.send_all(b"a\n")
+        assert await read_exactly(stream, 2) == b"a\n"
+        assert trio.current_time() - began >= 5 * ACCEPT_REST_S
+    assert refusals == 5
+    assert caplog.text.count("Raise the limit of open files") == 1
+
+
+class Accepting:
+    """A listening socket with another `accept`."""
+
+    def __init__(self, sock: socket.socket, accept: Callable[[socket.socket], object]) -> None:
+        self.accept, self.close = lambda: accept(sock), sock.close
 
 
 async def test_a_peer_may_be_refused() -> None:

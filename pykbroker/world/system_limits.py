@@ -1,0 +1,18 @@
+"""What the operating system allows this process."""
+
+from __future__ import annotations
+
+import sys
+
+OPEN_FILES_UNLIMITED = 1_048_576
+"""Taken for the limit of open files where there is none."""
+
+
+def open_files_max() -> int:
+    """Descriptors that this process may have open now: the soft limit."""
+    if sys.platform == "win32":
+        return OPEN_FILES_UNLIMITED
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return OPEN_FILES_UNLIMITED if soft == resource.RLIM_INFINITY else soft

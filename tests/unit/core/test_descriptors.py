@@ -1,0 +1,121 @@
+"""How descriptors are divided: each bound at, below and above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.descriptors import (
+    DESCRIPTORS_FOR_CLIENTS_MAX,
+    OPEN_FILES_MIN,
+    SEALED_SEGMENTS_MAX,
+    UNBOUNDED,
+    Descriptors,
+)
+from pykbroker.core.errors import ApiError, StartError
+from tests.unit.core.metadata.room import Room, topic
+from wire.error_codes import ErrorCode
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreateTopicsRequest
+
+
+@pytest.mark.parametrize(("limit", "directories", "configured", "expected"), [
+    (128, 1, -1, (32, 8, 55)),
+    (256, 1, -1, (64, 16, 143)),
+    (1024, 1, -1, (256, 64, 671)),
+    (1024, 4, -1, (256, 16, 668)),
+    (3996, 1, -1, (999, 64, 2900)),
+    (4000, 1, -1, (1000, 64, 2903)),
+    (4004, 1, -1, (1000, 64, 2907)),
+    (128, 1, 0, (0, 8, 87)),
+    (128, 1, 60, (60, 8, 27)),
+    (1 << 20, 1, 5000, (5000, 64, (1 << 20) - 5097)),
+    (128, 12, -1, (32, 1, 40)),
+])
+def test_what_a_limit_leaves_for_clients_sealed_segments_and_partitions(
+        limit: int, directories: int, configured: int, expected: tuple[int, int, int]) -> None:
+    share = Descriptors(limit, directories, configured)
+    assert (share.clients_min, share.sealed_segments_max, share.partitions_max) == expected
+
+
+@pytest.mark.parametrize("limit", [64, 128, 1024, 65_536])
+def test_what_is_given_out_is_never_more_than_the_limit(limit: int) -> None:
+    share = Descriptors(limit)
+    assert share.clients_min <= DESCRIPTORS_FOR_CLIENTS_MAX
+    assert share.sealed_segments_max <= SEALED_SEGMENTS_MAX
+    for partitions in (0, 1, share.partitions_max):
+        assert partitions + share.sealed_segments_max + share.connections_max(partitions) < limit
+    assert share.connections_max(share.partitions_max) == share.clients_min
+    assert share.connections_max(share.partitions_max - 1) == share.clients_min + 1
+    assert share.connections_max(share.partitions_max + 1) == share.clients_min
+
+
+def test_a_broker_does_not_start_below_the_least_number_of_open_files() -> None:
+    with pytest.raises(StartError, match=f"may open {OPEN_FILES_MIN - 1} files, and a broker needs {OPEN_FILES_MIN}"):
+        Descriptors(OPEN_FILES_MIN - 1).check_start()
+    for limit in (OPEN_FILES_MIN, OPEN_FILES_MIN + 1):
+        Descriptors(limit).check_start()
+        assert Descriptors(limit).partitions_max > 0
+
+
+def test_a_config_that_leaves_nothing_for_partitions_is_named() -> None:
+    with pytest.raises(StartError, match=r"raise the limit .* or lower pykbroker\.client\.descriptors\.min"):
+        Descriptors(128, for_clients_min=87).check_start()
+    Descriptors(128, for_clients_min=86).check_start()
+    Descriptors(129, for_clients_min=87).check_start()
+
+
+def test_partitions_are_refused_above_the_bound_with_what_to_do() -> None:
+    share = Descriptors(128)
+    share.check_room(54, 1)
+    share.check_room(0, 55)
+    with pytest.raises(ApiError) as caught:
+        share.check_room(54, 2)
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
+    assert caught.value.message == (
+        "2 more partition(s) beside 54 would exceed the 55 that this broker can keep open: the process may open 128"
+        " files, of which 32 are kept for clients. Delete topics, or raise the limit of open files (ulimit -n) and"
+        " restart the broker.")
+    UNBOUNDED.check_room(10**6, 10**6)
+
+
+def created(room: Room, *topics: tuple[str, int], validate_only: bool = False) -> list[int]:
+    wanted = [topic(name, partitions) for name, partitions in topics]
+    response = room.ask(CreateTopicsRequest(topics=wanted, validate_only=validate_only))
+    return [result.error_code for result in response.topics]
+
+
+def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
+    response = room.ask(CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in topics]))
+    return [result.error_code for result in response.results]
+
+
+def test_topics_are_created_up_to_the_bound_and_refused_before_anything_is_placed() -> None:
+    room = Room(descriptors=Descriptors(128)).open(1)
+    assert created(room, ("a", 56)) == [ErrorCode.POLICY_VIOLATION]
+    assert room.decided == ()
+    assert created(room, ("a", 50)) == [0]
+    assert created(room, ("b", 4), ("c", 2), ("d", 1)) == [0, ErrorCode.POLICY_VIOLATION, 0]
+    assert created(room, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]
+    assert created(room, ("e", 1), validate_only=True) == [ErrorCode.POLICY_VIOLATION]
+    assert sorted(room.replayed().topics.by_name) == ["a", "b", "d"]
+
+
+def test_topics_grow_up_to_the_bound() -> None:
+    room = Room(descriptors=Descriptors(128)).open(1)
+    assert created(room, ("a", 50), ("b", 1)) == [0, 0]
+    assert grown(room, ("a", 53), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
+    assert len(room.decided) == 3
+    assert grown(room, ("b", 2)) == [0]
+    assert grown(room, ("b", 3)) == [ErrorCode.POLICY_VIOLATION]
+
+
+def test_deleted_topics_make_room_also_for_a_controller_that_begins_with_an_image() -> None:
+    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+    room = Room(descriptors=Descriptors(128)).open(1)
+    assert created(room, ("a", 50), ("b", 5)) == [0, 0]
+    room.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
+    assert created(room, ("c", 6), ("d", 5)) == [ErrorCode.POLICY_VIOLATION, 0]
+    later = Room(room.replayed(), descriptors=Descriptors(128))
+    assert created(later, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]
