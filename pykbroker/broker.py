@@ -85,6 +85,7 @@ from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.coordinator_key import partition_of
 from pykbroker.core.coordinator_topic import CoordinatorTopic, groups_topic, transactions_topic
+from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
@@ -98,6 +99,7 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.telemetry.clients import TelemetryClients
+from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.quorum.controller import Controller, JournalFailed
 from pykbroker.quorum.identity import Identity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
@@ -219,11 +221,12 @@ class Broker:
 
     def __init__(
         self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames, identity: Identity,
-        directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas,
+        directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas, descriptors: Descriptors,
     ) -> None:  # fmt: skip
         self._settings, self._config, self._identity = settings, config, identity
         self._world, self._bound, self._hosts = world, bound, hosts
         self._serving: Listener | None = None
+        self._descriptors = descriptors
         self._directories, self._controller, self._replicas = directories, controller, replicas
         opened = {directory.path for directory in directories}
         self._refused = tuple(path for path in settings.data_dirs if path not in opened)
@@ -244,17 +247,20 @@ class Broker:
     async def open(cls, settings: Settings, world: World, bound: Bound, hosts: HostNames) -> Broker:
         """Open what is on disk, or format it where there is nothing. Nothing stays locked when that fails."""
         config, live = settings.config, LiveConfig(settings.config)
+        descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
+        descriptors.check_start()
         configs = TopicConfigs(live)
         directories: list[LogDirectory] = []
         try:
-            world = await open_directories(world, directories)
+            world = await open_directories(world, directories, descriptors)
             identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
             places = Places(tuple(directories), identity.directory_ids)
             rules = LogRules.of(config)
             journal = await open_metadata_log(world.disks[0], world.off_loop, rules)
             controller = await start_controller(
-                journal, world.disks[0], ControllerSettings.of(config, identity.node_id, identity.cluster_id), configs,
-                world.rng, world.wall_ms, world.off_loop, rules,
+                journal, world.disks[0],
+                ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors),
+                configs, world.rng, world.wall_ms, world.off_loop, rules,
             )  # fmt: skip
         except BaseException as failure:
             with trio.CancelScope(shield=True):
@@ -262,8 +268,8 @@ class Broker:
             if isinstance(failure, OSError):
                 raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
             raise
-        replicas = Replicas(identity.node_id, places, configs)
-        return cls(settings, live, world, bound, hosts, identity, tuple(directories), controller, replicas)
+        replicas = Replicas(identity.node_id, places, configs, descriptors)
+        return cls(settings, live, world, bound, hosts, identity, tuple(directories), controller, replicas, descriptors)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
@@ -333,6 +339,9 @@ class Broker:
             clients.start_soon(listener.run)
             clients.start_soon(self._world.net.run, listener)
             clients.start_soon(self._replicas.moves.run, self._lifecycle.assign)
+            logger.info("%s: %d of at most %d partitions are open, which leaves room for %d connections",
+                        self._descriptors.limit_text(), self._replicas.open_logs, self._descriptors.partitions_max,
+                        self._connections_max())
             if not stop.is_set():
                 identity = self._identity
                 ready(Serving(bound.host, bound.port, identity.cluster_id, identity.node_id,
@@ -411,7 +420,10 @@ class Broker:
         handlers = self._handlers(limits)
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        return Listener(Table(handlers), clients, self._world.ticks_ns, limits)
+        return Listener(Table(handlers), clients, self._world.ticks_ns, limits, self._connections_max)
+
+    def _connections_max(self) -> int:
+        return self._descriptors.connections_max(self._replicas.open_logs)
 
     async def _limits(self, image: MetadataImage) -> Limits:
         """What clients are held to, as the configs of the moment say."""
@@ -425,12 +437,13 @@ class Broker:
         image = partial(getattr, controller.images, "current")
         advertised = Advertised(self._advertised())
         transactions, endings = self._transactions.transactions, self._transactions.endings
+        automatic = AutomaticTopics(controller, self._world.ticks_ns)
         return [
             Produce(replicas, authorizer, self._world.wall_ms, transactions, self._verifies_transactions),
             Fetch(replicas, authorizer, self._fetch_sessions, self._world.ticks_ns, config.fetch_max_bytes, node_id,
                   config.broker_rack, advertised),
             ListOffsets(replicas, authorizer),
-            Metadata(node_id, cluster_id, image, controller, advertised, authorizer, config.auto_create_topics_enable,
+            Metadata(node_id, cluster_id, image, automatic, advertised, authorizer, config.auto_create_topics_enable,
                      replicas, Answers()),
             CreateTopics(controller, authorizer),
             DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
@@ -456,7 +469,7 @@ class Broker:
             DescribeClientQuotas(image, authorizer), AlterClientQuotas(controller, authorizer),
             DescribeUserScramCredentials(image, authorizer), AlterUserScramCredentials(controller, authorizer),
             DescribeCluster(node_id, cluster_id, image, advertised, authorizer),
-            FindCoordinator(node_id, image, controller, self._coordinator_topics(), advertised, authorizer),
+            FindCoordinator(node_id, image, automatic, self._coordinator_topics(), advertised, authorizer),
             JoinGroup(groups, authorizer), SyncGroup(groups, authorizer), Heartbeat(groups, authorizer),
             LeaveGroup(groups, authorizer), OffsetCommit(groups, image, authorizer),
             OffsetFetch(groups, image, authorizer), OffsetDelete(groups, image, authorizer),
@@ -520,12 +533,13 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
     ), Batches(GROUP_RECORDS, 0), world.wall_ms)
 
 
-async def open_directory(world: World, disk: Disk) -> LogDirectory:
+async def open_directory(world: World, disk: Disk, descriptors: Descriptors) -> LogDirectory:
     """Lock and read one directory."""
-    return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random)
+    return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random,
+                                   loaded_max=descriptors.sealed_segments_max)
 
 
-async def open_directories(world: World, directories: list[LogDirectory]) -> World:
+async def open_directories(world: World, directories: list[LogDirectory], descriptors: Descriptors) -> World:
     """Lock and read them all, before anything else is read or written; the world of the disks that let it happen.
 
     OSError: the first one, which holds the metadata, does not.
@@ -533,7 +547,7 @@ async def open_directories(world: World, directories: list[LogDirectory]) -> Wor
     disks: list[Disk] = []
     for disk in world.disks:
         try:
-            directories.append(await open_directory(world, disk))
+            directories.append(await open_directory(world, disk, descriptors))
         except OSError as refusal:
             if not disks:
                 raise

@@ -18,7 +18,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context, Steps
 from pykbroker.server.steps import each
@@ -43,7 +43,7 @@ class FindCoordinator:
     versions: ClassVar[str] = "0-6"
     node_id: int
     image: Callable[[], MetadataImage]
-    controller: Controller
+    automatic: AutomaticTopics
     topics: Mapping[int, CoordinatorTopic]
     advertised: Advertised
     authorizer: Authorizer
@@ -66,7 +66,7 @@ class FindCoordinator:
                       topic: CoordinatorTopic) -> FindCoordinatorResponse | Steps:
         """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
         try:
-            made = (await self.controller.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
+            made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
         except ApiError as error:
             return _response(context.version, [_unavailable(key, str(error)) for key in keys])
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

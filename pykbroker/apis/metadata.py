@@ -22,7 +22,7 @@ from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers
@@ -48,7 +48,7 @@ class Metadata(msgspec.Struct, frozen=True):
     node_id: int
     cluster_id: str
     image: Callable[[], MetadataImage]
-    controller: Controller
+    automatic: AutomaticTopics
     advertised: Advertised
     authorizer: Authorizer
     auto_create: bool
@@ -90,9 +90,9 @@ class Metadata(msgspec.Struct, frozen=True):
     async def _create(
         self, context: Context, request: MetadataRequest, names: list[str]
     ) -> Encoded | Steps:
-        """What cannot be created is answered as unknown, and its error stands in the controller's log line."""
+        """Answer once the topics are there. One that cannot be created is unknown; the log says why."""
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
-        await self.controller.create_topics(CreateTopicsRequest(topics=topics))
+        await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
     def _answer(self, context: Context, request: MetadataRequest) -> Encoded | Steps:

@@ -150,6 +150,7 @@ class BrokerConfig:
     transactional_id_expiration_ms = Setting[int]("transactional.id.expiration.ms")
 
     # pykbroker's own
+    pykbroker_client_descriptors_min = Setting[int]("pykbroker.client.descriptors.min")
     pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
     pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
     pykbroker_scrub_bytes_per_second = Setting[int]("pykbroker.scrub.bytes.per.second")

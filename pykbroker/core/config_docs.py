@@ -196,6 +196,9 @@ OBEYED = {
     "telemetry.max.bytes": "How many bytes of metrics a client may push at once, also when they are decompressed.",
 
     # pykbroker's own
+    "pykbroker.client.descriptors.min":
+        "How many of the files that the process may open are kept for clients, so that partitions do not take them; -1 "
+        "keeps a quarter, at most 1,000.",
     "pykbroker.flush.before.ack":
         "Whether a batch is on disk, by an fsync that many share, before it is acknowledged or consumed.",
     "pykbroker.memory.budget.bytes":

@@ -423,6 +423,7 @@ BROKER = table(
     Row("telemetry.max.bytes",                              INT,    1_048_576, at_least(1)),
 
     # pykbroker's own
+    Row("pykbroker.client.descriptors.min", INT, -1, at_least(-1)),
     Row("pykbroker.flush.before.ack", BOOLEAN, False),
     Row("pykbroker.memory.budget.bytes", LONG, 1 << 30, at_least(1 << 20)),
     Row("pykbroker.scrub.bytes.per.second", LONG, 4 << 20, at_least(0)),

@@ -23,10 +23,13 @@ Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
 
 
 class Moves:
-    """`changing` is held by whoever changes which partitions there are, and where."""
+    """`changing` is held by whoever changes which partitions there are, and where.
 
-    def __init__(self, places: Places, changing: trio.Lock) -> None:
-        self._places, self._changing = places, changing
+    `check_room` raises ApiError where there is no descriptor for a copy.
+    """
+
+    def __init__(self, places: Places, changing: trio.Lock, check_room: Callable[[Partition], None]) -> None:
+        self._places, self._changing, self._check_room = places, changing, check_room
         self._under_way: dict[Partition, Move] = {}
         self._begun = trio.Event()
 
@@ -46,6 +49,7 @@ class Moves:
             return
         if any(one.failed is not None for one in self._places.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._check_room(partition)
         try:
             await self._begin(partition, topic_id, directory)
         except OSError as refusal:

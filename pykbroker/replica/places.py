@@ -32,6 +32,11 @@ class Places:
                         " out of the log directories"
                     )
 
+    @property
+    def open_logs(self) -> int:
+        """Logs that are open in all directories, copies on their way included: each keeps a descriptor."""
+        return sum(len(one.logs) + len(one.futures.logs) for one in self.directories)
+
     def id_of(self, directory: LogDirectory) -> bytes:
         """The `directory.id` of one of them."""
         return self._ids[directory]

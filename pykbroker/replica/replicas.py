@@ -8,6 +8,7 @@ from functools import partial
 
 import trio
 
+from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
@@ -19,6 +20,7 @@ from pykbroker.core.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from pykbroker.core.names import is_internal
 from pykbroker.replica.moves import Moves
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
@@ -53,15 +55,18 @@ class Replicas:
     `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
     """
 
-    def __init__(self, node_id: int, places: Places, configs: TopicConfigs) -> None:
-        self._node_id, self._places, self._configs = node_id, places, configs
+    def __init__(
+        self, node_id: int, places: Places, configs: TopicConfigs, descriptors: Descriptors = UNBOUNDED
+    ) -> None:
+        self._node_id, self._places, self._configs, self._descriptors = node_id, places, configs, descriptors
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._missing: dict[tuple[str, int], tuple[LogDirectory, str]] = {}
         self._unmade: set[tuple[bytes, int]] = set()
+        self._left_closed: list[str] = []
         self._metadata = MetadataImage()
         self._changing = trio.Lock()
-        self.moves = Moves(places, self._changing)
+        self.moves = Moves(places, self._changing, self._check_room_for_copy)
 
     # ---- look-ups
 
@@ -107,6 +112,11 @@ class Replicas:
         online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
         return missing | online
 
+    @property
+    def open_logs(self) -> int:
+        """As `Places.open_logs`."""
+        return self._places.open_logs
+
     def statistics(self) -> ReplicaStatistics:
         """As it is now."""
         partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
@@ -126,8 +136,10 @@ class Replicas:
                 await self._places.set_aside(partial(self._is_stray, delta.image.topics))
                 await self._places.sort_copies(partial(self._assigned, delta.image.topics))
                 self._note_missing(delta.image)
-            for topic_id in sorted(delta.topics_changed):
-                await self._take(delta.image.topics.by_id[topic_id])
+            topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
+            for topic in sorted(topics, key=lambda one: not is_internal(one.name)):  # which serve clients of all others
+                await self._take(topic)
+            self._tell_left_closed()
             self._configure(delta)
 
     async def move(self, topic: str, index: int, path: str) -> None:
@@ -143,17 +155,47 @@ class Replicas:
             await self.moves.begin(partition, known.id, path)
 
     async def make_up(self) -> None:
-        """Try again to make what a disk did not let be made, for want of room."""
+        """Open what there was no room for, on its disk or among the descriptors, as far as there is room now."""
         async with self._changing:
             for topic_id, index in sorted(self._unmade):
+                if self._is_full():
+                    return
                 await self._make_up(self._by_id[topic_id].partitions[index], self._metadata.topics.by_id[topic_id])
 
     async def _make_up(self, partition: Partition, image: TopicImage) -> None:
         made = await self._partition(image, partition.index)
         if made.log is not None:
-            logger.info("%s-%d is made after all", image.name, partition.index)
+            logger.info("%s-%d is served after all", image.name, partition.index)
             partition.log, partition.directory = made.log, made.directory
             self._follow(partition, image.partitions[partition.index])
+
+    def _is_full(self) -> bool:
+        """Whether one more log would take a descriptor that is kept for clients."""
+        return self._places.open_logs >= self._descriptors.partitions_max
+
+    def _check_room_for_copy(self, partition: Partition) -> None:
+        if self._is_full():
+            logger.warning("%s-%d does not move to another log directory, for lack of a descriptor for its copy: %s",
+                           partition.topic, partition.index, self._descriptors.limit_text())
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _leave_closed(self, image: TopicImage, index: int, directory: LogDirectory, is_new: bool) -> Partition:
+        """The partition, offline until there is a descriptor. After a crash its log still has to be recovered."""
+        self._left_closed.append(f"{image.name}-{index}")
+        self._unmade.add((image.id, index))
+        if is_new:
+            self._places.forget(image.name, index)
+        elif not directory.clean:
+            directory.set_offline(image.name, index)
+        return Partition(image.name, index, None, directory)
+
+    def _tell_left_closed(self) -> None:
+        if self._left_closed:
+            logger.error("%d partitions, of which %s is the first, stay offline: %s, and %d partitions fit beside them."
+                         " Raise the limit of open files (ulimit -n) and restart, or delete topics.",
+                         len(self._left_closed), self._left_closed[0], self._descriptors.limit_text(),
+                         self._descriptors.partitions_max)
+            self._left_closed.clear()
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
         """Whether the metadata knows no partition of that name here.
@@ -224,6 +266,8 @@ class Replicas:
             return Partition(image.name, index, None, directory)
         assigned = image.partitions[index].directory(self._node_id)
         directory, is_new = self._places.find(image.name, index, assigned)
+        if self._is_full():
+            return self._leave_closed(image, index, directory, is_new)
         config = self._log_config(image.name, self._metadata)
         try:
             log = await (directory.create_log if is_new else directory.open_log)(image.name, index, image.id, config)

@@ -12,7 +12,7 @@ from pykbroker.server.connection import Connection
 from pykbroker.server.ending import Ending
 from pykbroker.server.idle import Watchman
 from pykbroker.server.intake import Shared, Tasks
-from pykbroker.server.limits import Limits
+from pykbroker.server.limits import UNLIMITED, Limits
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.table import Table
@@ -23,10 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`. `ticks` gives ns of a clock that only rises."""
+    """Matches `world.net.Accept`. `ticks` gives ns of a clock that only rises.
 
-    def __init__(self, table: Table, tasks: Tasks, ticks: Callable[[], int], limits: Limits) -> None:
-        self._limits = limits
+    `connections_max` returns the number of connections that there are descriptors for now.
+    """
+
+    def __init__(self, table: Table, tasks: Tasks, ticks: Callable[[], int], limits: Limits,
+                 connections_max: Callable[[], int] = lambda: UNLIMITED) -> None:
+        self._limits, self._connections_max = limits, connections_max
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
         self._shared = Shared(table, tasks, ticks, self._budget, limits.request_bytes_max, self._forget)
         self._quotas = ConnectionQuotas(limits, ticks)
@@ -46,12 +50,13 @@ class Listener:
 
     def has_room(self) -> bool:
         """False: who wants to connect has to wait."""
-        return self._quotas.has_room()
+        return len(self._open) < self._connections_max() and self._quotas.has_room()
 
     def rests(self) -> None:
         """Somebody wants to connect, and has to wait."""
         self._accept_waits += 1
-        self._too_many.warn("%d connections are open, or come faster than allowed: further ones wait", len(self._open))
+        self._too_many.warn("%d connections are open: further ones wait (for max.connections,"
+                            " max.connection.creation.rate or the limit of open files)", len(self._open))
 
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """A connection for `peer`, whose bytes `pump` moves; None where there are too many of its address."""

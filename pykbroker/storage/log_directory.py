@@ -25,7 +25,7 @@ from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.future_logs import FutureLogs, free_name
 from pykbroker.storage.leftovers import SWAP
 from pykbroker.storage.log import Log
-from pykbroker.storage.opening import Loaded
+from pykbroker.storage.opening import LOADED_MAX, Loaded
 from pykbroker.storage.partition_directory import (
     ASIDE,
     DELETE,
@@ -62,13 +62,13 @@ class LogDirectory:
     """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
 
     def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[], float],
-                 checkpoints: RootCheckpoints, marker: bytes | None) -> None:
+                 checkpoints: RootCheckpoints, marker: bytes | None, loaded_max: int) -> None:
         self.path, self.clean = disk.path, marker is not None
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
         self._disk, self._off_loop, self._wall_ms = disk, off_loop, wall_ms
         self._jitter = lambda below: int(jitter() * below)
-        self._loaded, self._traffic = Loaded(), Traffic()
+        self._loaded, self._traffic = Loaded(loaded_max), Traffic()
         self._checkpoints, self._marker = checkpoints, marker
         self._topic_ids: dict[TopicPartition, bytes | None] = {}
         self._offline: set[TopicPartition] = set()
@@ -78,8 +78,11 @@ class LogDirectory:
 
     @classmethod
     async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
-                   jitter: Callable[[], float]) -> LogDirectory:
-        """Lock and read a formatted directory. `jitter` draws from 0 to 1. StartError: another broker has it."""
+                   jitter: Callable[[], float], loaded_max: int = LOADED_MAX) -> LogDirectory:
+        """Lock and read a formatted directory. StartError: another broker has it.
+
+        `jitter` draws from 0 to 1; `loaded_max` sealed segments may be open.
+        """
         try:
             disk.lock(LOCK)
         except Locked as held:
@@ -87,7 +90,7 @@ class LogDirectory:
                              "directory in log.dirs") from held
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
-            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker)
+            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, loaded_max)
             await directory._look()
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_limits import open_files_max
 from pykbroker.world.system_net import SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_worker import SystemWorkers
@@ -29,4 +30,5 @@ def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:
         off_loop=off_loop,
         workers=SystemWorkers(),
         rng=random.SystemRandom(),
+        open_files_max=open_files_max(),
     )

@@ -25,3 +25,5 @@ class World:
     off_loop: OffLoop
     workers: Workers
     rng: random.Random
+    open_files_max: int = 1 << 20
+    """Descriptors that the process may have open: files and connections."""

@@ -32,7 +32,9 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
             try:
                 if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
                     raise excessive()
-                records += _grow(context, topic)
+                added = _grow(context, topic)
+                context.settings.descriptors.check_room(context.draft.partition_count + len(records), len(added))
+                records += added
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)

@@ -72,6 +72,7 @@ class _Creation:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.records: list[Record] = []
+        self._partitions = context.draft.partition_count
         self._claimed: dict[str, str] = {}  # collision key -> the topic that has it
         self._described: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by what was set
 
@@ -81,6 +82,8 @@ class _Creation:
         _check_name(context, name, self._claimed)
         configs = _configs(context, topic)
         assignment = _by_hand(context, topic) if topic.assignments else _placed(context, topic)
+        context.settings.descriptors.check_room(self._partitions, len(assignment))
+        self._partitions += len(assignment)
         topic_id = new_id(context.randomness)
         self.records.append(TopicRecord(name=name, topic_id=topic_id))
         self.records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=config, value=value)

@@ -45,6 +45,7 @@ class Draft:
         self.next_producer_id = image.producer_ids.next_producer_id
         self.records = SharedTable(image.records.by_key)
         self.unknown = list(image.records.unknown)
+        self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
         self.collisions = {key: name for name in self.names if (key := collision_key(name)) is not None}
         self._start_delta()
 
@@ -64,6 +65,7 @@ class Draft:
     def remove_topic(self, topic_id: bytes) -> None:
         """The topic, its partitions and its configs."""
         topic = self.topics.rows().pop(topic_id)
+        self.partition_count -= len(topic.partitions)
         if self.names[topic.name].id == topic_id:
             del self.names.rows()[topic.name]
         self.collisions.pop(collision_key(topic.name) or "", None)

@@ -66,7 +66,9 @@ def _remove_topic(draft: Draft, record: RemoveTopicRecord) -> None:
 
 
 def _partition(draft: Draft, record: PartitionRecord) -> None:
-    draft.partitions(record.topic_id)[record.partition_id] = PartitionImage(
+    partitions = draft.partitions(record.topic_id)
+    draft.partition_count += record.partition_id not in partitions
+    partitions[record.partition_id] = PartitionImage(
         replicas=tuple(record.replicas), isr=tuple(record.isr), leader=record.leader,
         leader_epoch=record.leader_epoch, partition_epoch=record.partition_epoch,
         directories=tuple(record.directories) or (MIGRATING,) * len(record.replicas),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pykbroker.core.config import BrokerConfig
+from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +18,12 @@ class ControllerSettings:
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    descriptors: Descriptors = UNBOUNDED
 
     @classmethod
-    def of(cls, config: BrokerConfig, node_id: int, cluster_id: str) -> ControllerSettings:
+    def of(
+        cls, config: BrokerConfig, node_id: int, cluster_id: str, descriptors: Descriptors = UNBOUNDED
+    ) -> ControllerSettings:
         """As a broker is configured."""
         return cls(
             node_id=node_id,
@@ -28,4 +32,5 @@ class ControllerSettings:
             default_replication_factor=config.default_replication_factor,
             min_insync_replicas=config.min_insync_replicas,
             unclean_leader_election_enable=config.unclean_leader_election_enable,
+            descriptors=descriptors,
         )

@@ -8,6 +8,7 @@ import trio
 
 from pykbroker.replica.move import Move
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world import system
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.directories import consume, serving
 from wire.error_codes import ErrorCode
@@ -251,3 +252,18 @@ async def test_a_copy_that_does_not_hold_is_made_anew(dirs: tuple[Path, Path], d
     async with serving(*dirs, configs={}) as client:
         await until(client, at(here, other=there, there=(("t-0", False),)))
         assert (await consume(client, "t", 0, committed=False))["count"] == 1
+
+
+async def test_a_copy_takes_no_descriptor_that_is_kept_for_clients(
+        dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """128 with two directories leave 54."""
+    monkeypatch.setattr(system, "open_files_max", lambda: 128)
+    async with serving(*dirs, configs={}) as client:
+        here, there = await place(client, dirs)
+        await client.create("full", 53)
+        assert await alter(client, (there, "t", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert "t-0 does not move to another log directory, for lack of a descriptor" in caplog.text
+        assert await alter(client, (here, "t", 0)) == [0], "it is there"
+        await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="full")], timeout_ms=1000), 6)
+        assert await alter(client, (there, "t", 0)) == [0]
+        await until(client, at(here, other=there, there=(("t-0", False),)))

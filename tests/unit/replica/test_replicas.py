@@ -15,6 +15,7 @@ import trio
 from pykbroker.replica import upkeep
 from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world import system
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.apis.conftest import batch, serving
 from wire.error_codes import ErrorCode
@@ -114,3 +115,35 @@ async def test_a_topic_without_a_name_is_unknown_by_its_name(tmp_path: Path) -> 
         client = await house.connect()
         assert (await client.produce("", batch(b"v"), version=11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (await client.fetch("", 0, version=12)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def allow_open_files(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Brokers that start from now on may open so many files."""
+    monkeypatch.setattr(system, "open_files_max", lambda: number)
+
+
+async def test_partitions_for_which_there_is_no_descriptor_are_served_when_there_is_one(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """128 leave 55; the topic that is read last has the partitions that stay closed."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        ids = {await client.create(name, 30): name for name in ("t", "u")}
+        for name in ids.values():
+            assert (await client.produce(name, batch(b"v"), partition=29)).error_code == 0
+    first, last = (ids[one] for one in sorted(ids))
+    allow_open_files(monkeypatch, 128)
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        assert f"5 partitions, of which {last}-25 is the first, stay offline" in caplog.text
+        assert (await client.fetch(last, 0, partition=29)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (tmp_path / ".kafka_cleanshutdown").exists(), "what was not opened is as clean as it was"
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first)], timeout_ms=1000), 6)
+        records = b""
+        while not records:
+            records = (await client.fetch(last, 0, partition=29)).records or b""
+        assert len(records) == len(batch(b"v"))
+        assert f"{last}-29 is served after all" in caplog.text
