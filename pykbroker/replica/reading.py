@@ -6,7 +6,6 @@ The first batch found may be larger than every bound, so that a client always ge
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 
 import trio
 
@@ -14,9 +13,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import Found, Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import Pending, patiently
+from pykbroker.storage.errors import patiently
 from pykbroker.storage.log import Log
-from pykbroker.storage.portions import portions
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
@@ -34,29 +32,42 @@ class Reading:
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
         self._size, self._in_steps = 0, False
+        self._found: list[Found] = []
+        self._at = 0
         self._refused: dict[Partition, ApiError] = {}
         self.is_enough = False
 
     def read(self) -> list[Found]:
-        """The partitions, but for those that give nothing new. NotCached: one needs the disk."""
-        found = self._begin()
-        self._read(self.located, found)
-        return found
+        """The partitions, but for those that give nothing new.
+
+        NotCached: one needs the disk; the next call goes on with that one. To begin anew might never come to an end,
+        for only so many segments are open at a time.
+        """
+        if not self._at:
+            self._begin()
+        self._read_up_to(len(self.located))
+        self._at = 0
+        return self._found
 
     def read_slowly(self) -> Generator[None, None, list[Found]]:
         """As `read`, some partitions a step."""
-        found, self._in_steps = self._begin(), True
-        for few in portions(self.located, AT_ONCE_MAX):
-            self._read(few, found)
+        self._in_steps = True
+        self._begin()
+        for end in range(AT_ONCE_MAX, len(self.located) + AT_ONCE_MAX, AT_ONCE_MAX):
+            self._read_up_to(min(end, len(self.located)))
             yield
-        return found
+        self._at = 0
+        return self._found
 
-    def _begin(self) -> list[Found]:
-        self._size, self.is_enough = 0, not self.located
-        return []
+    def _begin(self) -> None:
+        self._size, self.is_enough, self._found = 0, not self.located, []
 
-    def _read(self, located: Located, found: list[Found]) -> None:
-        for wanted, partition in located:
+    def _read_up_to(self, end: int) -> None:
+        """Read the partitions from `_at` to below `end`."""
+        found = self._found
+        for at in range(self._at, end):
+            self._at = at
+            wanted, partition = self.located[at]
             asked = wanted.asked
             try:
                 log = partition.require_leader(asked.current_leader_epoch)
@@ -67,14 +78,15 @@ class Reading:
                     continue
                 found.append((wanted, self._data(asked, partition, log)))
             except NotCached as missing:
-                raise Pending(partial(self._wait_cached, partition, missing)) from None
+                raise _Missing(self, partition, missing) from None
             except ApiError as error:
                 self.is_enough = True
                 found.append((wanted, failed(asked, error.code)))
+        self._at = end
         self.is_enough |= self._size >= self._bytes_min
 
-    async def _wait_cached(self, partition: Partition, missing: NotCached) -> None:
-        """A partition that the disk refuses once is not asked again for this answer."""
+    async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
+        """Wait for what a partition misses. One that the disk refuses once is not asked again for this answer."""
         try:
             await partition.wait_cached(missing)
         except ApiError as error:
@@ -121,11 +133,23 @@ class Reading:
         upper = stable if self._committed_only else high_watermark
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
         data.records = records = partition.read(offset, size, upper, at_least_one=not self._size)
-        self._size += len(records)
         if self._committed_only:
             aborted = log.aborted_transactions(offset, records) if records else []
             data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]
+        self._size += len(records)
         return data
+
+
+class _Missing(NotCached):
+    """What one of the partitions misses."""
+
+    def __init__(self, reading: Reading, partition: Partition, missing: NotCached) -> None:
+        Exception.__init__(self, *missing.args)
+        self._reading, self._partition, self._missing = reading, partition, missing
+        self.key, self.waits_max = missing.key, missing.waits_max
+
+    async def fetch(self) -> None:
+        await self._reading.wait_cached(self._partition, self._missing)
 
 
 def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:

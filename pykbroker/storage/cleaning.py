@@ -62,8 +62,8 @@ class Cleanable(msgspec.Struct):
 async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
     """Whether any of these begins with a batch that is older."""
     for segment in segments:
-        await patiently(segment.require_loaded)
         if segment.size:
+            await patiently(segment.require_loaded)
             header = await read_file(segment.file, 0, HEADER_BYTES)
             if 0 < int.from_bytes(header[MAX_TIMESTAMP], "big", signed=True) < time_ms:
                 return True

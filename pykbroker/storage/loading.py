@@ -60,7 +60,7 @@ def attempt(segment: Segment, look: Callable[[], T]) -> T:
     try:
         return look()
     except (BadHeader, Mismatch):
-        raise Pending(partial(reindex, segment)) from None
+        raise Pending(partial(reindex, segment), "index", segment) from None
 
 
 async def reindex(segment: Segment) -> None:

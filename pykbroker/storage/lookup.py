@@ -68,7 +68,7 @@ def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,
         return found
     for segment in segments.since(offset):
         if segment.aborted_unread:
-            raise Pending(partial(read_aborted, segment))
+            raise Pending(partial(read_aborted, segment), "find the aborted transactions of", segment)
         for one in segment.aborted:
             if one.last_offset >= offset and one.first_offset < upper:
                 found.append(one)

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
     """Show every batch that begins in start..end (exclusive), in order. CorruptLog."""
     for segment in segments:
-        if segment.next_offset <= start or segment.base_offset >= end:
+        if not segment.may_hold(start) or segment.base_offset >= end:
             continue
         position = await patiently(partial(_position, segment, start))
         walk = Walk(segment.file, position, segment.size, segment.base_offset, segment.base_offset, check_crc=True)

@@ -56,7 +56,8 @@ class RecordTimes:
             return first_since(batch, timestamp, start_offset, bytes_max)
         key = (batch.base_offset, batch.leader_epoch, batch.crc, timestamp, start_offset)
         if key not in self._found:
-            raise Pending(partial(self._open, key, batch, timestamp, start_offset, bytes_max))
+            work = partial(self._open, key, batch, timestamp, start_offset, bytes_max)
+            raise Pending(work, "look for a record of time", timestamp, "from offset", start_offset)
         return self._found[key]
 
     async def _open(self, key: Key, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> None:

@@ -29,6 +29,8 @@ async def unpaced(_size: int) -> None:
 
 async def check(segment: Segment, directory: str, position: int, size: int, pace: Paced = unpaced) -> None:
     """See that the whole batches in a range of the segment hold, and note it there. CorruptLog."""
+    if not segment.may_hold(segment.base_offset):
+        return
     await patiently(segment.require_loaded)
     below = segment.index.find_position(position)
     scrub = Scrub(segment, below[1] if below else 0, position + size)

@@ -2,7 +2,8 @@
 
 1. Its indexes come from their files as far as these hold, and the rest from the log; then the files are put right.
 2. It ends where the next one begins, unless the topic is compacted; else something between them is lost.
-3. What was not written by this process is checked, range by range, before it first leaves.
+3. One that compaction has left empty is never opened to be read.
+4. What was not written by this process is checked, range by range, before it first leaves.
 """
 
 from __future__ import annotations
@@ -23,13 +24,17 @@ class SealedSegment(Segment):
     are still to be written.
     """
 
-    __slots__ = ("_disk", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
+    __slots__ = ("_disk", "_end_offset", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
 
     def __init__(self, opening: Opening, base_offset: int, next_offset: int, size: int) -> None:
         super().__init__(base_offset, opening.config)
         self._opening, self._disk = opening, opening.disk
         self.next_offset, self.size = next_offset, size
-        self.is_loaded = self.is_dated = self.is_dropped = self.unwritten = False
+        self.is_loaded = self.is_dropped = self.unwritten = False
+        is_empty = not size and opening.may_lack(base_offset, next_offset)
+        self._end_offset = base_offset if is_empty else next_offset
+        """One above the last offset of its batches; `next_offset` as long as nobody has looked."""
+        self.is_dated = is_empty
         self.aborted_unread = True
 
     @classmethod
@@ -56,8 +61,15 @@ class SealedSegment(Segment):
     def _take(self, active: ActiveSegment) -> None:
         self.file, self.index, self.times = active.file, active.index, active.times
         self.max_timestamp, self.max_timestamp_offset = active.max_timestamp, active.max_timestamp_offset
+        self._end_offset = active.next_offset
         self.is_loaded = self.is_dated = True
         self._opening.loaded.use(self)
+
+    def __str__(self) -> str:
+        return self.path(".log")
+
+    def may_hold(self, offset: int) -> bool:
+        return self._end_offset > max(offset, self.base_offset)
 
     def close(self) -> None:
         """Close the file."""
@@ -127,9 +139,9 @@ class SealedSegment(Segment):
     def require_loaded(self) -> None:
         """Pending, until the indexes are there."""
         if not self.is_loaded:
-            raise Pending(self.load)
+            raise Pending(self.load, "load", self)
         self._opening.loaded.use(self)
 
     def require_date(self) -> None:
         if not self.is_dated:
-            raise Pending(self.load)
+            raise Pending(self.load, "load", self)

@@ -41,6 +41,13 @@ class Segment:
         self.aborted_unread = False
         self.checked = Checked()
 
+    def __str__(self) -> str:
+        return f"segment {self.base_offset}"
+
+    def may_hold(self, offset: int) -> bool:
+        """Whether a batch may stand here that ends at or above `offset`."""
+        return self.next_offset > max(offset, self.base_offset)
+
     def headers(self) -> Headers:
         """A way through the batches. NotCached."""
         return Headers(self.file, self.size)

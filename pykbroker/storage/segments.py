@@ -43,10 +43,12 @@ class Segments:
         return [*self.sealed, self.active]
 
     def since(self, offset: int) -> Iterator[Segment]:
-        """The segment that may hold `offset`, and those behind it."""
+        """The segment that may hold `offset`, and those behind it, but for those that compaction has left empty."""
         first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
         if first + 1 < len(self.sealed) or offset < self.active.base_offset:
-            yield from self.sealed[max(first, 0) :]
+            for at in range(max(first, 0), len(self.sealed)):
+                if self.sealed[at].may_hold(offset):
+                    yield self.sealed[at]
         yield self.active
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
@@ -60,7 +62,8 @@ class Segments:
             position, size = attempt(segment, look)
             if position < segment.size:
                 if not segment.checked.covers(position, position + size):
-                    raise Pending(partial(check, segment, self._opening.directory, position, size))
+                    work = partial(check, segment, self._opening.directory, position, size)
+                    raise Pending(work, "check", segment, "from byte", position, "to", position + size)
                 return segment, position, size
         return self.active, self.active.size, 0
 

@@ -28,7 +28,8 @@ async def require_fit(producers: Producers, segments: Sequence[Segment], taken: 
     ends = {one.batches[-1].last_offset: one.producer_id for one in producers.entries() if one.batches}
     if max((*ends, *(one.txn_first_offset for one in producers.entries())), default=-1) >= taken:
         raise CorruptSnapshot("it is of later offsets")
-    for segment in [segment for segment in segments if segment.base_offset < taken][-1:]:
+    before = [segment for segment in segments if segment.base_offset < taken][-1:]
+    for segment in (one for one in before if one.size):
         try:
             await patiently(segment.require_loaded)
             for offset in sorted(filter(segment.base_offset.__le__, ends), reverse=True)[:LOOKED_UP_MAX]:

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
 
+MISSES_MAX = 10_000
+"""As often one call may wait for the same bytes of a file: a machine short of memory drops what was just read."""
+
+
 class NotCached(Exception):
-    """A plain call that must not wait would have to. `await fetch()`, then ask again."""
+    """A plain call that must not wait would have to. `await fetch()`, then ask again.
+
+    `key` names what is missing. A call that misses the same thing more than `waits_max` times makes no progress.
+    """
+
+    key: Hashable
+    waits_max = MISSES_MAX
 
     def __init__(self, file: File, offset: int, size: int) -> None:
         super().__init__(file, offset, size)
         self._file, self._offset, self._size = file, offset, size
+        self.key = file, offset, size
 
     async def fetch(self) -> None:
         """Wait for what is missing; here, for bytes to come into the page cache."""

@@ -93,7 +93,7 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
             case "max_timestamp":
                 partition.max_timestamp()
             case "wait_cached":
-                await partition.wait_cached(Pending(refuse_slowly))
+                await partition.wait_cached(Pending(refuse_slowly, "read"))
             case "patiently":
                 await partition.patiently(refuse)
             case "retain":

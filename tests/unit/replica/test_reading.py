@@ -64,7 +64,7 @@ class FakeLog:
         if isinstance(self.trouble, OSError):
             raise self.trouble
         if self.trouble is not None:
-            raise Pending(self._wait)
+            raise Pending(self._wait, "load", self)
         self.reads.append((bytes_max, at_least_one))
         count = max(0, min(upper_offset - offset, bytes_max // 10)) or int(at_least_one and upper_offset > offset)
         return bytes(10 * count)
@@ -144,6 +144,49 @@ async def test_what_is_on_the_disk_is_waited_for():
     assert sizes(await patiently(one.read)) == {0: 30, 1: 30, 2: 30}
 
 
+async def test_more_partitions_than_segments_may_be_open_are_read_one_after_the_other():
+    """Each answers when its segment is open, and the next one that is opened closes it."""
+    logs, opened = [FakeLog(2) for _ in range(100)], []
+
+    def reader(log: FakeLog, read: Any) -> Any:
+        async def load() -> None:
+            opened.append(log)
+
+        def when_open(*args: Any, **fields: Any) -> bytes:
+            if opened[-1:] != [log]:
+                raise Pending(load, "load", log)
+            return read(*args, **fields)
+
+        return when_open
+
+    for log in logs:
+        log.read = reader(log, log.read)  # type: ignore[method-assign]
+    one = reading(*logs, bytes_max=10_000, bytes_min=2000)
+    assert sizes(await patiently(one.read)) == dict.fromkeys(range(100), 20)
+    assert (opened, one.is_enough) == (logs, True)
+
+
+@pytest.mark.parametrize("in_steps", [True, False])
+async def test_what_a_partition_misses_after_its_records_does_not_count_them_twice(in_steps: bool) -> None:
+    log: Any = FakeLog(3)
+    unread = [True]
+
+    async def find() -> None:
+        unread.clear()
+
+    def aborted(_offset: int, _records: bytes) -> list[Any]:
+        if unread:
+            raise Pending(find, "find the aborted transactions of", log)
+        return []
+
+    log.aborted_transactions = aborted
+    one = Reading(located(log), 31, 100, committed_only=True)
+    with pytest.raises(NotCached) as missing:
+        _ = [*one.read_slowly()] if in_steps else one.read()
+    await missing.value.fetch()
+    assert (sizes(await patiently(one.read)), one.is_enough) == ({0: 30}, False)
+
+
 async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture) -> None:
     partitions = located(FakeLog(3, CorruptLog("segment 0: batch 7 does not hold")), FakeLog(3))
     one = Reading(partitions, 1, 100, committed_only=False)
@@ -173,7 +216,7 @@ async def test_a_disk_that_refuses_a_read_for_now_is_asked_once_for_an_answer():
         raise OSError(errno.EMFILE, "Too many open files")
 
     def read(*_: object, **__: object) -> bytes:
-        raise Pending(refuse)
+        raise Pending(refuse, "load", log)
 
     log.read = read  # type: ignore[method-assign]
     found = await patiently(reading(log, FakeLog(3)).read)

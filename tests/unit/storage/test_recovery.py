@@ -339,7 +339,7 @@ async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, m
 
         if left:
             left.pop()
-            raise Pending(close)
+            raise Pending(close, "close")
         return find(segment, offset, headers)
 
     monkeypatch.setattr(SealedSegment, "position_of", closing)
