@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykbroker.core.config import Texts
-from pykbroker.core.coordinator_record import LogRecord
+from pykbroker.core.coordinator_record import LogRecord, StoredRecord
 from pykbroker.core.group import commit, describe, forget
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.classic import rebalance
@@ -136,6 +136,6 @@ class GroupMachine:
             DUE[due.kind](self._shard, due, step)
         return step.outcome()
 
-    def replay(self, entry: Entry[LogRecord]) -> None:
+    def replay(self, entry: Entry[StoredRecord]) -> None:
         """Take a record of the log into the state."""
         replay(self._shard, entry)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from wire.declare import NIL
-from wire.stored.group_offsets import OffsetCommitValue
+from wire.stored.group_offsets import LegacyOffsetCommitValue, OffsetCommitValue
 
-NEVER = -1
+NEVER = NO_LEADER_EPOCH = -1
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -28,8 +28,11 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
     record_offset: int = -1
 
     @classmethod
-    def of(cls, value: OffsetCommitValue, record_offset: int) -> Committed:
+    def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:
         """As the record at this offset says."""
+        if isinstance(value, LegacyOffsetCommitValue):
+            return cls(value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp,
+                       record_offset=record_offset)
         return cls(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp,
                    bytes(value.topic_id), record_offset)
 

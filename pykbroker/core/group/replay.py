@@ -23,7 +23,12 @@ from pykbroker.core.replication.producers import Marker
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.consumer_group import ConsumerGroupMemberMetadataKey, ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
-from wire.stored.group_offsets import LegacyOffsetCommitKey, OffsetCommitKey, OffsetCommitValue
+from wire.stored.group_offsets import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 OLDEST_TIME_MS = -1
 
@@ -39,7 +44,8 @@ def replay(shard: Shard, entry: Entry[LogRecord]) -> None:
         change(shard, record.key, record.value, entry)
 
 
-def _offset(shard: Shard, key: OffsetCommitKey, value: OffsetCommitValue | None, entry: Entry[LogRecord]) -> None:
+def _offset(shard: Shard, key: OffsetCommitKey | LegacyOffsetCommitKey,
+            value: OffsetCommitValue | LegacyOffsetCommitValue | None, entry: Entry[LogRecord]) -> None:
     if value is None:
         shard.offsets.remove(key.group, key.topic, key.partition)
         return

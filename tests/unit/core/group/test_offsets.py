@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pykbroker.core.coordinator_record import CoordinatorRecord
 from pykbroker.core.group.asked import FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
@@ -20,6 +21,7 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from wire.stored.group_offsets import LegacyOffsetCommitKey, LegacyOffsetCommitValue
 
 CHECK_MS, RETENTION_MS = 600_000, 604_800_000
 
@@ -59,6 +61,14 @@ def test_what_is_committed_is_fetched_also_after_a_restart() -> None:
     assert fetched(talk, "nobody", {"t": [0]}) == {("t", 0): (-1, -1, "")}
     record = talk.log[0]
     assert (record.version, record.value.commit_timestamp, record.producer_id) == (4, WALL_MS, -1)
+
+
+def test_offsets_that_brokers_before_0_9_wrote_hold_and_go() -> None:
+    talk, key = Talk(), LegacyOffsetCommitKey("g", "t", 3)
+    talk.machine.replay(Entry(0, CoordinatorRecord(key, LegacyOffsetCommitValue(8, "m", WALL_MS), 0)))
+    assert fetched(talk) == {("t", 3): (8, -1, "m")}
+    talk.machine.replay(Entry(1, CoordinatorRecord(key, None)))
+    assert fetched(talk) == {}
 
 
 def test_members_commit_in_their_generation() -> None:
