@@ -91,6 +91,7 @@ from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
 from pykbroker.core.group.asked import ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
@@ -530,7 +531,7 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
     settings = GroupSettings.of(config)
     return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(
         settings, world.rng, lambda: image().topics, lambda group: image().configs.of(ConfigResource.GROUP, group),
-    ), Batches(GROUP_RECORDS, 0), world.wall_ms)
+    ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms)
 
 
 async def open_directory(world: World, disk: Disk, descriptors: Descriptors) -> LogDirectory:

@@ -6,33 +6,49 @@ not known is passed over, as from a newer broker: it stays in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
 from wire.records.control import ControlType, control_records
-from wire.records.record import Record, records
+from wire.records.record import Record, RecordCursor, content
 from wire.stored.control import EndTxnMarker
-from wire.stored.framing import Catalogue, UnknownRecordType, decode_key, decode_versioned, encode_key, encode_versioned
+from wire.stored.framing import (
+    Catalogue,
+    RecordRun,
+    UnknownRecordType,
+    decode_key,
+    decode_versioned,
+    encode_key,
+    encode_versioned,
+)
 
 RECORD_OVERHEAD_BYTES = 40
 """More than a record needs beside its key and value."""
 BATCH_BYTES_MAX = 64 << 20
 """No batch of a coordinator is larger, decompressed."""
 
+RunReader = Callable[[RecordCursor], RecordRun | None]
+"""Reads and skips the next records, if it knows how; None leaves the next record to the catalogue."""
 Written = tuple[bytes | Marker, list[LogRecord]]
 """A batch and what it holds; the batch of a marker is the log's to make."""
+
+
+def no_runs(cursor: RecordCursor) -> None:
+    """Leave every record to the catalogue."""
 
 
 class Batches:
     """How one topic's records are framed. Kafka's group coordinator numbers its batches from 0, others do not."""
 
-    def __init__(self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE) -> None:
+    def __init__(self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE,
+                 read_run: RunReader = no_runs) -> None:
         self._catalogue, self._base_sequence, self._codec = catalogue, base_sequence, codec
+        self._read_run = read_run
 
     def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> list[Written]:
         """The batches; with `split` none is larger than needed to stay below the bound."""
@@ -64,19 +80,27 @@ class Batches:
         return BatchBuilder(self._codec, producer_id=record.producer_id, producer_epoch=record.producer_epoch,
                             base_sequence=self._base_sequence, transactional=record.producer_id >= 0)
 
-    def read(self, batch: Batch) -> Iterator[Entry[LogRecord]]:
-        """What a batch holds. DecodeError: it is damaged."""
+    def read(self, batch: Batch, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
+        """Yield what the records of a batch from `start_offset` on say. DecodeError: the batch is damaged."""
         if batch.is_control:
             for control in control_records(batch):
-                if isinstance(control.value, EndTxnMarker):
+                if control.offset >= start_offset and isinstance(control.value, EndTxnMarker):
                     marker = Marker(batch.producer_id, batch.producer_epoch, control.type == ControlType.COMMIT,
                                     control.value.coordinator_epoch)
                     yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
             return
-        for record in records(batch, BATCH_BYTES_MAX):
-            known = self._record(batch, record)
+        cursor = RecordCursor(batch, content(batch, BATCH_BYTES_MAX))
+        read_run = self._read_run if batch.base_offset >= start_offset else no_runs
+        while cursor.left:
+            run = read_run(cursor)
+            if run is not None:
+                yield Entry(batch.base_offset, run, batch.producer_id, batch.producer_epoch)
+                continue
+            record = cursor.take()
+            known = self._record(batch, record) if record.offset >= start_offset else None
             if known is not None:
                 yield Entry(record.offset, known, batch.producer_id, batch.producer_epoch)
+        cursor.finish()
 
     def _record(self, batch: Batch, record: Record) -> CoordinatorRecord | None:
         try:

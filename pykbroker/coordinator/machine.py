@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pykbroker.core.coordinator_record import LogRecord
+from pykbroker.core.coordinator_record import LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry, Outcome, Token
 
 Said = Outcome[LogRecord, Any]
@@ -29,5 +29,5 @@ class CoordinatorMachine(Protocol):
     def tick(self, now_ms: float, wall_ms: int) -> Said:
         """What the passing of time decides; a bounded part of it, if `deadline_ms` is still past then."""
 
-    def replay(self, entry: Entry[LogRecord]) -> None:
-        """Take a record of the log into the state."""
+    def replay(self, entry: Entry[StoredRecord]) -> None:
+        """Take a record of the log, or a run of them, into the state."""

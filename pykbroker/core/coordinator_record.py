@@ -1,6 +1,7 @@
 """What the logs of the coordinators hold: records about a key, and the ends of transactions.
 
 Both kinds of coordinators decide in these terms; batches are made of them, and read back into them, by their shell.
+Records that are alike may be read back many at once, as a run.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.replication.producers import Marker
-from wire.stored.framing import CoordinatorKey, CoordinatorValue
+from wire.stored.framing import CoordinatorKey, CoordinatorValue, RecordRun
 
 NO_PRODUCER = -1
 
@@ -27,3 +28,4 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 LogRecord = CoordinatorRecord | Marker
+StoredRecord = LogRecord | RecordRun

@@ -36,26 +36,54 @@ def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
 
     Offsets may have gaps: compaction leaves them. The CRC is not looked at.
     """
-    data = _content(batch, bytes_max)
-    base_offset, base_timestamp, last_delta = batch.base_offset, batch.base_timestamp, batch.last_offset_delta
-    append_time = batch.max_timestamp if batch.is_log_append_time else None
-    pos = 0
-    try:
-        for _ in range(batch.count):
-            pos, end = _bounds(data, pos)
+    cursor = RecordCursor(batch, content(batch, bytes_max))
+    while cursor.left:
+        yield cursor.take()
+    cursor.finish()
+
+
+class RecordCursor:
+    """A position in the records of a batch, of which `left` are still to be read.
+
+    They are taken one by one; a caller that knows the layout of the next ones may read `data` from `pos` on by itself
+    and `skip` what it has read.
+    """
+
+    def __init__(self, batch: Batch, data: bytes) -> None:
+        """`data` is the content of the batch."""
+        self.data, self.pos, self.left = data, 0, batch.count
+        self.base_offset, self.last_offset_delta = batch.base_offset, batch.last_offset_delta
+        self._base_timestamp, self._count = batch.base_timestamp, batch.count
+        self._append_time = batch.max_timestamp if batch.is_log_append_time else None
+
+    def take(self) -> Record:
+        """Return the next record. DecodeError: it is damaged."""
+        data = self.data
+        try:
+            pos, end = _bounds(data, self.pos)
             timestamp_delta, pos = read_varlong(data, pos + 1) if data[pos + 1] else (0, pos + 2)
             offset_delta, pos = read_varint(data, pos)
             key, pos = _bytes(data, pos)
             value, pos = _bytes(data, pos)
             headers, pos = _headers(data, pos) if data[pos] else ((), pos + 1)
-            if pos != end or not 0 <= offset_delta <= last_delta:
-                raise DecodeError(f"record of offset delta {offset_delta} ends at byte {pos}, not {end}")
-            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-            yield Record(base_offset + offset_delta, timestamp, key, value, headers)
-    except IndexError:
-        raise DecodeError(f"records cut off at {len(data)} bytes") from None
-    if pos != len(data):
-        raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
+        except IndexError:
+            raise DecodeError(f"records cut off at {len(data)} bytes") from None
+        if pos != end or not 0 <= offset_delta <= self.last_offset_delta:
+            raise DecodeError(f"record of offset delta {offset_delta} ends at byte {pos}, not {end}")
+        timestamp = self._base_timestamp + timestamp_delta if self._append_time is None else self._append_time
+        self.pos = end
+        self.left -= 1
+        return Record(self.base_offset + offset_delta, timestamp, key, value, headers)
+
+    def skip(self, count: int, pos: int) -> None:
+        """Continue at `pos`, behind `count` records that the caller has read."""
+        self.pos = pos
+        self.left -= count
+
+    def finish(self) -> None:
+        """Check that nothing follows the last record. DecodeError: something does."""
+        if self.pos != len(self.data):
+            raise DecodeError(f"{len(self.data) - self.pos} bytes after {self._count} records")
 
 
 class NoKeys(DecodeError):
@@ -73,7 +101,7 @@ def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
-    data = _content(batch, bytes_max)
+    data = content(batch, bytes_max)
     pos = smallest = largest = missing = 0
     told: list[int] = []
     try:
@@ -96,8 +124,11 @@ def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False
     return batch.base_timestamp + smallest, batch.base_timestamp + largest
 
 
-def _content(batch: Batch, bytes_max: int) -> bytes:
-    """The decompressed payload, long enough for as many records as the header claims."""
+def content(batch: Batch, bytes_max: int) -> bytes:
+    """Return the decompressed payload, long enough for as many records as the header claims.
+
+    DecodeError: it is too short, or damaged; TooLarge: it has more than `bytes_max` bytes.
+    """
     if not batch.count and batch.size == HEADER_BYTES:
         return b""  # compaction keeps the header of an emptied batch
     data = bytes(decompress(batch.codec, batch.payload, bytes_max))

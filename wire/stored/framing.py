@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
+
 from wire.compile import decoder, encoder
 from wire.declare import Buffer, Stored
 from wire.errors import DecodeError
@@ -43,6 +45,12 @@ class CoordinatorValue(Stored):
     """What a record of a coordinator says."""
 
     record_type: ClassVar[int]
+
+
+class RecordRun(msgspec.Struct):
+    """What `count` records of a coordinator say that were read at once."""
+
+    count: int
 
 
 Framed = TypeVar("Framed", bound=FramedRecord)

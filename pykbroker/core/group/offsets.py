@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from wire.declare import NIL
+from wire.records.record import RecordCursor
 from wire.stored.group_offsets import LegacyOffsetCommitValue, OffsetCommitValue
+from wire.stored.offset_run import OffsetRun, read_offset_run
 
 NEVER = NO_LEADER_EPOCH = -1
 
@@ -42,6 +44,11 @@ Topics = dict[str, Partitions]
 NO_TOPICS: Topics = {}
 
 
+def read_run(cursor: RecordCursor) -> OffsetRun[Committed] | None:
+    """Read committed offsets that lie one behind the other in a batch; None where the next record is none."""
+    return read_offset_run(cursor, Committed)
+
+
 class Offsets:
     """By group, topic and partition. Nothing that is empty is kept."""
 
@@ -58,14 +65,13 @@ class Offsets:
         """What holds for a partition."""
         return self.of_group(group_id).get(topic, {}).get(partition)
 
-    def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        """This holds from now on."""
-        self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+    def put(self, group_id: str, topic: str, committed: Partitions) -> None:
+        """Let these offsets hold from now on. `committed` must not be used any more by the caller."""
+        _put(self._groups, group_id, topic, committed)
 
-    def put_pending(self, producer_id: int, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        """This will hold if the producer's transaction is committed."""
-        groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+    def put_pending(self, producer_id: int, group_id: str, topic: str, committed: Partitions) -> None:
+        """Let these offsets hold if the producer's transaction is committed. The caller gives `committed` away."""
+        _put(self._pending.setdefault(producer_id, {}), group_id, topic, committed)
         self._open.setdefault(group_id, set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
@@ -110,7 +116,7 @@ class Offsets:
                 for partition, committed in partitions.items():
                     held = self.get(group_id, topic, partition)
                     if held is None or held.record_offset < committed.record_offset:
-                        self.put(group_id, topic, partition, committed)
+                        self.put(group_id, topic, {partition: committed})
 
     def _close(self, group_id: str, producer_id: int) -> None:
         """The producer has nothing pending for the group any more."""
@@ -118,6 +124,12 @@ class Offsets:
         producers.discard(producer_id)
         if not producers:
             del self._open[group_id]
+
+
+def _put(groups: dict[str, Topics], group_id: str, topic: str, committed: Partitions) -> None:
+    held = groups.setdefault(group_id, {}).setdefault(topic, committed)
+    if held is not committed:
+        held.update(committed)
 
 
 def _drop(groups: dict[str, Topics], group_id: str, topic: str, partition: int) -> None:

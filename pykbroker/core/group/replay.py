@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, LogRecord
+from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, StoredRecord
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import BEGIN, JOIN, SESSION, SYNC
 from pykbroker.core.group.consumer import replay as consumer
 from pykbroker.core.group.consumer.deadlines import forget
 from pykbroker.core.group.consumer.group import ConsumerGroup
-from pykbroker.core.group.offsets import Committed
+from pykbroker.core.group.offsets import Committed, Partitions
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
@@ -29,37 +29,42 @@ from wire.stored.group_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from wire.stored.offset_run import OffsetRun
 
 OLDEST_TIME_MS = -1
 
 
-def replay(shard: Shard, entry: Entry[LogRecord]) -> None:
-    """Take a record of the log into the state."""
+def replay(shard: Shard, entry: Entry[StoredRecord]) -> None:
+    """Take a record of the log, or a run of them, into the state."""
     record = entry.value
-    if isinstance(record, Marker):
+    if isinstance(record, OffsetRun):
+        _offsets(shard, record.group, record.topic, record.offsets, entry.producer_id)
+    elif isinstance(record, Marker):
         shard.offsets.end(record.producer_id, record.commit)
-        return
-    change = REPLAY.get(type(record.key))
-    if change is not None:
+    elif isinstance(record, CoordinatorRecord) and (change := REPLAY.get(type(record.key))) is not None:
         change(shard, record.key, record.value, entry)
 
 
 def _offset(shard: Shard, key: OffsetCommitKey | LegacyOffsetCommitKey,
-            value: OffsetCommitValue | LegacyOffsetCommitValue | None, entry: Entry[LogRecord]) -> None:
+            value: OffsetCommitValue | LegacyOffsetCommitValue | None, entry: Entry[StoredRecord]) -> None:
     if value is None:
         shard.offsets.remove(key.group, key.topic, key.partition)
-        return
-    if key.group not in shard.groups:
-        shard.groups[key.group] = ClassicGroup(key.group, OLDEST_TIME_MS)
-    committed = Committed.of(value, entry.offset)
-    record = entry.value
-    if isinstance(record, CoordinatorRecord) and record.producer_id != NO_PRODUCER:
-        shard.offsets.put_pending(record.producer_id, key.group, key.topic, key.partition, committed)
     else:
-        shard.offsets.put(key.group, key.topic, key.partition, committed)
+        committed = {key.partition: Committed.of(value, entry.offset)}
+        _offsets(shard, key.group, key.topic, committed, entry.producer_id)
 
 
-def _classic(shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | None, _: Entry[LogRecord]) -> None:
+def _offsets(shard: Shard, group_id: str, topic: str, committed: Partitions, producer_id: int) -> None:
+    """A group that nothing else is known of is a simple one."""
+    if group_id not in shard.groups:
+        shard.groups[group_id] = ClassicGroup(group_id, OLDEST_TIME_MS)
+    if producer_id != NO_PRODUCER:
+        shard.offsets.put_pending(producer_id, group_id, topic, committed)
+    else:
+        shard.offsets.put(group_id, topic, committed)
+
+
+def _classic(shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | None, _: Entry[StoredRecord]) -> None:
     group = shard.groups.get(key.group)
     if value is None:
         if isinstance(group, ClassicGroup):
@@ -81,7 +86,7 @@ def forget_timers(shard: Shard, group: ClassicGroup) -> None:
         shard.timers.cancel(Due(SESSION, group.id, member_id))
 
 
-def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[LogRecord]) -> None:
+def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[StoredRecord]) -> None:
     group = shard.groups.get(key.group_id)
     if value is None and not isinstance(group, ConsumerGroup):
         return
@@ -96,7 +101,7 @@ def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[L
         forget(shard, key.group_id, key.member_id)
 
 
-REPLAY: dict[type[CoordinatorKey], Callable[[Shard, Any, Any, Entry[LogRecord]], None]] = {
+REPLAY: dict[type[CoordinatorKey], Callable[[Shard, Any, Any, Entry[StoredRecord]], None]] = {
     LegacyOffsetCommitKey: _offset,
     OffsetCommitKey: _offset,
     GroupMetadataKey: _classic,

@@ -7,7 +7,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.txn.context import Context, Decision, Renewal
@@ -123,7 +123,7 @@ class TransactionsMachine:
             return Outcome(tuple(one.tombstone() for one in expired))
         return Outcome()
 
-    def replay(self, entry: Entry[LogRecord]) -> None:
+    def replay(self, entry: Entry[StoredRecord]) -> None:
         """Take a record into the state. DecodeError: a state that is never stored."""
         record = entry.value
         if not isinstance(record, CoordinatorRecord) or not isinstance(record.key, TransactionLogKey):

@@ -1,0 +1,173 @@
+"""Committed offsets that lie one behind the other in a batch, read many at once.
+
+A commit writes a record for each of its partitions, with the same group and topic, and all of the same size. The first
+one is taken apart; those behind it are unpacked by one `struct.Struct` as long as they have the same bytes everywhere
+but in the delta of their offset, partition, offset, leader epoch, metadata and time. A record in a run costs a seventh
+of what decoding its key and its value costs. What has any other shape, or is damaged, is left to the general decoders.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from struct import Struct
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from wire.declare import NIL, STRING_BYTES_MAX
+from wire.records.record import RecordCursor
+from wire.records.zigzag import read_varint
+from wire.stored.framing import I16_BYTES, RecordRun
+from wire.stored.group_offsets import OffsetCommitKey
+from wire.varint import read_uvarint
+
+RUN_RECORDS_MAX = 1000
+SHAPES_MAX = 1024
+"""Layouts whose `struct.Struct` is kept."""
+NEVER = -1
+"""The time of expiry of an offset that has none of its own, as all have in the versions that are read here."""
+
+KEY_TYPE = OffsetCommitKey.record_type.to_bytes(I16_BYTES, "big")
+PLAIN, FLEXIBLE = b"\x00\x03", b"\x00\x04"
+"""The versions of values that are read here; brokers before 2.1 wrote older ones."""
+PARTITION_BYTES, OFFSET_AND_EPOCH_BYTES, TIME_BYTES = 4, 12, 8
+NO_TAGS, TOPIC_ID_TAG = b"\x00", b"\x01\x00\x10"
+TOPIC_ID = slice(len(TOPIC_ID_TAG), len(TOPIC_ID_TAG) + 16)
+NARROW_DELTA, WIDE_DELTA = (0x81, 0), (0x8180, 0x8000)
+"""Of a varint in one byte and in two: the bits that say so, and that it is not negative; and what they then are."""
+
+T = TypeVar("T")
+Make = Callable[[int, int, str, int, int, bytes, int], T]
+"""Of offset, leader epoch, metadata, commit time, expiry time, topic id, and the offset of the record."""
+
+
+class OffsetRun(RecordRun, Generic[T]):
+    """What a group has committed for partitions of one topic: the newest offset of each."""
+
+    group: str
+    topic: str
+    offsets: dict[int, T]
+
+
+class Layout(NamedTuple):
+    """Where the parts of a record begin in the content of its batch, and where the record ends.
+
+    In a run only what lies from `delta` to `key`, from `partition` to `version`, and from `offset` to `tail` differs,
+    and in there not the length of the metadata.
+    """
+
+    start: int
+    delta: int
+    key: int  # with its length
+    partition: int
+    version: int  # of the value, with the length of the value
+    offset: int
+    metadata_length: int
+    metadata: int
+    time: int
+    tail: int  # tagged fields, and the count of headers
+    end: int
+
+
+def read_offset_run(cursor: RecordCursor, make: Make[T]) -> OffsetRun[T] | None:
+    """Return what the next records say, and skip them; None where the next record is none that can be read here."""
+    data = cursor.data
+    try:
+        layout = _layout(data, cursor.pos)
+        if layout is None:
+            return None
+        group, topic = _names(data, layout)
+    except (IndexError, UnicodeDecodeError):
+        return None
+    run = OffsetRun[T](0, group, topic, {})
+    _read(run, cursor, layout, make)
+    cursor.skip(run.count, layout.start + run.count * (layout.end - layout.start))
+    return run if run.count else None
+
+
+def _layout(data: bytes, start: int) -> Layout | None:
+    """Of the record at `start`. None, IndexError: it is none that can be read here."""
+    size, pos = read_varint(data, start)
+    delta, end = pos + 2, pos + size
+    key = delta + 1 if data[delta] < 0x80 else delta + 2
+    key_bytes, pos = read_varint(data, key)
+    if data[delta - 1] > 0x7F or data[pos : pos + I16_BYTES] != KEY_TYPE:
+        return None
+    version = pos + key_bytes
+    value_bytes, pos = read_varint(data, version)
+    if pos + value_bytes + 1 != end or data[end - 1]:
+        return None  # it has headers, or ends elsewhere than its length says
+    offset = pos + I16_BYTES
+    metadata_length = offset + OFFSET_AND_EPOCH_BYTES
+    if data[pos:offset] == FLEXIBLE:
+        metadata_bytes, metadata = read_uvarint(data, metadata_length)
+        metadata_bytes -= 1
+    else:
+        metadata = metadata_length + 2
+        metadata_bytes = int.from_bytes(data[metadata_length:metadata], "big")
+    time = metadata + metadata_bytes
+    tail = time + TIME_BYTES
+    fits = 0 <= metadata_bytes <= STRING_BYTES_MAX and tail < end
+    if not fits or not _is_known(data[pos:offset], data[tail : end - 1]):
+        return None
+    return Layout(start, delta, key, version - PARTITION_BYTES, version, offset, metadata_length, metadata, time, tail,
+                  end)
+
+
+def _is_known(version: bytes, tags: bytes) -> bool:
+    """Whether the version is read here, and what follows the time is what it allows."""
+    if version == FLEXIBLE:
+        return tags == NO_TAGS or (tags.startswith(TOPIC_ID_TAG) and len(tags) == TOPIC_ID.stop)
+    return version == PLAIN and not tags
+
+
+def _names(data: bytes, layout: Layout) -> tuple[str, str]:
+    """The group and the topic of a key. IndexError: their lengths do not fit it."""
+    group = read_varint(data, layout.key)[1] + 2 * I16_BYTES
+    group_end = group + int.from_bytes(data[group - I16_BYTES : group], "big", signed=True)
+    topic = group_end + I16_BYTES
+    topic_end = topic + int.from_bytes(data[group_end:topic], "big", signed=True)
+    if not group <= group_end < topic <= topic_end == layout.partition:
+        raise IndexError("names end elsewhere than their key")
+    return str(data[group:group_end], "utf-8"), str(data[topic:topic_end], "utf-8")
+
+
+def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) -> None:
+    """Read into `run` all records from the one at `at` on that are like it, as far as they are undamaged."""
+    data, base_offset, last_delta, offsets = cursor.data, cursor.base_offset, cursor.last_offset_delta, run.offsets
+    same_head, same_key, same_version, same_length, same_tail = (
+        data[at.start : at.delta], data[at.key : at.partition], data[at.version : at.offset],
+        data[at.metadata_length : at.metadata], data[at.tail : at.end])
+    is_wide = at.key - at.delta > 1
+    mask, bits = WIDE_DELTA if is_wide else NARROW_DELTA
+    topic_id = same_tail[TOPIC_ID] or NIL
+    text, metadata, time_ms = b"", "", 0
+    try:
+        for head, delta, key, partition, version, offset, epoch, length, its_text, its_time_ms, tail in _rows(
+                cursor, at):
+            if (key != same_key or tail != same_tail or head != same_head or version != same_version
+                    or length != same_length or delta & mask != bits):
+                break
+            delta = delta >> 9 & 0x3F | (delta & 0x7F) << 6 if is_wide else delta >> 1
+            if delta > last_delta:
+                break
+            if its_text != text:
+                text, metadata = its_text, str(its_text, "utf-8")
+            if its_time_ms != time_ms:
+                time_ms = its_time_ms
+            offsets[partition] = make(offset, epoch, metadata, time_ms, NEVER, topic_id, base_offset + delta)
+            run.count += 1
+    except UnicodeDecodeError:
+        return
+
+
+def _rows(cursor: RecordCursor, at: Layout) -> Iterator[tuple[Any, ...]]:
+    """The fields of each record that may be like the one at `at`, for as many as there may be."""
+    size, left = at.end - at.start, len(cursor.data) - at.start
+    count = min(cursor.left, left // size, RUN_RECORDS_MAX)
+    shape = _shape(at.delta - at.start, at.key - at.delta, at.partition - at.key, at.offset - at.version,
+                   at.metadata - at.metadata_length, at.time - at.metadata, at.end - at.tail)
+    return shape.iter_unpack(memoryview(cursor.data)[at.start : at.start + count * size])
+
+
+@lru_cache(SHAPES_MAX)
+def _shape(head: int, delta: int, key: int, version: int, length: int, metadata: int, tail: int) -> Struct:
+    """Of records whose parts have these sizes in bytes."""
+    return Struct(f">{head}s{'BH'[delta - 1]}{key}si{version}sqi{length}s{metadata}sq{tail}s")
