@@ -242,6 +242,7 @@ class Broker:
         self._transactions = TransactionCoordinator(
             settings.config, self._image, self._producer_ids, self._groups,
             lambda topic, index: OwnLog(replicas.partition(topic, index)), world.wall_ms,
+            world.off_loop,
         )
 
     @classmethod
@@ -531,7 +532,7 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
     settings = GroupSettings.of(config)
     return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(
         settings, world.rng, lambda: image().topics, lambda group: image().configs.of(ConfigResource.GROUP, group),
-    ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms)
+    ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms, world.off_loop)
 
 
 async def open_directory(world: World, disk: Disk, descriptors: Descriptors) -> LogDirectory:

@@ -6,11 +6,12 @@ not known is passed over, as from a newer broker: it stays in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
+from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
@@ -31,6 +32,8 @@ RECORD_OVERHEAD_BYTES = 40
 """More than a record needs beside its key and value."""
 BATCH_BYTES_MAX = 64 << 20
 """No batch of a coordinator is larger, decompressed."""
+OPENED_BYTES_MAX = 1 << 20
+"""Batches are decompressed ahead of their replay until they have as many bytes together."""
 
 RunReader = Callable[[RecordCursor], RecordRun | None]
 """Reads and skips the next records, if it knows how; None leaves the next record to the catalogue."""
@@ -40,6 +43,25 @@ Written = tuple[bytes | Marker, list[LogRecord]]
 
 def no_runs(cursor: RecordCursor) -> None:
     """Leave every record to the catalogue."""
+
+
+def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
+    """Return the contents of the first batches, of one at least; a damaged one ends them, as its error.
+
+    An error that was raised off the loop would keep all that its traceback can see.
+    """
+    contents: list[bytes | DecodeError] = []
+    size = 0
+    for batch in found:
+        try:
+            contents.append(data := b"" if batch.is_control else content(batch, BATCH_BYTES_MAX))
+        except DecodeError as error:
+            contents.append(DecodeError(str(error)))
+            break
+        size += len(data)
+        if size >= OPENED_BYTES_MAX:
+            break
+    return contents
 
 
 class Batches:
@@ -80,8 +102,11 @@ class Batches:
         return BatchBuilder(self._codec, producer_id=record.producer_id, producer_epoch=record.producer_epoch,
                             base_sequence=self._base_sequence, transactional=record.producer_id >= 0)
 
-    def read(self, batch: Batch, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
-        """Yield what the records of a batch from `start_offset` on say. DecodeError: the batch is damaged."""
+    def read(self, batch: Batch, data: bytes, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
+        """Yield what the records of a batch from `start_offset` on say. DecodeError: the batch is damaged.
+
+        `data` is what `opened` returned for the batch.
+        """
         if batch.is_control:
             for control in control_records(batch):
                 if control.offset >= start_offset and isinstance(control.value, EndTxnMarker):
@@ -89,7 +114,7 @@ class Batches:
                                     control.value.coordinator_epoch)
                     yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
             return
-        cursor = RecordCursor(batch, content(batch, BATCH_BYTES_MAX))
+        cursor = RecordCursor(batch, data)
         read_run = self._read_run if batch.base_offset >= start_offset else no_runs
         while cursor.left:
             run = read_run(cursor)

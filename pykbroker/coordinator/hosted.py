@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import inf
 from typing import Any
 
 import trio
 
-from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.batches import Batches, opened
 from pykbroker.coordinator.call import Call, not_coordinator
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.machine import CoordinatorMachine, Said
 from pykbroker.core.errors import ApiError
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.verification import Verification
+from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.records.batch import batches
+from wire.records.batch import Batch, batches
 from wire.stored.framing import RecordRun
 
 logger = logging.getLogger(__name__)
@@ -42,14 +43,15 @@ class Hosted:
     """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time."""
 
     def __init__(self, name: str, journal: Journal, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int], replaying: trio.Lock) -> None:
+                 wall_ms: Callable[[], int], off_loop: OffLoop, replaying: trio.Lock) -> None:
         self._name, self._journal, self._new_machine = name, journal, new_machine
-        self._framing, self._wall_ms, self._replaying = framing, wall_ms, replaying
+        self._framing, self._wall_ms, self._off_loop, self._replaying = framing, wall_ms, off_loop, replaying
         self.leader_epoch = journal.leader_epoch
         self._machine: CoordinatorMachine | None = None
         self._calls: dict[Call, None] = {}
         self._uncommitted: deque[tuple[int, Call, Any]] = deque()  # offset that must be committed, caller, response
         self._replayed = 0  # all below this offset was
+        self._steps = 0  # of the replay, since others had their turn
         self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
         self._alarm_ms = inf
         self._ended = False
@@ -207,19 +209,32 @@ class Hosted:
 
     async def _replay_some(self, machine: CoordinatorMachine, offset: int) -> int:
         """Replay what one read finds, in small steps; the offset after it. One machine of all at a time does so."""
-        data = await self._journal.read_stored(offset, LOAD_BYTES)
+        found = deque(batches(await self._journal.read_stored(offset, LOAD_BYTES)))
         async with self._replaying:
-            replayed = 0
-            for batch in batches(data):
-                for entry in self._framing.read(batch, offset):
-                    machine.replay(entry)
-                    replayed += 1 + (entry.value.count // RUN_RECORDS if isinstance(entry.value, RecordRun) else 0)
-                    if replayed >= LOAD_RECORDS_MAX:
-                        replayed = 0
-                        await trio.lowlevel.checkpoint()
-                offset = max(offset, batch.last_offset + 1)
+            while found:
+                for data in await self._open(found):
+                    if isinstance(data, DecodeError):
+                        raise data
+                    batch = found.popleft()
+                    await self._replay_batch(machine, batch, data, offset)
+                    offset = max(offset, batch.last_offset + 1)
             await trio.lowlevel.checkpoint()
         return offset
+
+    async def _open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
+        """The contents of the first batches, decompressed off the loop."""
+        if any(batch.codec for batch in found):
+            return await self._off_loop(opened, tuple(found))
+        return opened(found)
+
+    async def _replay_batch(self, machine: CoordinatorMachine, batch: Batch, data: bytes, offset: int) -> None:
+        """Replay what a batch has from `offset` on. Small batches share a step."""
+        for entry in self._framing.read(batch, data, offset):
+            machine.replay(entry)
+            self._steps += 1 + (entry.value.count // RUN_RECORDS if isinstance(entry.value, RecordRun) else 0)
+            if self._steps >= LOAD_RECORDS_MAX:
+                self._steps = 0
+                await trio.lowlevel.checkpoint()
 
     async def _tick(self, machine: CoordinatorMachine) -> None:
         """Let the machine do what falls due, one thing after the other."""

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.batches import OPENED_BYTES_MAX, Batches, opened
+from pykbroker.core.coordinator_record import StoredRecord
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
@@ -82,12 +83,19 @@ def state(machine: GroupMachine) -> Any:
     return list(shard.groups), offsets._groups, offsets._pending, offsets._open
 
 
+def entries(framing: Batches, batch: Batch, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
+    (data,) = opened([batch])
+    if isinstance(data, DecodeError):
+        raise data
+    return framing.read(batch, data, start_offset)
+
+
 def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
     """The state after these batches; "damaged" where one cannot be read."""
     machine = GroupMachine(GroupSettings(), Random(1))
     try:
         for batch in read:
-            for entry in framing.read(batch, start_offset):
+            for entry in entries(framing, batch, start_offset):
                 machine.replay(entry)
     except DecodeError:
         return "damaged"
@@ -96,7 +104,7 @@ def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
 
 def runs(batch: Batch) -> list[int]:
     """How many records each entry stands for."""
-    return [entry.value.count if isinstance(entry.value, RecordRun) else 1 for entry in IN_RUNS.read(batch)]
+    return [entry.value.count if isinstance(entry.value, RecordRun) else 1 for entry in entries(IN_RUNS, batch)]
 
 
 @pytest.mark.parametrize(("version", "topic_id", "metadata"), [
@@ -105,8 +113,8 @@ def runs(batch: Batch) -> list[int]:
 def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) -> None:
     batch = batch_of([commit(place, place * 10**9, version=version, topic_id=topic_id, metadata=metadata)
                       for place in range(NARROW_MAX + 36)])
-    entries = list(IN_RUNS.read(batch))
-    assert [entry.value.count for entry in entries if isinstance(entry.value, OffsetRun)] == [NARROW_MAX, 36]
+    read = list(entries(IN_RUNS, batch))
+    assert [entry.value.count for entry in read if isinstance(entry.value, OffsetRun)] == [NARROW_MAX, 36]
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch)
     held = replayed(IN_RUNS, batch)[1]["g"]["t"][NARROW_MAX]
     assert (held.offset, held.leader_epoch, held.metadata) == (NARROW_MAX * 10**9, 3, metadata)
@@ -180,7 +188,7 @@ def test_only_what_is_behind_the_log_start_offset_is_read() -> None:
 
 def test_offsets_of_a_transaction_hold_from_its_marker_on() -> None:
     batch = batch_of([commit(place) for place in range(5)], producer_id=7, producer_epoch=0, transactional=True)
-    (first,) = IN_RUNS.read(batch)
+    (first,) = entries(IN_RUNS, batch)
     assert isinstance(first.value, OffsetRun)
     assert first.producer_id == 7
     machine = GroupMachine(GroupSettings(), Random(1))
@@ -189,8 +197,8 @@ def test_offsets_of_a_transaction_hold_from_its_marker_on() -> None:
     assert state(machine)[1] == {}
     (marker,) = batches(transaction_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0,
                                            timestamp=0, base_offset=1005))
-    assert [entry.value for entry in IN_RUNS.read(marker, 1006)] == []
-    assert isinstance(next(iter(IN_RUNS.read(marker, 1005))).value, Marker)
+    assert [entry.value for entry in entries(IN_RUNS, marker, 1006)] == []
+    assert isinstance(next(iter(entries(IN_RUNS, marker, 1005))).value, Marker)
     machine.replay(Entry(1005, Marker(7, 0, True, 0)))
     assert list(state(machine)[1]["g"]["t"]) == list(range(5))
     assert replayed(IN_RUNS, batch, marker) == replayed(ONE_BY_ONE, batch, marker) == state(machine)
@@ -240,6 +248,24 @@ def test_runs_say_what_their_records_say(seed: int) -> None:
     assert replayed(IN_RUNS, first, second) == replayed(ONE_BY_ONE, first, second) != "damaged"
     for changed in spoiled(random, second):
         assert replayed(IN_RUNS, first, changed) == replayed(ONE_BY_ONE, first, changed)
+
+
+@pytest.mark.parametrize(("size", "count"), [
+    (OPENED_BYTES_MAX - 1, 2), (OPENED_BYTES_MAX, 1), (OPENED_BYTES_MAX + 1, 1)])
+def test_batches_are_opened_until_they_have_so_many_bytes(size: int, count: int) -> None:
+    batch = batch_of([commit(0)])
+    content = bytes(size)
+    assert len(opened([carrying(batch, content), batch, batch][:2])) == count
+    assert opened([carrying(batch, content), batch])[0] == content
+
+
+def test_a_batch_that_cannot_be_opened_ends_those_that_are() -> None:
+    batch = batch_of([commit(0)])
+    damaged = carrying(replace(batch, attributes=Codec.ZSTD), b"no frame")
+    sound, error = opened([batch, damaged, batch])
+    assert sound == batch.payload
+    assert isinstance(error, DecodeError)
+    assert (error.__traceback__, error.__context__) == (None, None), "nothing is kept by it"
 
 
 def test_a_compressed_batch_is_read_in_runs() -> None:

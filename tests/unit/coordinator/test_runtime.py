@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
@@ -18,8 +18,11 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.replication.producers import Marker
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.world.off_loop import OffLoop
 from tests.unit.coordinator.memory_log import MemoryLog
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -32,21 +35,26 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from wire.records.batch import batches
+from wire.records.batch import HEADER_BYTES, batches
+from wire.records.compression import Codec
 from wire.stored.group import GROUP_RECORDS
 
+T = TypeVar("T")
 WALL_MS = 1_700_000_000_000
+INLINE = InlineOffLoop()
+ONE_BY_ONE, IN_RUNS = Batches(GROUP_RECORDS, 0), Batches(GROUP_RECORDS, 0, read_run=read_run)
 
 
-def runtime_of(settings: GroupSettings | None = None) -> Runtime:
+def runtime_of(settings: GroupSettings | None = None, framing: Batches = ONE_BY_ONE,
+               off_loop: OffLoop = INLINE) -> Runtime:
     obeyed = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
-    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), Batches(GROUP_RECORDS, 0),
-                   lambda: WALL_MS)
+    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), framing, lambda: WALL_MS, off_loop)
 
 
 @asynccontextmanager
-async def hosting(*logs: MemoryLog) -> AsyncIterator[Runtime]:
-    runtime = runtime_of()
+async def hosting(
+        *logs: MemoryLog, framing: Batches = ONE_BY_ONE, off_loop: OffLoop = INLINE) -> AsyncIterator[Runtime]:
+    runtime = runtime_of(None, framing, off_loop)
     async with trio.open_nursery() as nursery:
         runtime.follow(len(logs), dict(enumerate(logs)))
         nursery.start_soon(runtime.run)
@@ -235,14 +243,17 @@ class Passes(trio.abc.Instrument):
         self.replayed.append(0)
 
 
-async def test_machines_that_load_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("framing", "step_max", "replayed_max"), [
+    (ONE_BY_ONE, 10, 10), (IN_RUNS, 9, 1), (IN_RUNS, 10, 2)])
+async def test_machines_that_load_take_turns(
+        monkeypatch: pytest.MonkeyPatch, framing: Batches, step_max: int, replayed_max: int) -> None:
     logs = [MemoryLog() for _ in range(3)]
     for log in logs:
         async with hosting(log) as runtime:
             runtime.ask("g", Asked(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(
-                "t", partitions=[OffsetCommitRequestPartition(index) for index in range(30)])]), 9)).result()
+                "t", partitions=[OffsetCommitRequestPartition(index) for index in range(100)])]), 9)).result()
     passes = Passes()
-    monkeypatch.setattr(hosted, "LOAD_RECORDS_MAX", 10)
+    monkeypatch.setattr(hosted, "LOAD_RECORDS_MAX", step_max)  # of 100 records the first run has 64
     replay = GroupMachine.replay
 
     def noted(machine: GroupMachine, entry: Any) -> None:
@@ -251,10 +262,49 @@ async def test_machines_that_load_take_turns(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(GroupMachine, "replay", noted)
     trio.lowlevel.add_instrument(passes)
-    async with hosting(*logs):
+    async with hosting(*logs, framing=framing):
         trio.lowlevel.remove_instrument(passes)
-    assert sum(passes.replayed) == 3 * 30
-    assert max(passes.replayed) == 10
+    assert sum(passes.replayed) == 3 * (2 if framing is IN_RUNS else 100)
+    assert max(passes.replayed) == replayed_max
+
+
+class Noting(InlineOffLoop):
+    """Counts what is done off the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    async def __call__(self, function: Callable[..., T], *args: object) -> T:
+        self.calls += 1
+        return await super().__call__(function, *args)
+
+
+@pytest.mark.parametrize(("codec", "calls"), [(Codec.NONE, 0), (Codec.ZSTD, 2)])
+async def test_records_are_decompressed_off_the_loop(codec: Codec, calls: int) -> None:
+    log, off_loop = MemoryLog(), Noting()
+    framing = Batches(GROUP_RECORDS, 0, codec)
+    async with hosting(log, framing=framing) as runtime:
+        commit(runtime, 1)
+        commit(runtime, 2, "h")
+    async with hosting(log, framing=framing, off_loop=off_loop) as runtime:
+        assert (offset(fetch(runtime).result()), offset(fetch(runtime, "h").result())) == (1, 2)
+    assert off_loop.calls == calls
+
+
+async def test_a_batch_that_cannot_be_decompressed_is_read_again(autojump_clock: object) -> None:
+    log = MemoryLog()
+    framing = Batches(GROUP_RECORDS, 0, Codec.ZSTD)
+    async with hosting(log, framing=framing) as runtime:
+        commit(runtime)
+    sound = log.stored[0]
+    log.stored[0] = sound[:HEADER_BYTES] + bytes(len(sound) - HEADER_BYTES)
+    async with hosting(log, framing=framing) as runtime:
+        await trio.sleep(10)
+        assert code_of(fetch(runtime)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        log.stored[0] = sound
+        await trio.sleep(10)
+        assert offset(fetch(runtime).result()) == 1
 
 
 async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
@@ -308,7 +358,7 @@ class Faulty(GroupMachine):
 
 async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
     settings = GroupSettings(group_initial_rebalance_delay_ms=0)
-    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
+    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE)
     async with trio.open_nursery() as nursery:
         runtime.follow(1, {0: MemoryLog()})
         nursery.start_soon(runtime.run)
