@@ -1,6 +1,7 @@
 """The other end of a worker's pipes: makes the machine that is named by its module and class, and lets it answer.
 
-Started as a program. It ends when nobody writes to it any more.
+Started as a program. It ends when nobody writes to it, or reads from it, any more: its parent has ended or was killed,
+which is no error of its own.
 """
 
 from __future__ import annotations
@@ -16,12 +17,21 @@ NICENESS = 10
 
 
 def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-    """Until `incoming` ends. A message, and its answer, stands behind its size."""
+    """Answer until `incoming` ends, in a message or before one, or `outgoing` is closed at its other end.
+
+    A message, and its answer, stands behind its size.
+    """
     machine = getattr(importlib.import_module(module), name)()
     while len(size := incoming.read(SIZE_BYTES)) == SIZE_BYTES:
-        said = machine.handle(incoming.read(int.from_bytes(size, "big")))
-        outgoing.write(len(said).to_bytes(SIZE_BYTES, "big") + said)
-        outgoing.flush()
+        message = incoming.read(int.from_bytes(size, "big"))
+        if len(message) < int.from_bytes(size, "big"):
+            return
+        said = machine.handle(message)
+        try:
+            outgoing.write(len(said).to_bytes(SIZE_BYTES, "big") + said)
+            outgoing.flush()
+        except BrokenPipeError:
+            return
 
 
 if __name__ == "__main__":
@@ -30,3 +40,4 @@ if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     answer(sys.argv[1], sys.argv[2], sys.stdin.buffer, sys.stdout.buffer)
+    os._exit(0)  # what is left in the buffer of a broken pipe would be written, and refused, once more

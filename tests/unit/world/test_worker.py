@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from io import BytesIO
 
 import msgspec
@@ -14,11 +16,12 @@ import trio
 from pykbroker.core.compaction.compactor import Begin, Compactor
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
-from pykbroker.world.system_worker import SystemWorkers
+from pykbroker.world.system_worker import PROGRAM, SystemWorkers
 from pykbroker.world.worker import WorkerGone
 from pykbroker.world.worker_process import answer
 
 BEGIN = msgspec.msgpack.encode(Begin(0, 1, 0, 0, 1, []))
+ENDS_S_MAX = 15
 NONE = msgspec.msgpack.encode(None)
 
 
@@ -73,6 +76,41 @@ async def test_where_no_process_can_be_started_there_is_no_worker(monkeypatch: p
     with pytest.raises(WorkerGone, match="starts no process"):
         async with SystemWorkers().start(Echo):
             pass
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """A worker whose pipes are in the hands of the test."""
+    command = [sys.executable, "-m", PROGRAM, __name__, "Echo"]
+    with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_it_ends_in_silence_when_its_parent_is_killed_before_it_answers(
+        child: subprocess.Popen[bytes], size: int) -> None:
+    """A long answer is refused by the pipe while it is written, a short one when it is flushed."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdin.write(b"\0\0\0\1a")
+    child.stdin.flush()
+    assert child.stdout.read(4 + 3) == b"\0\0\0\3aaa", "it runs"
+    child.stdout.close()
+    child.stdin.write(size.to_bytes(4, "big") + bytes(size))
+    child.stdin.close()
+    assert child.stderr.read() == b""
+    assert child.wait(ENDS_S_MAX) == 0
+
+
+@pytest.mark.parametrize("rest", [b"\0", b"\0\0\0\7", b"\0\0\0\7half"])
+def test_it_answers_no_message_that_its_parent_did_not_finish(rest: bytes) -> None:
+    outgoing = BytesIO()
+    answer(__name__, "Echo", BytesIO(b"\0\0\0\1a" + rest), outgoing)
+    assert outgoing.getvalue() == b"\0\0\0\3aaa"
 
 
 def test_it_ends_when_nobody_writes_any_more() -> None:
