@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -86,7 +86,7 @@ from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.coordinator_key import partition_of
 from pykbroker.core.coordinator_topic import CoordinatorTopic, groups_topic, transactions_topic
 from pykbroker.core.descriptors import Descriptors
-from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.fetch_session_cache import FetchSessionCache
 from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
 from pykbroker.core.group.asked import ForgetTopics
@@ -284,9 +284,11 @@ class Broker:
         finally:
             self._bound.close()
         with trio.CancelScope(shield=True):
-            await self._close()
+            unclosed = await self._close()
         if refusal is not None:
             raise refusal
+        if unclosed is not None:
+            raise unclosed
 
     async def _live(self, ready: Ready, stop: trio.Event) -> StartError | None:
         """All tasks of the broker, from its first record to its last; what kept it from serving, if something did."""
@@ -315,7 +317,7 @@ class Broker:
             with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
                 await self._shut_down()
             if closing.cancelled_caught:
-                logger.error("the controller did not take this broker's leave within %d s", CLOSING_S_MAX)
+                logger.error("controlled shutdown timed out after %d s", CLOSING_S_MAX)
             house.cancel_scope.cancel()
         return refusal
 
@@ -323,14 +325,14 @@ class Broker:
         """Look after the log directory that holds the metadata. As in Kafka, there is no broker without it."""
         directory = self._directories[0]
         await directory.run()
-        raise JournalFailed(f"{directory.path}, which holds the metadata log, has failed") from directory.failed
+        raise JournalFailed(directory.path, directory.failed) from directory.failed
 
     async def _shut_down(self) -> None:
         """Give up leadership. What cannot be written down (a full disk) the next start finds out."""
         try:
             await self._lifecycle.shut_down()
         except ApiError as error:
-            logger.error("the controller did not take this broker's leave: %s", error)
+            logger.error("controlled shutdown failed: %s", error)
 
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         limits, bound = await self._limits(self._image()), self._bound
@@ -363,13 +365,23 @@ class Broker:
             controller=self._controller.statistics(),
         )
 
-    async def _close(self) -> None:
-        """Close the logs, that of the metadata first: a directory is unlocked when nothing more is written to it."""
-        await self._controller.close()
+    async def _close(self) -> StopError | None:
+        """Close the logs, that of the metadata first: a directory is unlocked when nothing more is written to it.
+
+        The error says which directory refused to be closed in order.
+        """
+        refusals: dict[str, OSError] = {}
+        try:
+            await self._controller.close()
+        except OSError as refusal:
+            refusals[self._directories[0].path] = refusal
         for directory in self._directories:
-            await directory.close(
+            refused = await directory.close(
                 broker_epoch=self._lifecycle.broker_epoch, high_watermarks=self._replicas.high_watermarks(directory)
             )
+            if refused is not None:
+                refusals.setdefault(directory.path, refused)
+        return unclosed(refusals) if refusals else None
 
     async def _follow_metadata(self) -> None:
         """The one task that hands committed metadata downwards, in a fixed order."""
@@ -377,8 +389,15 @@ class Broker:
             await self._replicas.apply(delta)
             if delta.configs_changed and self._serving is not None:
                 self._serving.limit(await self._limits(delta.image))
-            await self._lifecycle.assign(self._replicas.misplaced(delta))
+            await self._assign(delta)
             self._coordinate(delta)
+
+    async def _assign(self, delta: Delta) -> None:
+        try:
+            await self._lifecycle.assign(self._replicas.misplaced(delta))
+        except ApiError as refusal:
+            logger.warning("the controller does not note in which log directories new partitions lie: %s. The next"
+                           " start tells it again.", refusal)
 
     def _coordinate(self, delta: Delta) -> None:
         """Which partitions of the coordinators' topics are led here, and which topics nobody can commit for now."""
@@ -558,6 +577,13 @@ async def open_directories(world: World, directories: list[LogDirectory], descri
         else:
             disks.append(disk)
     return replace(world, disks=tuple(disks))
+
+
+def unclosed(refusals: Mapping[str, OSError]) -> StopError:
+    """By the path of a log directory: what it refused when it was closed."""
+    said = "; ".join(f"{path} ({refusal})" for path, refusal in refusals.items())
+    return StopError(f"the broker stopped without closing its log directories in order: {said}. The next start reads"
+                     " their logs as after a crash: free space there, or mend the disk, before it.")
 
 
 async def leave_untouched(directories: Sequence[LogDirectory]) -> None:

@@ -66,6 +66,14 @@ class BrokerProcess:
             self.kill()
             raise RuntimeError(f"the broker ran on after signal {number}; it said:\n{self.said()}") from None
 
+    def ended(self) -> int:
+        """Wait until it has ended by itself; the exit code."""
+        try:
+            return self._running().wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise RuntimeError(f"the broker runs on; it said:\n{self.said()}") from None
+
     def kill(self) -> None:
         """SIGKILL: a crash of the process. Nothing happens where none runs."""
         if self._process is not None:

@@ -14,7 +14,7 @@ import click
 import trio
 
 from pykbroker.cli.data_dirs import make_data_dir
-from pykbroker.cli.failures import explain
+from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
 from pykbroker.cli.process import raise_open_files_limit, settle_garbage_collector, write_log
@@ -26,6 +26,7 @@ from pykbroker.core.version import VERSION
 if TYPE_CHECKING:
     from pykbroker.cli.console import Console
 
+EXIT_CODE_FAILED = 1
 EXIT_CODE_IMPATIENT = 130
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> None:
-    """Serve until a signal; what hinders the start is explained, what happens later is not."""
+    """Serve until a signal. click.ClickException: it does not start; click.exceptions.Exit: the machine ended it."""
     started = False
 
     def ready(serving: Serving) -> None:
@@ -79,10 +80,14 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
         raise_open_files_limit()
         trio.run(serve_until_signal, settings, ready, console, noted)
     except Exception as error:
-        reason = None if started else explain(error)
+        reason = explain_end(error) if started else explain(error)
         if reason is None:
             raise
-        raise click.ClickException(reason) from None
+        if not started:
+            raise click.ClickException(reason) from None
+        logger.error("%s", reason)
+        logger.debug("Where that happened:", exc_info=error)
+        raise click.exceptions.Exit(EXIT_CODE_FAILED) from None
 
 
 async def serve_until_signal(

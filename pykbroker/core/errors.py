@@ -1,4 +1,4 @@
-"""Failures by who must act: `ApiError` tells the peer, `StartError` the operator; others are the developer's."""
+"""Failures by who must act: `ApiError` the peer, `StartError` and `StopError` the operator, others the developer."""
 
 from __future__ import annotations
 
@@ -32,3 +32,10 @@ class KeysRequired(ApiError):
 
 class StartError(Exception):
     """The broker cannot start as it was told to; the text says why and what to do. No traceback is shown."""
+
+
+class StopError(Exception):
+    """The broker ends, or did not end in order, because of its machine. The text says what happened and what to do.
+
+    It is one line of the log, without a traceback, and exit code 1.
+    """

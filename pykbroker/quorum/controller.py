@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import trio
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.record import Record
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
@@ -44,8 +44,12 @@ TIMEOUT_MS = 30_000
 """For requests that do not say how long they wait."""
 
 
-class JournalFailed(Exception):
+class JournalFailed(StopError):
     """The metadata log could not be written. What it holds is not known, and so the broker must stop."""
+
+    def __init__(self, directory: str, failure: BaseException | None) -> None:
+        super().__init__(f"the broker ends: {directory}, which holds the metadata log, failed: {failure}. Mend the disk"
+                         " and start the broker again.")
 
 
 class _Caller:
@@ -158,7 +162,7 @@ class Controller:
             await self._work.wait()
             self._work = trio.Event()
             if self._failure is not None:
-                raise JournalFailed("the metadata log could not be written") from self._failure
+                raise JournalFailed(self._driver.directory, self._failure) from self._failure
             await self._commit()
 
     async def close(self) -> None:
@@ -202,6 +206,9 @@ class Controller:
             self._driver.write(batches, records, now_ms)
         except ApiError:
             raise
+        except OSError as error:
+            self._fail(error)
+            raise ApiError(ErrorCode.NOT_CONTROLLER, f"the metadata log cannot be written: {error}") from error
         except Exception as error:
             self._fail(error)
             raise

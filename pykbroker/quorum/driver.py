@@ -38,6 +38,11 @@ class Driver:
         self.time_ms, self.log_bytes = time_ms, log_bytes
 
     @property
+    def directory(self) -> str:
+        """The log directory that the log lies in."""
+        return self._disk.path
+
+    @property
     def epoch(self) -> int:
         """The epoch in which this voter leads."""
         return self._state.leader_epoch

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import trio
 
 from pykbroker.broker import serve
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Serving, Settings
-from pykbroker.quorum.controller import JournalFailed
 from pykbroker.sim.machine import Machine
 from pykbroker.sim.simulation import Simulation
 from pykbroker.world.world import World
@@ -75,7 +74,7 @@ class BrokerNode:
 
     def _judge(self, error: Exception) -> None:
         for cause in leaves(error):
-            if isinstance(cause, StartError | OSError | JournalFailed):
+            if isinstance(cause, StartError | StopError | OSError):
                 self.exits.append(f"{type(cause).__name__}: {cause}")
             else:
                 self._oddities.append(f"the broker died of {cause!r}")

@@ -412,8 +412,12 @@ class LogDirectory:
         return {key: offset for key, offset in self._checkpoints.left[name].items()
                 if key in self._topic_ids and (key not in self.logs or key in self._offline)}
 
-    async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock."""
+    async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
+        """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock.
+
+        Return what the disk refused of that, if it had not failed before.
+        """
+        failed = self.failed is not None
         try:
             await self._close_logs()
             await self.checkpoint()
@@ -424,8 +428,10 @@ class LogDirectory:
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
         except OSError as failure:
             self.fail(failure)
+            return None if failed else failure
         finally:
             self._unlock()
+        return None
 
     async def leave_untouched(self) -> None:
         """Nothing was written: whoever starts next finds what this one found."""

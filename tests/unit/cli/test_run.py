@@ -21,7 +21,7 @@ import pykbroker
 from pykbroker.cli.failures import explain
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.process import JsonLine, OneLine
-from pykbroker.core.errors import StartError
+from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Ready, Serving, Settings
 
 Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
@@ -115,6 +115,27 @@ def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Resu
     result = start(serve, "--memory")
     assert isinstance(result.exception, BaseExceptionGroup)
     assert result.exit_code == 1
+
+
+def test_what_the_machine_ends_is_one_line_of_the_log_and_exit_code_1(
+        start: Callable[..., Result], caplog: pytest.LogCaptureFixture) -> None:
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        ready(Serving("127.0.0.1", 1, "c", 1, dict))
+        raise ExceptionGroup("", [StopError("/d failed: mend it"), StopError("/d failed again")])
+
+    result = start(serve, "--memory")
+    assert result.exit_code == 1
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
+    assert lines == ["/d failed: mend it"]
+    assert "Traceback" not in result.output
+
+
+def test_a_bug_beside_what_the_machine_ends_keeps_its_traceback(start: Callable[..., Result]) -> None:
+    async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
+        ready(Serving("127.0.0.1", 1, "c", 1, dict))
+        raise ExceptionGroup("", [StopError("/d failed"), KeyError("b")])
+
+    assert isinstance(start(serve, "--memory").exception, BaseExceptionGroup)
 
 
 @pytest.mark.parametrize("options", [

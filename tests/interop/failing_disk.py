@@ -1,0 +1,37 @@
+"""`pykbroker` on a disk that fails while a file says so: `python failing_disk.py FILE start ...`.
+
+FILE holds the name of an errno, as ENOSPC or EIO, with which every write and every sync of a file is refused. While
+FILE is not there, the disk works.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pykbroker.__main__ import main
+from pykbroker.world import system_disk
+
+
+def refusing(function: Callable[..., Any], said: Path) -> Callable[..., Any]:
+    """The function, but OSError while there is an errno in the file `said`."""
+
+    def call(*args: Any) -> Any:
+        name = said.read_text().strip() if said.exists() else ""
+        if name:
+            number = getattr(errno, name)
+            raise OSError(number, os.strerror(number))
+        return function(*args)
+
+    return call
+
+
+if __name__ == "__main__":
+    failing = Path(sys.argv.pop(1))
+    system_disk.pwrite = refusing(system_disk.pwrite, failing)
+    system_disk.sync_descriptor = refusing(system_disk.sync_descriptor, failing)
+    main()

@@ -1,0 +1,81 @@
+"""A broker whose disk is full or broken says so in a line that an operator can act on, and ends with exit code 1."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.interop import failing_disk
+from tests.interop.bad_batches import good
+from tests.interop.raw_client import RawClient
+from tools.broker_process import BrokerProcess
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+
+
+class Failing:
+    """A broker with a topic of two records, whose disk `refuses` from then on."""
+
+    def __init__(self, start_broker: Callable[..., BrokerProcess], directory: Path) -> None:
+        self._errno = directory / "errno"
+        self.broker = start_broker(program=(sys.executable, failing_disk.__file__, str(self._errno)))
+        with RawClient(self.broker.address) as client:
+            self.topic = client.create_topic()
+            assert client.produce(self.topic, good()) == 0
+
+    def refuses(self, name: str) -> None:
+        """A write is refused with this errno, as a client is told."""
+        self._errno.write_text(name)
+        with RawClient(self.broker.address) as client:
+            assert client.produce(self.topic, good()) == ErrorCode.KAFKA_STORAGE_ERROR
+
+    def last_line(self) -> str:
+        """Of a log without a traceback."""
+        said = self.broker.stderr.read_text()
+        assert "Traceback" not in said
+        assert all(line[:2] == "20" for line in said.splitlines()), said
+        return said.splitlines()[-1]
+
+    def check_next_start(self) -> None:
+        """The disk works again: all that was acknowledged is there."""
+        self._errno.unlink()
+        self.broker.start()
+        with RawClient(self.broker.address) as client:
+            assert len(client.read(self.topic)) == 2
+            assert client.produce(self.topic, good()) == 0
+        assert self.broker.stop() == 0
+
+
+@pytest.fixture
+def failing(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> Failing:
+    return Failing(start_broker, tmp_path)
+
+
+def test_a_stop_on_a_full_disk_says_what_could_not_be_done(failing: Failing) -> None:
+    failing.refuses("ENOSPC")
+    assert failing.broker.stop() == 1
+    assert "ERROR   the broker stopped without closing its log directories in order: /" in failing.last_line()
+    assert "No space left on device). The next start reads their logs as after a crash: free" in failing.last_line()
+    failing.check_next_start()
+
+
+def test_a_broker_whose_only_directory_breaks_ends_and_says_why(failing: Failing) -> None:
+    failing.refuses("EIO")
+    assert failing.broker.ended() == 1
+    assert "ERROR   the broker ends: /" in failing.last_line()
+    assert "holds the metadata log, failed: [Errno 5] Input/output error. Mend the disk and" in failing.last_line()
+    failing.check_next_start()
+
+
+def test_a_topic_that_cannot_be_written_down_is_refused_and_ends_the_broker(failing: Failing) -> None:
+    failing._errno.write_text("EIO")
+    with RawClient(failing.broker.address) as client:
+        request = CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000)
+        answer = client.call(CreateTopicsResponse, request, 5).topics[0]
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert failing.broker.ended() == 1
+    assert "ERROR   the broker ends: /" in failing.last_line()
+    failing.check_next_start()
