@@ -21,6 +21,7 @@ from pykbroker.apis.offset_commit import OffsetCommit
 from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.offset_fetch import OffsetFetch
 from pykbroker.apis.sync_group import SyncGroup
+from pykbroker.coordinator.call import Call
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.coordinator_topic import groups_topic
@@ -29,6 +30,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode
+from wire.messages import consumer_group_describe
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from wire.messages.delete_groups import DeleteGroupsRequest
@@ -294,6 +296,32 @@ def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version:
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
 
 
+class Describing:
+    """A group with a member that has subscribed to topic t."""
+
+    def ask(self, group_id: str, asked: object) -> Call:
+        call, member = Call(), consumer_group_describe.Member(subscribed_topic_names=["t"])
+        call.settle(consumer_group_describe.ConsumerGroupDescribeResponse(
+            groups=[consumer_group_describe.DescribedGroup(group_id=group_id, members=[member])]))
+        return call
+
+
+class DeniesTopics(Denies):
+    """Groups may be described, topics may not."""
+
+    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return resource is not ResourceType.TOPIC
+
+
+def test_a_group_with_topics_that_a_client_may_not_see_is_not_described_and_says_so() -> None:
+    groups: Any = Describing()
+    api = ConsumerGroupDescribe(groups, DeniesTopics(), lambda: True)
+    (told,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
+    assert (told.error_code, told.error_message, told.members) == (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "The group has described topic(s) that the client is not authorized to describe.", [])
+
+
 def codes(response: Any) -> set[int]:
     """Every error code in a response."""
     found = {response.error_code} if hasattr(response, "error_code") else set()
@@ -399,4 +427,4 @@ async def test_the_new_protocol_can_be_switched_off(tmp_path: Path) -> None:
         await find(client)
         assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
         told = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
-        assert told[0].error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert (told[0].error_code, told[0].error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)

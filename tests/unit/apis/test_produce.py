@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import trio
 
+from pykbroker.apis.produce import Unsettled, settle
 from tests.unit.apis.conftest import Client, House, batch, produce_request
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
@@ -251,3 +262,35 @@ async def test_large_compressed_batches_among_many_are_opened_off_the_loop(clien
     answers = [one for topic in response.responses for one in topic.partition_responses]
     assert {(one.error_code, one.base_offset) for one in answers} == {(0, 0)}
     assert len(answers) == 104
+
+
+class Behind:
+    """A partition whose followers have `high_watermark`, and never more."""
+
+    def __init__(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+
+    def require_leader(self) -> Any:
+        return SimpleNamespace(flush_due=False)
+
+    async def wait_committed(self, offset: int) -> None:
+        if self.high_watermark < offset:
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize(("timeout_ms", "waited_s"), [(-(2**31), 0), (-1, 0), (0, 0), (1, 0.001), (30_000, 30)])
+async def test_who_waits_for_followers_is_told_when_the_time_is_over(
+        timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock) -> None:
+    """A time that is over already is no time; what followers have by then, and what failed, is answered as it is."""
+    partitions: Any = [Behind(5), Behind(4), Behind(4), Behind(4)]
+    answers = [PartitionProduceResponse(index) for index in range(4)]
+    answers[2].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    offsets = (5, 5, 5, 0)
+    unsettled = [Unsettled(*one) for one in zip(partitions, answers, offsets, strict=True)]
+    began = trio.current_time()
+    response = ProduceResponse([TopicProduceResponse("a", partition_responses=answers)])
+    request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[])
+    assert await settle(request, response, unsettled) is response
+    assert trio.current_time() - began == pytest.approx(waited_s)
+    assert [one.error_code for one in answers] == [
+        0, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]

@@ -229,10 +229,11 @@ class Evictions:
         self.epochs[session_id] = 1
         return session_id
 
-    def use(self, session_id: int, now_ms: int) -> bool:
+    def use(self, session_id: int, now_ms: int, *more: tuple[str, int], forget: tuple[Key, ...] = ()) -> bool:
+        """Whether the session is there. It gets `more` partitions, and loses others."""
         try:
-            self.cache.begin(ask(session_id=session_id, epoch=self.epochs[session_id]), by_id=False,
-                             privileged=False, now_ms=now_ms)
+            request = ask(*more, session_id=session_id, epoch=self.epochs[session_id], forget=forget)
+            self.cache.begin(request, by_id=False, privileged=False, now_ms=now_ms)
         except ApiError:
             return False
         self.epochs[session_id] += 1
@@ -271,6 +272,34 @@ def test_a_larger_newcomer_pushes_out_the_smallest_that_has_settled() -> None:
     assert some.open(2, now_ms) == 0
     assert some.open(3, now_ms) > 0
     assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, False)
+
+
+def test_a_session_that_grew_or_shrank_stands_where_its_size_puts_it() -> None:
+    """Also when the cache is full: nothing is left of the place that it had before."""
+    some = Evictions()
+    first, second = some.open(1, 0), some.open(2, 1)
+    now_ms = EVICTION_MS_MIN + 2
+    assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, True)
+    assert some.use(first, now_ms, ("b", 0), ("b", 1))
+    third = some.open(3, now_ms)
+    assert third > 0, "the second has the fewest"
+    assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, False)
+    assert some.use(first, now_ms, forget=(("a", 0), ("b", 0)))
+    assert some.open(2, now_ms) > 0, "the first has the fewest again"
+    assert (some.use(first, now_ms), some.use(third, now_ms)) == (False, True)
+    assert some.cache.statistics() == (2, 5, 2)
+
+
+def test_nothing_is_left_of_a_session_that_grew_and_was_closed() -> None:
+    some = Evictions(slots=1)
+    grown = some.open(1, 0)
+    now_ms = EVICTION_MS_MIN + 1
+    assert some.use(grown, now_ms)
+    assert some.use(grown, now_ms, ("b", 0))
+    some.cache.begin(ask(session_id=grown, epoch=CLOSE), by_id=False, privileged=False, now_ms=now_ms)
+    young = some.open(1, now_ms)
+    assert some.open(9, now_ms) == 0, "the one that is there has not settled, and no other is"
+    assert some.use(young, now_ms)
 
 
 def test_a_settled_follower_gives_way_to_followers_alone() -> None:

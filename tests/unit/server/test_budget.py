@@ -12,7 +12,7 @@ from pykbroker.server.budget import Budget
 from pykbroker.server.handler import Held
 from pykbroker.server.large_frame import GROWTH_BYTES, LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
-from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, correlation_ids, heartbeat, padded, shared
+from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded, shared
 from wire.api import ApiKey
 from wire.frame import encode_request
 from wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -221,3 +221,85 @@ def test_less_is_taken_ahead_while_memory_is_scarce() -> None:
     of.budget.charge(one.connection, 3 * MIB)
     other.feed(claim)
     assert (plenty, of.budget.bytes - 3 * MIB) == (MIB // 2, MIB // 16)
+
+
+def test_a_reader_moves_when_it_takes_and_not_when_it_is_owed_more() -> None:
+    """`moved_at` decides who is idle: no reply that is added to what nobody takes keeps a connection alive."""
+    ticks = Ticks(step=0)
+    connection = Rig(NoTasks(), ECHO, ticks=ticks).connection
+    moves = []
+    for ticks.now, owed in enumerate((100, 100, 99, 99, 150, 149, 0, 0), 1):
+        connection.owes(owed, owed)
+        moves.append(connection.moved_at == ticks.now)
+    assert moves == [False, False, True, False, False, True, True, True]
+
+
+async def test_who_is_relieved_goes_on_where_it_stopped() -> None:
+    """A frame that has begun gets room, one that waits another turn; only what may start is looked at again."""
+    holding = Holding()
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, holding.api, requests_max=1)
+        holder, waiting, growing, idle = rigs(4, of)
+        growing.feed(padded(5, 190_000)[:100_000])
+        holder.feed(list_offsets(1))
+        await trio.testing.wait_all_tasks_blocked()
+        waiting.feed(heartbeat(2))
+        flushes = [rig.flushes for rig in (holder, waiting, growing, idle)]
+        assert not waiting.connection.wants_input
+        holding.gates[0].set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert (waiting.connection.wants_input, waiting.connection.behind) == (True, True)
+        assert waiting.flushes == flushes[1] + 1, "its pump is to give it a turn"
+        assert [rig.connection.behind for rig in (growing, idle)] == [False, False]
+        waiting.feed(b"")
+        assert correlation_ids(waiting.replies()) == [2]
+
+
+def test_who_is_relieved_in_the_middle_of_a_large_frame_is_given_room() -> None:
+    of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
+    first, second = rigs(2, of)
+    whole = padded(1, LARGE - 100)
+    first.feed(whole[:2 * MIB])
+    assert of.budget.is_spent
+    large = padded(2, LARGE - 100)
+    taken = second.feed(large)
+    assert taken < len(large)
+    assert (second.connection.wants_input, second.connection.room) == (False, None)
+    flushes = second.flushes
+    first.feed(whole[2 * MIB:])
+    assert (second.connection.wants_input, second.flushes) == (True, flushes + 1)
+    assert second.connection.behind is (second.connection.room is None), "with room it needs no other turn"
+    second.feed(large[taken:])
+    assert correlation_ids(second.replies()) == [2]
+
+
+def test_who_is_relieved_with_room_for_its_frame_needs_no_other_turn() -> None:
+    """It had begun a large frame, and has filled what it got for that, when the bytes were spent."""
+    of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=LARGE)
+    one, other = rigs(2, of)
+    frame = padded(1, LARGE - 100)
+    one.feed(frame[:100_000])
+    of.budget.charge(other.connection, 4 * MIB)
+    assert of.budget.may_grow(other.connection), "the other one is favoured"
+    taken = 100_000 + one.feed(frame[100_000:])
+    assert (taken < len(frame), one.connection.room, one.connection.wants_input) == (True, None, False)
+    flushes = one.flushes
+    of.budget.charge(other.connection, 0)
+    assert one.connection.room is not None
+    assert (one.connection.behind, one.flushes) == (False, flushes + 1)
+    one.feed(frame[taken:])
+    assert correlation_ids(one.replies()) == [1]
+
+
+async def test_who_is_relieved_while_its_request_is_held_goes_on_when_that_has_ended() -> None:
+    holding = Holding()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, ECHO, holding.api)
+        rig.feed(list_offsets(1) + heartbeat(2))
+        await trio.testing.wait_all_tasks_blocked()
+        rig.connection.relieved()
+        assert (rig.connection.wants_input, rig.connection.behind) == (False, False)
+        holding.gates[0].set()
+        await trio.testing.wait_all_tasks_blocked()
+        rig.feed(b"")
+        assert correlation_ids(rig.replies()) == [1, 2]

@@ -419,3 +419,20 @@ def test_members_commit_and_fetch_in_their_epoch() -> None:
     room.say("a", member_epoch=LEAVING)
     assert room.commit(7) == 0
     assert fetched(room, None, -1) == 7
+
+
+def test_a_group_that_cannot_be_described_says_why() -> None:
+    """In the words of Kafka 4.3. Clients before version 6 of DescribeGroups have no place for them."""
+    room = Room()
+    room.enter("a")
+    absent, other = (ErrorCode.GROUP_ID_NOT_FOUND, "Group nobody not found."), ErrorCode.GROUP_ID_NOT_FOUND
+    described = room.describe("nobody")
+    assert (described.error_code, described.error_message, described.group_state) == (*absent, "Dead")
+    described = room.describe("g")
+    assert (described.error_code, described.error_message) == (other, "Group g is not a classic group.")
+    described = room.describe("nobody", version=5)
+    assert (described.error_code, described.error_message, described.group_state) == (0, None, "Dead")
+    room.join(group="classic", version=3)
+    told = room.ask(ConsumerGroupDescribeRequest(["nobody", "classic", "g"]), 1).groups
+    assert [(one.error_code, one.error_message) for one in told] == [
+        absent, (other, "Group classic is not a consumer group."), (0, None)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from pykbroker.core.txn import machine
@@ -62,6 +64,20 @@ def test_an_id_that_nobody_uses_is_forgotten(passed_ms: int, known: bool) -> Non
     room.pass_ms(passed_ms)
     assert (room.log[-1].value is not None) is known  # type: ignore[union-attr]
     assert room.init().epoch == (1 if known else 0)
+
+
+def test_nothing_is_kept_of_an_id_that_was_forgotten() -> None:
+    """Nor of how its producer went on, which is in no record: memory would grow with all ids that there ever were."""
+    room = Room(expire_interval_ms=1)
+    room.init()
+    room.init(100, 0)
+    room.add(ORDERS, epoch=1)
+    room.end(commit=True, epoch=1)
+    room.complete()
+    assert NAME in str(vars(room.machine))
+    room.pass_ms(WEEK_MS)
+    assert room.log[-1].value is None  # type: ignore[union-attr]
+    assert {kind for kind, kept in vars(room.machine).items() if isinstance(kept, Collection) and NAME in kept} == set()
 
 
 @pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT])
