@@ -126,6 +126,7 @@ from pykbroker.server.metrics import ServerStatistics
 from pykbroker.server.table import Table, served
 from pykbroker.storage.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.log_directory import LOCK, LogDirectory
+from pykbroker.storage.opener import Opener
 from pykbroker.storage.statistics import DirectoryStatistics
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Bound, NetStatistics, SocketOptions
@@ -554,10 +555,10 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
     ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms, world.off_loop)
 
 
-async def open_directory(world: World, disk: Disk, descriptors: Descriptors) -> LogDirectory:
+async def open_directory(world: World, disk: Disk, opener: Opener, descriptors: Descriptors) -> LogDirectory:
     """Lock and read one directory."""
     return await LogDirectory.open(disk, off_loop=world.off_loop, wall_ms=world.wall_ms, jitter=world.rng.random,
-                                   loaded_max=descriptors.sealed_segments_max)
+                                   opener=opener, loaded_max=descriptors.sealed_segments_max)
 
 
 async def open_directories(world: World, directories: list[LogDirectory], descriptors: Descriptors) -> World:
@@ -566,9 +567,10 @@ async def open_directories(world: World, directories: list[LogDirectory], descri
     OSError: the first one, which holds the metadata, does not.
     """
     disks: list[Disk] = []
+    opener = Opener(world.off_loop)
     for disk in world.disks:
         try:
-            directories.append(await open_directory(world, disk, descriptors))
+            directories.append(await open_directory(world, disk, opener, descriptors))
         except OSError as refusal:
             if not disks:
                 raise

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import click
-import trio
 
 from pykbroker.cli.parameters import Address
+from pykbroker.world.system_off_loop import SystemOffLoop
 
 NEEDED = ("prometheus_client", "hypercorn")
 
@@ -42,8 +42,9 @@ class Console:
     async def run(self, statistics: Callable[[], Any]) -> None:
         """Answer until cancelled. It may fail, and the broker goes on."""
         try:
-            endpoint = await trio.to_thread.run_sync(import_module, "pykbroker.console.endpoint")
+            off_loop = SystemOffLoop()
+            endpoint = await off_loop(import_module, "pykbroker.console.endpoint")
             logger.info("metrics on http://%s/metrics", self.address)
-            await endpoint.serve(self._socket.detach(), statistics, trio.to_thread.run_sync)
+            await endpoint.serve(self._socket.detach(), statistics, off_loop)
         except Exception:
             logger.exception("the console has failed; the broker goes on")

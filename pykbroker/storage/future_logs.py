@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 class FutureLogs:
     """`names` are the directories there are, `logs` those of them that are open."""
 
-    def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[int], int],
+    def __init__(self, disk: Disk, opener: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[int], int],
                  loaded: Loaded, traffic: Traffic, chores: Chores) -> None:
-        self._disk, self._off_loop, self._wall_ms, self._jitter = disk, off_loop, wall_ms, jitter
+        self._disk, self._opener, self._wall_ms, self._jitter = disk, opener, wall_ms, jitter
         self._loaded, self._traffic, self._chores = loaded, traffic, chores
         self.names: dict[TopicPartition, str] = {}
         self.logs: dict[TopicPartition, Log] = {}
@@ -80,7 +80,7 @@ class FutureLogs:
 
     async def _open(self, name: str, config: LogConfig, start_offset: int) -> Log:
         return await Log.open(
-            self._disk, name, config, off_loop=self._off_loop, now_ms=self._wall_ms(), log_start_offset=start_offset,
+            self._disk, name, config, off_loop=self._opener, now_ms=self._wall_ms(), log_start_offset=start_offset,
             jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
 
     def drop(self, key: TopicPartition) -> None:

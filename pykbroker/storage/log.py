@@ -59,7 +59,7 @@ NOTHING = -1
 """Below all offsets."""
 
 CODEC_MAX = max(Codec)
-UNEXPLAINED = AssertionError("a batch was refused that breaks no rule")
+UNEXPLAINED = "a batch was refused that breaks no rule"
 
 unpack_header = HEADER.unpack_from
 
@@ -138,7 +138,7 @@ class Log(LogReads):
                 or attributes & REFUSED_ATTRIBUTES > CODEC_MAX or max_timestamp - now_ms > self._ahead_ms_max
                 or (sequence < 0 <= producer_id) or crc32c(data, CRC_START) != crc
                 or count > COMPRESSED_RECORDS_MAX or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)):
-            raise refusal(data, self.config, now_ms) or UNEXPLAINED
+            raise refusal(data, self.config, now_ms) or AssertionError(UNEXPLAINED)
         if self._rewrites:
             return self.append_opened(rewritten(Batch.read(data), self.config, now_ms), leader_epoch, shown)
         if producer_id >= 0:

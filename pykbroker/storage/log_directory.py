@@ -25,6 +25,7 @@ from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.future_logs import FutureLogs, free_name
 from pykbroker.storage.leftovers import SWAP
 from pykbroker.storage.log import Log
+from pykbroker.storage.opener import Opener
 from pykbroker.storage.opening import LOADED_MAX, Loaded
 from pykbroker.storage.partition_directory import (
     ASIDE,
@@ -62,11 +63,11 @@ class LogDirectory:
     """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
 
     def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[], float],
-                 checkpoints: RootCheckpoints, marker: bytes | None, loaded_max: int) -> None:
+                 checkpoints: RootCheckpoints, marker: bytes | None, opener: OffLoop, loaded_max: int) -> None:
         self.path, self.clean = disk.path, marker is not None
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
-        self._disk, self._off_loop, self._wall_ms = disk, off_loop, wall_ms
+        self._disk, self._opener, self._wall_ms = disk, opener, wall_ms
         self._jitter = lambda below: int(jitter() * below)
         self._loaded, self._traffic = Loaded(loaded_max), Traffic()
         self._checkpoints, self._marker = checkpoints, marker
@@ -74,14 +75,16 @@ class LogDirectory:
         self._offline: set[TopicPartition] = set()
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
-            disk, off_loop, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
+            disk, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
 
     @classmethod
     async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
-                   jitter: Callable[[], float], loaded_max: int = LOADED_MAX) -> LogDirectory:
+                   jitter: Callable[[], float], opener: OffLoop | None = None,
+                   loaded_max: int = LOADED_MAX) -> LogDirectory:
         """Lock and read a formatted directory. StartError: another broker has it.
 
-        `jitter` draws from 0 to 1; `loaded_max` sealed segments may be open.
+        `jitter` draws from 0 to 1; the directories of a broker share an `opener`; `loaded_max` sealed segments may be
+        open.
         """
         try:
             disk.lock(LOCK)
@@ -90,7 +93,7 @@ class LogDirectory:
                              "directory in log.dirs") from held
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
-            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, loaded_max)
+            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max)
             await directory._look()
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
@@ -223,7 +226,7 @@ class LogDirectory:
     async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
         key, left = (topic, partition), self._checkpoints.left
         self.logs[key] = log = await Log.open(
-            self._disk, directory_name(topic, partition), config, off_loop=self._off_loop, now_ms=self._wall_ms(),
+            self._disk, directory_name(topic, partition), config, off_loop=self._opener, now_ms=self._wall_ms(),
             recovery_point=self._checkpoints.recovery_point(key), log_start_offset=left[LOG_STARTS].get(key, 0),
             cleaned_offset=left[CLEANED].get(key, 0),
             clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)

@@ -1,0 +1,28 @@
+"""Batches are opened off the loop by one `Opener` for all logs, so that their memory has a bound.
+
+One batch takes at most `LogConfig.decompressed_bytes_max`, two or three times while it is copied or compressed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import trio
+
+from pykbroker.world.off_loop import OffLoop
+
+T = TypeVar("T")
+OPENED_AT_ONCE_MAX = 2
+
+
+class Opener:
+    """An `OffLoop` for functions that open a batch: `OPENED_AT_ONCE_MAX` run at a time, later calls wait in order."""
+
+    def __init__(self, off_loop: OffLoop) -> None:
+        self._off_loop, self._turns = off_loop, trio.Semaphore(OPENED_AT_ONCE_MAX)
+
+    async def __call__(self, function: Callable[..., T], *args: object) -> T:
+        """Return the result of `function(*args)`, or raise what it raised. A call that waits may be cancelled."""
+        async with self._turns:
+            return await self._off_loop(function, *args)

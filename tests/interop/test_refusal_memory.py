@@ -1,0 +1,85 @@
+"""A thousand refusals of each kind of batch that is opened off the loop stay within 50 MiB of memory."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tests.interop.bad_batches import HOUR_MS
+from tests.interop.raw_client import RawClient
+from tools.broker_process import BrokerProcess
+from wire.error_codes import ErrorCode
+from wire.frame import decode_response, encode_request
+from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder, sealed
+from wire.records.compression import Codec
+
+REFUSALS, AT_ONCE = 1000, 50
+GROWTH_BYTES_MAX = 50 << 20
+NOISE = random.Random(1).randbytes(2048)
+OPENED_BYTES_MAX = {Codec.GZIP: 160_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
+"""What a batch may decompress to: enough to be opened off the loop, which a gzip stream always is."""
+TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
+
+Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
+
+
+def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: int = 0) -> bytes:
+    """One record of noise and zeros, which decompresses to so many bytes more than it may."""
+    builder = BatchBuilder(codec)
+    builder.append(key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (),
+                   int(time.time() * 1000) - age_ms)
+    return builder.build()
+
+
+def kinds() -> Iterator[Kind]:
+    """(codec, batch, topic configs, the code of its refusal)."""
+    for codec in OPENED_BYTES_MAX:
+        whole = Batch.read(batch(codec))
+        yield codec, batch(codec, over=1), {}, TOO_LARGE
+        yield codec, sealed(whole, bytes(whole.payload[: whole.size // 2])), {}, INVALID
+    whole = Batch.read(batch(Codec.GZIP))
+    yield Codec.GZIP, sealed(replace(whole, count=2, last_offset_delta=1), whole.payload), {}, INVALID
+    yield Codec.GZIP, batch(Codec.GZIP, key=None), {"cleanup.policy": "compact"}, INVALID
+    old = batch(Codec.GZIP, age_ms=HOUR_MS)
+    yield Codec.GZIP, old, {"message.timestamp.before.max.ms": "1000"}, ErrorCode.INVALID_TIMESTAMP
+    yield Codec.GZIP, batch(Codec.GZIP), {"compression.type": "uncompressed"}, TOO_LARGE
+
+
+def refuse(client: RawClient, topic: str, data: bytes, code: ErrorCode, count: int) -> None:
+    """Produce the batch so many times; each is refused with the code."""
+    partitions = [PartitionProduceData(0, data)]
+    request = encode_request(ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=partitions)]),
+                             11, 1, "raw")
+    client.socket.sendall(request * count)
+    for _ in range(count):
+        answer = decode_response(ProduceResponse, 11, client.frame())[1]
+        assert answer.responses[0].partition_responses[0].error_code == code
+
+
+def peak_bytes(broker: BrokerProcess) -> int:
+    """The most memory that the process had since its peak was last forgotten."""
+    lines = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def test_refused_batches_take_no_memory(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker("--memory", "--set", "pykbroker.validate.records=true")
+    with RawClient(broker.address) as client:
+        cases = [
+            (client.create_topic({"max.message.bytes": str(OPENED_BYTES_MAX[codec] // 16), **configs}), data, code)
+            for codec, data, configs, code in kinds()
+        ]  # fmt: skip
+        for case in cases:
+            refuse(client, *case, AT_ONCE)
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # forgets the peak
+        before = peak_bytes(broker)
+        for case in cases:
+            for _ in range(REFUSALS // AT_ONCE):
+                refuse(client, *case, AT_ONCE)
+        assert peak_bytes(broker) - before < GROWTH_BYTES_MAX
