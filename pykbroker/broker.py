@@ -504,7 +504,7 @@ class Broker:
             TxnOffsetCommit(transactions, groups, replicas, image, self._world.wall_ms, self._verifies_transactions,
                             authorizer),
             DescribeTransactions(transactions, authorizer),
-            ListTransactions(transactions, self._world.wall_ms, authorizer),
+            ListTransactions(transactions, self._world.wall_ms, authorizer, self._world.off_loop),
             DescribeTopicPartitions(
                 image, authorizer, config.max_request_partition_size_limit, node_id, replicas),
             *self._telemetry(config.telemetry_max_bytes),

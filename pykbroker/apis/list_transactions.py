@@ -10,54 +10,68 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
-from pykbroker.core.name_pattern import matching
+from pykbroker.core.name_pattern import NamePattern, compiled
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.world.off_loop import OffLoop
 from wire.api import ApiKey
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 
 class ListTransactions(msgspec.Struct, frozen=True):
-    """What the client may not see is left out."""
+    """What the client may not see is left out.
+
+    Ids are matched off the loop, for one request at a time: one id may be 32 KB long, and RE2 takes up to a second for
+    that with the worst of patterns.
+    """
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
     versions: ClassVar[str] = "0-2"
     transactions: Transactions
     wall_ms: Callable[[], int]
     authorizer: Authorizer
+    off_loop: OffLoop
+    turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     def __call__(self, context: Context, request: ListTransactionsRequest) -> Answer:
         return self._list(context.principal, request)
 
-    async def _list(self, principal: str, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    async def _list(self, principal: str, request: ListTransactionsRequest) -> ListTransactionsResponse | Steps:
         wanted = Wanted(request, self.wall_ms())
+        try:
+            found = await self.transactions.listed(wanted)
+            if request.transactional_id_pattern:
+                found = await self._matching(compiled(request.transactional_id_pattern), found)
+        except ApiError as error:
+            return ListTransactionsResponse(error_code=error.code)
+        return self._described(principal, request, found)
+
+    async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:
+        """The transactions whose ids match, in order."""
+        by_id = {known.transactional_id: known for known in found}
+        names: list[str] = []
+        async with self.turn:
+            for share in pattern.shares(by_id):
+                names += await self.off_loop(pattern.matching, share)
+        return [by_id[name] for name in names]
+
+    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> Steps:
         response = ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )
-        try:
-            found = matched(request.transactional_id_pattern, await self.transactions.listed(wanted))
-        except ApiError as error:
-            return ListTransactionsResponse(error_code=error.code)
-        response.transaction_states = [
-            TransactionState(known.transactional_id, known.producer_id, known.state.title)
-            for known in found
-            if permitted(self.authorizer, principal, self.key, known.transactional_id)
-        ]
+        for known in found:
+            if permitted(self.authorizer, principal, self.key, known.transactional_id):
+                response.transaction_states.append(
+                    TransactionState(known.transactional_id, known.producer_id, known.state.title))
+            yield
         return response
-
-
-def matched(pattern: str | None, found: list[Transaction]) -> list[Transaction]:
-    """Those with such an id; an empty pattern is none. ApiError INVALID_REGULAR_EXPRESSION."""
-    if not pattern:
-        return found
-    names = set(matching(pattern, [known.transactional_id for known in found]))
-    return [known for known in found if known.transactional_id in names]
 
 
 class Wanted:

@@ -244,13 +244,16 @@ class Hosted:
             with trio.move_on_at(alarm_ms / 1000) as scope:
                 await self._sooner.wait()
             if scope.cancelled_caught:
-                now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
-                try:
-                    self._do(machine.tick(now_ms, wall_ms), wall_ms)
-                except Exception:
-                    logger.exception("%s is given up and loaded again", self._name)
-                    self._unload()
-                await trio.lowlevel.checkpoint()
+                async with self._replaying:  # one machine of all at a time, as each may take a whole share of the loop
+                    self._tick_once(machine, alarm_ms)
+
+    def _tick_once(self, machine: CoordinatorMachine, alarm_ms: float) -> None:
+        now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
+        try:
+            self._do(machine.tick(now_ms, wall_ms), wall_ms)
+        except Exception:
+            logger.exception("%s is given up and loaded again", self._name)
+            self._unload()
 
     async def _commit(self) -> None:
         """Answer those whose records are committed: one flush and one wait for all who came before it."""

@@ -18,7 +18,7 @@ from pykbroker.core.group.classic.heartbeat import heartbeat
 from pykbroker.core.group.classic.join import join
 from pykbroker.core.group.classic.leave import leave
 from pykbroker.core.group.classic.sync import sync
-from pykbroker.core.group.consumer import classic_join, classic_member, deadlines, departure
+from pykbroker.core.group.consumer import classic_join, classic_member, deadlines, departure, matching
 from pykbroker.core.group.consumer.describe import describe as consumer_describe
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.heartbeat import heartbeat as consumer_heartbeat
@@ -85,6 +85,7 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
     deadlines.REVOCATION: departure.revocation_due,
     deadlines.REJOIN: departure.session_due,
     deadlines.FETCH: departure.session_due,
+    matching.MATCHING: matching.matching_due,
     forget.EXPIRY: forget.expiry_due,
     forget.FORGETTING: forget.forgetting_due,
 }

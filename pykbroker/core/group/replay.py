@@ -92,6 +92,7 @@ def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[S
         return
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         del shard.groups[key.group_id]
+        shard.searches.pop(key.group_id, None)
         shard.downgraded = key.group_id
         return
     if not isinstance(group, ConsumerGroup):

@@ -9,6 +9,7 @@ from pykbroker.core.config import Texts
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.search import TopicSearch
 from pykbroker.core.group.offsets import Offsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.ids import Randomness
@@ -36,6 +37,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self.timers: Timers[Due] = Timers()
+        self.searches: dict[str, TopicSearch] = {}  # of groups that subscribe to regular expressions
         self.downgraded = ""  # the consumer group that was deleted last: if a classic one follows, it must rebalance
         self.unexpired: list[str] = []  # groups that the search for expired offsets has yet to look at
         self.gone: frozenset[str] = frozenset()  # topics whose offsets are to go, too

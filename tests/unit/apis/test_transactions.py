@@ -358,6 +358,7 @@ async def test_transactions_are_described_and_listed(house: House) -> None:
     assert await listed(producer_id_filters=[other.producer_id]) == {"other": "Empty"}
     assert await listed(producer_id_filters=[other.producer_id], state_filters=["Ongoing"]) == {}
     assert await listed(duration_filter=100_000) == {"other": "Empty"}, "which Kafka counts from 1970, too"
+    assert await listed(transactional_id_pattern=r"\pL{6}") == {"copier": "Ongoing"}
     for pattern in ("(", "(?=x)", r"(.)\1"):
         answer = await talk.client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
         assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])

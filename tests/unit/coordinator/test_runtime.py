@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from random import Random
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.outcome import Outcome
 from pykbroker.core.replication.producers import Marker
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.off_loop import OffLoop
@@ -397,3 +399,45 @@ async def test_a_producer_that_the_log_refuses_costs_its_caller_alone() -> None:
         log.error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
         assert code_of(commit(runtime, 5)) == ErrorCode.INVALID_PRODUCER_EPOCH
         assert offset(fetch(runtime).result()) == 4
+
+
+class Busy:
+    """A machine for which something is always due; notes when it gets its turn, in passes of the loop."""
+
+    deadline_ms = -inf
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+
+    def loaded(self, now_ms: float, wall_ms: int) -> Outcome[Any, Any]:
+        return Outcome()
+
+    def tick(self, now_ms: float, wall_ms: int) -> Outcome[Any, Any]:
+        self._turns.taken.append(self._turns.passes)
+        return Outcome()
+
+
+class Turns(trio.abc.Instrument):
+    """In which pass of the loop each turn was taken."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.taken: list[int] = []
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.passes += 1
+
+
+async def test_machines_of_which_each_is_busy_take_turns() -> None:
+    turns = Turns()
+    runtime = Runtime("__consumer_offsets", lambda: Busy(turns),  # type: ignore[arg-type,return-value]
+                      Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
+    trio.lowlevel.add_instrument(turns)
+    async with trio.open_nursery() as nursery:
+        runtime.follow(20, {index: MemoryLog() for index in range(20)})
+        nursery.start_soon(runtime.run)
+        while len(turns.taken) < 100:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    trio.lowlevel.remove_instrument(turns)
+    assert len(set(turns.taken)) == len(turns.taken)

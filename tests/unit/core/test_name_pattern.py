@@ -1,71 +1,128 @@
-"""Regular expressions over names, beside Python's own engine."""
+"""Regular expressions over names: RE2's syntax, Kafka's refusals, and the bounds of what one share may take."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 from random import Random
 
 import pytest
 
+from pykbroker.core import name_pattern
 from pykbroker.core.errors import ApiError
-from pykbroker.core.name_pattern import matching
+from pykbroker.core.name_pattern import (
+    NAME_STEPS,
+    PATTERN_CHARS_MAX,
+    SHARE_STEPS_MAX,
+    UNICODE_CLASSES_MAX,
+    compiled,
+)
 from wire.error_codes import ErrorCode
 
 NAMES = ["", *("".join(chars) for length in range(1, 5) for chars in product("ab-", repeat=length)), "A", "a.b", "ab_1"]
 PARTS = ["a", "b", ".",
          "[ab]", "[^a]", "(a|b)", "(?:ab)", "a*", "b+", "(ab)?", "a{2}", "a{1,2}", "b{0,}", "-", "^", "$",
-         r"\.", r"\w", r"\d", r"\S", "[a-b-]", "(a*)*", "(|a)", "a*?", "[]a]", r"[\w]"]
+         r"\.", r"\w", r"\d", r"\S", "[a-b-]", "(a*)*", "(|a)", "a*?", "[]a]", r"[\w]", r"\b"]
+KAFKA = Path(__file__).parents[2] / "data" / "patterns" / "re2j-1.8.json"
 
 
-def test_it_matches_what_python_matches() -> None:
+def why_not(pattern: str) -> str:
+    with pytest.raises(ApiError) as refused:
+        compiled(pattern)
+    assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    return str(refused.value)
+
+
+def test_it_matches_whole_names_as_python_does() -> None:
     for seed in range(600):
         draw = Random(seed)
         pattern = "".join(draw.choices(PARTS, k=draw.randrange(4)))
         if draw.random() < 0.3:
             pattern += "|" + draw.choice(PARTS)
-        expected = sorted(name for name in NAMES if re.fullmatch(pattern.replace("$", r"\Z"), name, re.ASCII))
-        assert matching(pattern, NAMES) == expected, pattern
+        expected = [name for name in NAMES if re.fullmatch(pattern.replace("$", r"\Z"), name, re.ASCII)]
+        assert compiled(pattern).matching(NAMES) == expected, pattern
+
+
+def test_it_reads_refuses_and_matches_as_kafka_does() -> None:
+    table = json.loads(KAFKA.read_text())
+    for pattern, said in table["patterns"].items():
+        if isinstance(said, str):
+            assert why_not(pattern) == f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {said}."
+        else:
+            assert compiled(pattern).matching(table["names"]) == said, pattern
 
 
 @pytest.mark.parametrize(("pattern", "found"), [
-    ("(?i)ORDERS-.*", ["Orders-1", "orders-2"]), ("orders-[0-9]+", ["orders-2"]), (r"\Aorders.*\z", ["orders-2"]),
-    (".*", ["Orders-1", "orders-2", "x"]), ("orders", []), ("(?P<name>x)", ["x"]), ("", [])])
-def test_patterns_as_people_write_them(pattern: str, found: list[str]) -> None:
-    assert matching(pattern, ["x", "orders-2", "Orders-1"]) == found
+    (r"\pL{2,}", ["Ab", "жук"]), (r"\p{Greek}", ["π"]), (r"\PL+", ["-."]), (r"\bAb\b", ["Ab"]), ("(?i)ЖУК", ["жук"]),
+    ("...", ["жук"]), ("", [])])
+def test_classes_of_unicode_and_boundaries_of_words(pattern: str, found: list[str]) -> None:
+    assert compiled(pattern).matching(["Ab", "-.", "жук", "π"]) == found
 
 
-@pytest.mark.parametrize("pattern", [
-    "(", ")", "a)", "[", "[a", "*", "a|*", r"\1",
-    "(?=a)", "(?<=a)", "(?<!a)", "a{2,1}", "a{1001}", "[b-a]", "\\", "(?x)a",
-    "a**", "a++", "a*+", "a{2}{3}", "a*??", "x{1,1000}{1,1000}", "(" * 500 + ")" * 500, "(?:" * 101 + ")" * 101,
-    "(?P<n", "a" * 1001, "((a{100}){100}){100}", r"\E", r"\pL", r"\b",
-    "[[:foo:]]", "[[:alpha:]", "[[:^]]", r"\x4", r"\x{}", r"\x{4g}", r"\x{41", r"\x{110000}", r"[a-\d]",
-    r"[\x42-\x41]", r"\7", r"\8", r"[\1]", r"[\101-\60]",
-    "{1}", "a|{2}b", "({1,2})", "(?i)?", "(?i){2}", "(?P<>a)", "(?<a-b>a)", "(?P<n>a)(?P<n>b)"])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(ApiError) as refused:
-        matching(pattern, ["a"])
-    assert refused.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+def test_a_parenthesis_without_its_partner_is_named() -> None:
+    assert why_not("a)").endswith(": unexpected )."), "where re2j says that it has an internal error"
 
 
-@pytest.mark.parametrize(("pattern", "found"), [
-    ("[[:alpha:]]+", ["Ab"]), ("[^[:alpha:]_]+", ["-.", "12"]), ("[[:^digit:]]+", ["-.", "A_", "Ab"]),
-    ("[[:upper:][:punct:]]+", ["-.", "A_"]), ("(?i)[[:lower:]]+", ["Ab"]), ("[[:word:]]+", ["12", "A_", "Ab"]),
-    (r"\Q-.\E", ["-."]), (r"\Q-.", ["-."]), (r"A\Qb\E*", ["Ab"]), (r"\Q\EAb", ["Ab"]), (r"(\QA_\E|12)", ["12", "A_"]),
-    (r"\x41.", ["A_", "Ab"]), (r"\x{41}\x{5f}", ["A_"]), (r"[\x41-\x5A]b", ["Ab"]), (r"[\t\-\.]+", ["-."]),
-    (r"\101.", ["A_", "Ab"]), (r"[\60-\62]{2}", ["12"]), (r"\0612|\0", ["12"]), ("(?P<n>A)(?<m>b)", ["Ab"])])
-def test_classes_by_name_and_characters_by_number(pattern: str, found: list[str]) -> None:
-    assert matching(pattern, ["Ab", "A_", "12", "-."]) == found
+@pytest.mark.parametrize("pattern", ["(.?){1000}" * 2, r"\pL{100}", "((a{100}){100}){100}"])
+def test_a_pattern_is_refused_if_its_program_is_too_large(pattern: str) -> None:
+    why_not(pattern)
 
 
-def test_groups_may_stand_in_groups() -> None:
-    assert matching("(" * 100 + "a" + ")*" * 100, ["a", "aa", "b"]) == ["a", "aa"]
-    assert matching("(a)" * 300 + "?" * 1, ["a" * 300, "a" * 299, "a" * 298]) == ["a" * 299, "a" * 300]
-    assert matching("(?i)" * 200 + "a", ["A"]) == ["A"]
+def test_the_length_of_a_pattern_is_limited() -> None:
+    assert compiled("a" * (PATTERN_CHARS_MAX - 1)).matching(["a"]) == []
+    assert compiled("a" * PATTERN_CHARS_MAX).matching(["a" * PATTERN_CHARS_MAX]) == ["a" * PATTERN_CHARS_MAX]
+    assert "longer than 5000 characters" in why_not("a" * (PATTERN_CHARS_MAX + 1))
 
 
-def test_a_pattern_that_makes_other_engines_try_for_ever() -> None:
-    assert matching("(a+)+$", ["a" * 200 + "!"]) == []
-    with pytest.raises(ApiError):
-        matching("(a?){500}a{500}", ["a" * 249 + str(number) for number in range(1000)])
+def test_the_classes_of_unicode_in_a_pattern_are_limited() -> None:
+    for count in (UNICODE_CLASSES_MAX - 1, UNICODE_CLASSES_MAX):
+        assert compiled(r"\pL*" * (count - 1) + r"\PN*").matching(["ж", "1"]) == ["ж"]
+    assert "more than 50 Unicode classes" in why_not(r"\pL*" * UNICODE_CLASSES_MAX + r"\PN*")
+
+
+def test_names_are_cut_into_shares() -> None:
+    pattern = compiled("a*")
+    name = "a" * 100
+    most = SHARE_STEPS_MAX // pattern.steps(name)
+    for count, expected in ((0, []), (1, [1]), (most - 1, [most - 1]), (most, [most]), (most + 1, [most, 1])):
+        shares = list(pattern.shares([name] * count))
+        assert [len(share) for share in shares] == expected
+    assert pattern.steps("") == NAME_STEPS
+    assert pattern.steps("ж") - NAME_STEPS == (pattern.steps("a") - NAME_STEPS) * 2, "it is bytes that RE2 reads"
+
+
+def test_a_name_that_takes_more_than_a_share_is_alone() -> None:
+    pattern = compiled("(.?){1000}")
+    assert pattern.steps("a" * 32_767) > SHARE_STEPS_MAX
+    assert list(pattern.shares(["a", "b" * 32_767, "c", "d"])) == [["a"], ["b" * 32_767], ["c", "d"]]
+
+
+def test_a_share_follows_no_more_than_it_says() -> None:
+    names = [f"{number:05}{'ab' * 122}" for number in range(2000)]
+    for pattern in ("((.*a|.*b){20}){20}", "(.?){1000}", "(a?){500}a{500}"):
+        shares = list(compiled(pattern).shares(names))
+        assert [name for share in shares for name in share] == names
+        assert all(sum(map(compiled(pattern).steps, share)) <= SHARE_STEPS_MAX for share in shares)
+
+
+def test_no_broker_imports_re2_before_there_is_a_pattern() -> None:
+    asked = ("import sys, pykbroker.broker, pykbroker.core.name_pattern as one; before = 're2' in sys.modules; "
+             "one.compiled('a'); print(before, 're2' in sys.modules)")
+    ran = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True, timeout=30)
+    assert ran.stdout.split() == ["False", "True"]
+
+
+def test_a_refused_pattern_leaves_no_line_of_re2_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    why_not("(")
+    why_not("(.?){1000}" * 3)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_few_compiled_patterns_are_kept() -> None:
+    for number in range(name_pattern.PATTERNS_MAX + 1):
+        compiled(f"kept-{number}")
+    assert compiled.cache_info().currsize == name_pattern.PATTERNS_MAX

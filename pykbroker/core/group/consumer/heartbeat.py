@@ -22,7 +22,7 @@ from pykbroker.core.group.consumer.upgrade import tell_members, upgrade
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
-from pykbroker.core.name_pattern import matching
+from pykbroker.core.name_pattern import compiled
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import (
@@ -44,7 +44,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     member_id = request.member_id or id_text(new_id(shard.randomness))
     _check_member(shard, draft.group, request, member_id)
     if request.subscribed_topic_regex:
-        matching(request.subscribed_topic_regex, ())
+        compiled(request.subscribed_topic_regex)
     before = take_place(draft, member_id, request.instance_id)
     changed = speak(draft, member_id, before, _said(asked, before)) or (
         isinstance(group, ClassicGroup) and group.is_rebalancing)  # then what its members have is not all there is

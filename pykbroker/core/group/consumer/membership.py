@@ -53,7 +53,7 @@ def advance(draft: Draft, shard: Shard, member_id: str, owned: Assignment | None
     Who uses the classic protocol has other deadlines for giving back: to join again and to fetch its assignment.
     """
     topics, step = shard.topics(), draft.step
-    plan(draft, topics, shard.settings.group_consumer_assignors, changed=changed)
+    plan(draft, shard, changed=changed)
     group = draft.group
     has = group.current.get(member_id)
     said, revocation = group.members[member_id], Due(REVOCATION, group.id, member_id)

@@ -10,22 +10,24 @@ from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
 from pykbroker.core.group.consumer.draft import Draft
 from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.matching import is_finished, search
 from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of, names_of_all
+from pykbroker.core.group.shard import Shard
 from pykbroker.core.metadata.image import TopicsImage
-from pykbroker.core.name_pattern import matching
 
 
-def plan(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...], *, changed: bool) -> None:
+def plan(draft: Draft, shard: Shard, *, changed: bool) -> None:
     """`changed`: a member came, or subscribes otherwise. Where nothing else did either, this costs next to nothing."""
+    topics = shard.topics()
     if changed or draft.group.seen is not topics:
-        if changed or _changed(draft.group.seen, topics):
-            _resolve(draft, topics)
+        found = (changed or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
         number = hash_of(names_of_all(draft.group), topics)
-        if changed or number != draft.group.metadata_hash:
+        if changed or found or number != draft.group.metadata_hash:
             draft.write(stored.epoch(draft.group.id, draft.group.epoch + 1, number))
     if draft.group.assignment_epoch < draft.group.epoch:
-        _assign(draft, topics, assignors)
-    draft.group.seen = topics  # lost with the copy if there is one: what the log may refuse is not settled yet
+        _assign(draft, topics, shard.settings.group_consumer_assignors)
+    if is_finished(shard, draft.group.id):
+        draft.group.seen = topics  # lost with the copy if there is one: what the log may refuse is not settled yet
 
 
 def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
@@ -33,17 +35,20 @@ def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
     return seen is None or seen.by_name.keys() != topics.by_name.keys()
 
 
-def _resolve(draft: Draft, topics: TopicsImage) -> None:
-    """Look anew which topics the regular expressions match, and forget those that nobody asks for."""
+def _resolve(draft: Draft, shard: Shard, topics: TopicsImage) -> bool:
+    """Write which topics the regular expressions match now, and forget those that nobody asks for; whether any matches
+    other topics than it did. Until a pattern is matched against all names, what it matched before holds.
+    """
     group = draft.group
     asked = dict.fromkeys(one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex)
     for pattern in [one for one in group.regexes if one not in asked]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
-    for pattern in asked:
-        found = matching(pattern, topics.by_name)
-        known = group.regexes.get(pattern)
-        if known is None or known.topics != found:
-            draft.write(stored.regex(group.id, pattern, found, 0, draft.step.wall_ms))
+    found_now = search(shard, group.id, asked, topics.by_name.keys(), draft.step)
+    news = {pattern: found for pattern, found in found_now.items()
+            if pattern not in group.regexes or group.regexes[pattern].topics != found}
+    for pattern, found in news.items():
+        draft.write(stored.regex(group.id, pattern, found, 0, draft.step.wall_ms))
+    return bool(news)
 
 
 def _assign(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:

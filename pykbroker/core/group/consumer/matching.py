@@ -1,0 +1,52 @@
+"""The search for the topics of a group's regular expressions, which never takes the machine longer than a share.
+
+The first share is part of the heartbeat that needs it, and is all that most groups need. A timer that is due at once
+goes on with what is left. Members hear of what it has found in their next heartbeats, as in Kafka, which always
+searches in the background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, KeysView, Mapping
+
+from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.consumer.search import TopicSearch
+from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.group.step import Step
+
+MATCHING = "matching"
+
+
+def search(shard: Shard, group_id: str, patterns: Collection[str], names: KeysView[str],
+           step: Step) -> Mapping[str, list[str]]:
+    """Search for one share, and return what each pattern matches that has been matched against all names."""
+    if not patterns:
+        shard.searches.pop(group_id, None)
+        return {}
+    known = shard.searches.get(group_id)
+    if known is None or known.names != names:
+        known = shard.searches[group_id] = TopicSearch(names)
+        shard.timers.set(Due(MATCHING, group_id), step.now_ms)  # also drops the search if the group is not stored
+    known.look_for(patterns)
+    known.advance()
+    if not known.is_finished:
+        shard.timers.set(Due(MATCHING, group_id), step.now_ms)
+        group = shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.seen = None  # so that the next heartbeat takes what has been found by then
+    return known.found
+
+
+def is_finished(shard: Shard, group_id: str) -> bool:
+    """Whether nothing is left to search for."""
+    return group_id not in shard.searches or shard.searches[group_id].is_finished
+
+
+def matching_due(shard: Shard, due: Due, step: Step) -> None:
+    """Search for another share."""
+    if not isinstance(shard.groups.get(due.group_id), ConsumerGroup):
+        shard.searches.pop(due.group_id, None)
+    elif not is_finished(shard, due.group_id):
+        shard.searches[due.group_id].advance()
+        if not is_finished(shard, due.group_id):
+            shard.timers.set(due, step.now_ms)

@@ -1,0 +1,78 @@
+"""Which topics the regular expressions of one consumer group match, found a share at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, KeysView
+from contextlib import suppress
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compile_steps, compiled
+
+
+class TopicSearch:
+    """`found` has the topics, sorted, of each pattern that has been matched against all names."""
+
+    def __init__(self, names: KeysView[str]) -> None:
+        self.names = names
+        self.found: dict[str, list[str]] = {}
+        self._waiting: deque[str] = deque()
+        self._current: Pass | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every pattern has been matched against all names."""
+        return self._current is None and not self._waiting
+
+    def look_for(self, patterns: Collection[str]) -> None:
+        """Search for these patterns, and for no others any more."""
+        for pattern in [one for one in self.found if one not in patterns]:
+            del self.found[pattern]
+        if self._current is not None and self._current.pattern not in patterns:
+            self._current = None
+        current = None if self._current is None else self._current.pattern
+        self._waiting = deque(one for one in patterns if one not in self.found and one != current)
+
+    def advance(self) -> None:
+        """Compile and match for one share, or for one name that takes longer."""
+        steps = 0
+        while not self.is_finished:
+            current = self._current
+            more = compile_steps(self._waiting[0]) if current is None else current.steps
+            if steps and steps + more > SHARE_STEPS_MAX:
+                return
+            steps += more
+            if current is None:
+                self._begin(self._waiting.popleft())
+            elif current.advance():
+                self.found[current.pattern] = current.found
+                self._current = None
+
+    def _begin(self, pattern: str) -> None:
+        """Compile the next pattern. One that another broker has stored, and that does not compile here, is skipped: it
+        keeps the topics that are stored with it.
+        """
+        with suppress(ApiError):
+            self._current = Pass(pattern, compiled(pattern), sorted(self.names))
+
+
+class Pass:
+    """One pattern on its way through all names. `steps`: what the next share may take."""
+
+    def __init__(self, pattern: str, regexp: NamePattern, names: list[str]) -> None:
+        self.pattern, self._regexp = pattern, regexp
+        self.found: list[str] = []
+        self._shares: Iterator[list[str]] = regexp.shares(names)
+        self._share: list[str] = []
+        self.steps = 0
+        self._look_ahead()
+
+    def advance(self) -> bool:
+        """Match the next share. Whether it was the last one."""
+        self.found += self._regexp.matching(self._share)
+        return self._look_ahead()
+
+    def _look_ahead(self) -> bool:
+        self._share = next(self._shares, [])
+        self.steps = sum(map(self._regexp.steps, self._share))
+        return not self._share

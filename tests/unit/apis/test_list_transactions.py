@@ -1,0 +1,73 @@
+"""ListTransactions matches ids off the loop, share by share, for one request at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from pykbroker.apis.list_transactions import ListTransactions
+from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
+from pykbroker.core.security.authorizer import AllowAll
+from pykbroker.core.txn.transaction import Transaction
+from pykbroker.server.handler import Context
+from pykbroker.world.net import Peer
+from wire.messages.list_transactions import ListTransactionsRequest
+
+HOSTILE = "((.*a|.*b){20}){20}"
+IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
+
+
+class Known:
+    """Matches as much of `Transactions` as is asked here."""
+
+    async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
+        return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
+
+
+class Elsewhere:
+    """Matches `OffLoop`: notes how much it is given at a time, and how many are there at once."""
+
+    def __init__(self) -> None:
+        self.shares: list[list[str]] = []
+        self.here = self.most = 0
+
+    async def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
+        self.here += 1
+        self.most = max(self.most, self.here)
+        self.shares.append(*args)
+        await trio.lowlevel.checkpoint()
+        self.here -= 1
+        return function(*args)
+
+
+async def listed(api: ListTransactions, pattern: str) -> list[str]:
+    request = ListTransactionsRequest(transactional_id_pattern=pattern)
+    steps: Any = await api(Context(2, "c", Peer("h", 1, "h", 2)), request)  # type: ignore[misc]
+    try:
+        while True:
+            next(steps)
+    except StopIteration as finished:
+        return [one.transactional_id for one in finished.value.transaction_states]
+
+
+async def test_ids_are_matched_off_the_loop_in_shares() -> None:
+    elsewhere = Elsewhere()
+    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    assert await listed(api, HOSTILE) == []
+    assert [name for share in elsewhere.shares for name in share] == IDS
+    pattern = compiled(HOSTILE)
+    assert all(sum(map(pattern.steps, share)) <= SHARE_STEPS_MAX for share in elsewhere.shares[:-1])
+    assert elsewhere.shares[-1] == IDS[-1:]
+    assert await listed(api, "x+|00001.*") == [IDS[1], IDS[-1]]
+    assert await listed(api, "") == IDS
+
+
+async def test_the_ids_of_one_request_are_matched_at_a_time() -> None:
+    elsewhere = Elsewhere()
+    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(listed, api, f"{HOSTILE}{number}")
+    assert elsewhere.most == 1
