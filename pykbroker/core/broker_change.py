@@ -13,6 +13,7 @@ from pykbroker.core.config_row import Row, Update
 from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX
 from pykbroker.core.config_type import INTEGER, Value
 from pykbroker.core.errors import ApiError, bad_request
+from pykbroker.core.java_classes import check_no_classes
 
 OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 """With the name of a listener before them they can still be set for all brokers."""
@@ -40,13 +41,18 @@ NOT_SET = -2
 
 
 def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse what broker `name` cannot take ("" stands for all brokers); INVALID_REQUEST, as Kafka says."""
+    """Refuse what broker `name` cannot take ("" stands for all brokers); INVALID_REQUEST, as Kafka says, but
+    INVALID_CONFIG for a class of Java, which Kafka would load.
+    """
     if name:
         check_is_this(name, broker.node_id)
     refuse_any("Cannot update these configs dynamically", (
         config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY))
     refuse_any("These security configs can be dynamically updated only per-listener using the listener prefix", (
         config for config in wanted if config in ONLY_OF_LISTENERS))
+    known = broker.broker if name else broker.cluster
+    check_no_classes({config: text for config, text in wanted.items() if known.get(config) != text},
+                     broker.pykbroker_ignore_classes)
     try:
         for config, text in wanted.items():
             if (row := dynamic_row(config)) is not None:

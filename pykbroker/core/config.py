@@ -18,6 +18,7 @@ from pykbroker.core.config_table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC,
 from pykbroker.core.config_type import Value, refuse
 from pykbroker.core.group_bounds import check_broker_groups
 from pykbroker.core.host_counts import read_host_counts
+from pykbroker.core.java_classes import check_no_classes
 
 T = TypeVar("T")
 Texts = Mapping[str, str]
@@ -56,7 +57,9 @@ class BrokerConfig:
     def from_mapping(cls, static: Texts) -> BrokerConfig:
         """Read what a file and the command line say. ApiError INVALID_CONFIG for a value that cannot be."""
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
-        return cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
+        config = cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
+        check_no_classes(static, config.pykbroker_ignore_classes)
+        return config
 
     @classmethod
     def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
@@ -152,6 +155,7 @@ class BrokerConfig:
     # pykbroker's own
     pykbroker_client_descriptors_min = Setting[int]("pykbroker.client.descriptors.min")
     pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
+    pykbroker_ignore_classes = Setting[tuple[str, ...]]("pykbroker.ignore.classes")
     pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
     pykbroker_scrub_bytes_per_second = Setting[int]("pykbroker.scrub.bytes.per.second")
     pykbroker_scrub_interval_ms = Setting[int]("pykbroker.scrub.interval.ms")

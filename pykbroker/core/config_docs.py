@@ -195,12 +195,27 @@ OBEYED = {
     "metrics": "The metrics that clients push, by the beginnings of their names; empty means none, * all.",
     "telemetry.max.bytes": "How many bytes of metrics a client may push at once, also when they are decompressed.",
 
+    # Classes of Java
+    "alter.config.policy.class.name":
+        "The class that may refuse changes of configs; not loaded, see pykbroker.ignore.classes.",
+    "authorizer.class.name":
+        "The class that decides who may do what, empty for all is allowed; not loaded, see pykbroker.ignore.classes.",
+    "client.quota.callback.class":
+        "The class that decides which quota a client has; not loaded, see pykbroker.ignore.classes.",
+    "create.topic.policy.class.name":
+        "The class that may refuse new topics; not loaded, see pykbroker.ignore.classes.",
+    "principal.builder.class":
+        "The class that says whom a connection belongs to; not loaded, see pykbroker.ignore.classes.",
+
     # pykbroker's own
     "pykbroker.client.descriptors.min":
         "How many of the files that the process may open are kept for clients, so that partitions do not take them; -1 "
         "keeps a quarter, at most 1,000.",
     "pykbroker.flush.before.ack":
         "Whether a batch is on disk, by an fsync that many share, before it is acknowledged or consumed.",
+    "pykbroker.ignore.classes":
+        "The configs, such as authorizer.class.name, whose classes of Java the broker goes on without; any other one "
+        "keeps it from starting.",
     "pykbroker.memory.budget.bytes":
         "How much memory the broker plans with. A quarter of it is for requests and answers in flight, like "
         "queued.max.request.bytes, of which the smaller value holds.",
@@ -254,9 +269,7 @@ IDLE = {
     "remote.storage.enable": "whether closed segments of a topic are copied to remote storage.",
 
     # Topics and their logs, for the whole broker
-    "alter.config.policy.class.name": "the class that may refuse changes of configs.",
     "cordoned.log.dirs": "the log directories that no new partitions are put into; * means all.",
-    "create.topic.policy.class.name": "the class that may refuse new topics.",
     "log.cleaner.io.buffer.size": "bytes of memory that compaction reads and writes records through.",
     "log.cleaner.threads": "how many threads compact logs.",
     "log.flush.offset.checkpoint.interval.ms":
@@ -437,7 +450,6 @@ IDLE = {
         "whether producers may have transactions that only they themselves end, with no timeout.",
 
     # Security
-    "authorizer.class.name": "the class that decides who may do what; empty means that all is allowed.",
     "connections.max.reauth.ms":
         "the most ms a login over SASL holds before its client has to log in again; 0 means for good.",
     "delegation.token.expiry.check.interval.ms": "how often delegation tokens that have expired are looked for, in ms.",
@@ -445,7 +457,6 @@ IDLE = {
     "delegation.token.max.lifetime.ms": "after how many ms a delegation token can be renewed no more.",
     "delegation.token.secret.key":
         "the secret that delegation tokens are made with, equal on all nodes; unset means no tokens.",
-    "principal.builder.class": "the class that says whom a connection belongs to.",
     "sasl.client.callback.handler.class": "the class that gives the broker's own SASL logins their credentials.",
     "sasl.enabled.mechanisms": "the SASL mechanisms that clients may log in by.",
     "sasl.jaas.config":
@@ -592,7 +603,6 @@ IDLE = {
     "remote.log.storage.system.enable": "whether the broker has tiered storage, which topics may then use.",
 
     # Quotas, metrics and the rest
-    "client.quota.callback.class": "the class that decides which quota a client has.",
     "config.providers":
         "names of classes that look up values such as ${name:path:key} in configs, from files for example.",
     "kafka.metrics.polling.interval.secs": "how often reporters of the older kind collect metrics, in s.",

@@ -207,7 +207,7 @@ def written_in(layer: str) -> dict[str, str]:
 
 def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
     """The API of a broker that is configured as the recorded one was."""
-    config = BrokerConfig.from_mapping(written_in("STATIC_BROKER_CONFIG"))
+    config = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
     topic: Any = {"t": None}
     image = MetadataImage(configs=ConfigsImage({
         CLUSTER_DEFAULT: written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"),

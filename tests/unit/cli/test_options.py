@@ -150,3 +150,14 @@ def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monke
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(StartError, match="this user cannot write"):
         make_data_dir(str(tmp_path))
+
+
+def test_a_class_of_java_keeps_the_broker_from_starting(file: Path) -> None:
+    file.write_text("log.dirs=/d\n\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
+    with pytest.raises(click.UsageError, match=f"^{file}:3: authorizer.class.name is set to .*StandardAuthorizer. .*"
+                                               "by pykbroker.ignore.classes=authorizer.class.name$"):
+        Options(file=str(file)).settings()
+    with pytest.raises(click.UsageError, match="pykbroker.ignore.classes=authorizer.class.name"):
+        Options(configs={"authorizer.class.name": "A"}).settings()
+    ignored = {"pykbroker.ignore.classes": "authorizer.class.name"}
+    assert Options(file=str(file), configs=ignored).settings().data_dirs == ("/d",)

@@ -36,7 +36,7 @@ def written_in(layer: str) -> dict[str, str]:
 
 @pytest.fixture
 def config() -> BrokerConfig:
-    static = BrokerConfig.from_mapping(written_in("STATIC_BROKER_CONFIG"))
+    static = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
     return static.with_dynamic(written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"), written_in("DYNAMIC_BROKER_CONFIG"))
 
 
