@@ -158,6 +158,29 @@ def test_a_marker_stays_as_long_as_its_transaction_has_records() -> None:
     assert [one.base_offset for one in log.batches()] == [2, 3]
 
 
+def test_a_marker_goes_though_an_earlier_transaction_of_its_producer_has_records() -> None:
+    log = Stored()
+    log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
+    log.mark(7, commit=True)
+    log.mark(7, commit=True)
+    log.put((B, b"2"))
+    log.compact()
+    log.compact(LATER, first_dirty=4)
+    assert [one.base_offset for one in log.batches() if one.is_control] == [1]
+
+
+def test_a_control_batch_of_an_unknown_type_stays() -> None:
+    """As in Kafka: what a newer broker wrote ends no transaction, and is kept."""
+    log = Stored()
+    log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
+    log.put((bytes((0, 0, 0, 9)), b""), control=True, **IN_TRANSACTION)
+    log.mark(7, commit=False)
+    log.put((B, b"2"))
+    for number in range(3):
+        log.compact(LATER * (number + 1))
+    assert [one.base_offset for one in log.batches()] == [1, 3]
+
+
 def test_a_live_producers_last_marker_stays_for_its_epoch() -> None:
     log = Stored()
     log.mark(7, commit=True, epoch=4)
