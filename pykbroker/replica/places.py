@@ -23,6 +23,7 @@ class Places:
         self._by_id = dict(zip(ids, directories, strict=True))
         self._ids = {directory: directory_id for directory_id, directory in self._by_id.items()}
         self._of: dict[tuple[str, int], LogDirectory] = {}
+        self._sizes: Counter[LogDirectory] = Counter()
         for directory in directories:
             for found in directory.partitions():
                 twin = self._of.setdefault((found.topic, found.partition), directory)
@@ -31,6 +32,7 @@ class Places:
                         f"{found.topic}-{found.partition} lies in {twin.path} and in {directory.path}: move one of them"
                         " out of the log directories"
                     )
+                self._sizes[directory] += 1
 
     @property
     def open_logs(self) -> int:
@@ -69,11 +71,13 @@ class Places:
             directory.futures.drop(key)
         elif assigned == self.id_of(directory) or not is_directory(assigned):
             await directory.promote(*key)
-            self._of[key] = directory
+            self.moved(*key, directory)
 
     def moved(self, topic: str, index: int, directory: LogDirectory) -> None:
-        """A copy has taken over."""
+        """The partition lies in this directory from now on."""
+        self.forget(topic, index)
         self._of[topic, index] = directory
+        self._sizes[directory] += 1
 
     def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
         """(the directory of a partition, whether it is new there).
@@ -83,13 +87,13 @@ class Places:
         directory = self._of.get((topic, index))
         if directory is not None:
             return directory, False
-        self._of[topic, index] = directory = self._by_id.get(assigned) or self._emptiest()
+        directory = self._by_id.get(assigned) or self._emptiest()
+        self.moved(topic, index, directory)
         return directory, True
 
     def _emptiest(self) -> LogDirectory:
-        sizes = Counter(map(id, self._of.values()))
         usable = [one for one in self.directories if one.failed is None] or self.directories
-        return min(usable, key=lambda one: sizes[id(one)]) if len(usable) > 1 else usable[0]
+        return min(usable, key=self._sizes.__getitem__)
 
     def lost(self, before: Iterable[bytes]) -> bool:
         """Whether one of the directories that this broker had before is not here."""
@@ -115,4 +119,6 @@ class Places:
 
     def forget(self, topic: str, index: int) -> None:
         """A partition is deleted."""
-        self._of.pop((topic, index), None)
+        directory = self._of.pop((topic, index), None)
+        if directory is not None:
+            self._sizes[directory] -= 1

@@ -21,7 +21,7 @@ from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.log_reads import LogReads
 from pykbroker.storage.opening import Loaded, Opening
 from pykbroker.storage.rebuild import producers_at
-from pykbroker.storage.recovery import LogState, recover
+from pykbroker.storage.recovery import LogState, begin, recover
 from pykbroker.storage.replay import remember
 from pykbroker.storage.retention import expired
 from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
@@ -109,6 +109,14 @@ class Log(LogReads):
         state = await recover(opening, clean=clean)
         state.producers.expire(now_ms, config.producer_id_expiration_ms)
         return cls(opening, off_loop, state)
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop,
+               jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None,
+               traffic: Traffic | None = None) -> Log:
+        """Begin a log at offset 0 in a directory that holds no segment: one file is created. OSError: it is not."""
+        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic())
+        return cls(opening, off_loop, begin(opening))
 
     def configure(self, config: LogConfig) -> None:
         """Use these configs from now on."""
@@ -285,8 +293,15 @@ class Log(LogReads):
     # Leadership
 
     def become_leader(self, leader_epoch: int) -> None:
-        """An epoch in which this broker leads begins here, also if nothing will be appended in it."""
-        self._assign_epoch(leader_epoch, self.log_end_offset)
+        """An epoch in which this broker leads begins here, also if nothing will be appended in it.
+
+        The epochs of a log that has never held a record are written by its first flush: until then all that a start
+        needs to know of them stands in the batches.
+        """
+        if self.log_end_offset:
+            self._assign_epoch(leader_epoch, self.log_end_offset)
+        else:
+            self.epochs.assign(leader_epoch, 0)
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(leader_epoch, start_offset):

@@ -186,8 +186,15 @@ class LogDirectory:
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
         try:
-            await self._claim(topic, partition, topic_id)
-            return await self._open(topic, partition, config)
+            await self._release_name(topic, partition)
+            file = self._disk.open(f"{name}/{METADATA}", create=True)
+            file.append(encode_metadata(topic_id))
+            file.close()
+            self._topic_ids[topic, partition] = topic_id
+            self.logs[topic, partition] = log = Log.create(
+                self._disk, name, config, off_loop=self._off_loop, jitter=self._jitter, loaded=self._loaded,
+                traffic=self._traffic)
+            return log
         except OSError:
             self._forget(topic, partition)
             with suppress(OSError):
@@ -196,10 +203,14 @@ class LogDirectory:
 
     async def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
         """The directory is this topic's from now on, and what was known of another one's there is not of it."""
-        self._forget(topic, partition)
-        await self._checkpoints.erase([(topic, partition)])
+        await self._release_name(topic, partition)
         replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
         self._topic_ids[topic, partition] = topic_id
+
+    async def _release_name(self, topic: str, partition: int) -> None:
+        """No file says anything of another topic's partition of this name any more."""
+        self._forget(topic, partition)
+        await self._checkpoints.erase([(topic, partition)])
 
     def _is_bare(self, topic: str, partition: int) -> bool:
         """Whether nothing says that there is anything in its directory that must be kept."""

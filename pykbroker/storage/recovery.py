@@ -57,6 +57,15 @@ class LogState(msgspec.Struct):
     is_placed: bool
 
 
+def begin(opening: Opening) -> LogState:
+    """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
+    start = opening.log_start_offset
+    state = LogState(opening.active(start), [], [], LeaderEpochs(), Producers(), start, max(0, opening.recovery_point),
+                     is_placed=False)
+    state.active.checked.add(0, TO_THE_END)
+    return state
+
+
 async def recover(opening: Opening, *, clean: bool) -> LogState:
     """The state of a log, from its files. CorruptLog: damage below the recovery point."""
     disk, directory = opening.disk, opening.directory
