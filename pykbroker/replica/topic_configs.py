@@ -16,6 +16,8 @@ from wire.messages.create_topics import CreatableTopicConfigs
 
 LOG_CONFIGS_MAX = 1000
 """Different sets of overrides whose meaning is remembered."""
+DESCRIPTIONS_MAX = 100
+"""Different sets of overrides whose description is remembered: making one takes longer than creating the topic."""
 
 
 class TopicConfigs:
@@ -24,6 +26,7 @@ class TopicConfigs:
     def __init__(self, broker: LiveConfig) -> None:
         self._broker = broker
         self._log_configs: dict[object, LogConfig] = {}
+        self._descriptions: dict[object, list[CreatableTopicConfigs]] = {}
 
     def validate(self, configs: Texts, dynamic: Dynamic) -> None:
         """ApiError INVALID_CONFIG for a name or value that no topic may have."""
@@ -34,7 +37,16 @@ class TopicConfigs:
         check_configs(resource, wanted, self._broker.under(dynamic))
 
     def describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
-        """Every config of a topic with these overrides."""
+        """Return every config of a topic with these overrides. The list is shared: it must not be changed."""
+        key = _key(overrides, dynamic)
+        described = self._descriptions.get(key)
+        if described is None:
+            if len(self._descriptions) >= DESCRIPTIONS_MAX:
+                self._descriptions.clear()
+            described = self._descriptions[key] = self._describe(overrides, dynamic)
+        return described
+
+    def _describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         return [
             CreatableTopicConfigs(
                 name=entry.name, value=entry.value, read_only=entry.read_only,
@@ -45,7 +57,7 @@ class TopicConfigs:
 
     def log_config(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
         """What the log of a topic with these overrides obeys."""
-        key = tuple(frozenset(texts.items()) for texts in (overrides, *dynamic))
+        key = _key(overrides, dynamic)
         config = self._log_configs.get(key)
         if config is None:
             if len(self._log_configs) >= LOG_CONFIGS_MAX:
@@ -62,3 +74,8 @@ class TopicConfigs:
         fields["flush_before_ack"] = broker.pykbroker_flush_before_ack
         fields["validate_records"] = broker.pykbroker_validate_records
         return msgspec.convert({name: fields[name] for name in LogConfig.__struct_fields__}, LogConfig)
+
+
+def _key(overrides: Texts, dynamic: Dynamic) -> object:
+    """What tells one set of overrides from another."""
+    return tuple(frozenset(texts.items()) for texts in (overrides, *dynamic))

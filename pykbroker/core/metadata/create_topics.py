@@ -18,7 +18,6 @@ from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, colli
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -74,7 +73,6 @@ class _Creation:
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
         self._claimed: dict[str, str] = {}  # collision key -> the topic that has it
-        self._described: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}  # by what was set
 
     def create(self, topic: CreatableTopic) -> CreatableTopicResult:
         """Add the records of a topic; `ApiError` says why it cannot be, and then nothing was added."""
@@ -95,14 +93,7 @@ class _Creation:
             self._claimed[key] = name
         return CreatableTopicResult(
             name=name, topic_id=topic_id, error_message=None, num_partitions=len(assignment),
-            replication_factor=len(assignment[0]), configs=self._describe(configs))
-
-    def _describe(self, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
-        """Once for all topics of the request that are alike: describing costs more than creating."""
-        key = tuple(configs.items())
-        if key not in self._described:
-            self._described[key] = self._context.configs.describe(configs, self._context.dynamic)
-        return self._described[key]
+            replication_factor=len(assignment[0]), configs=context.configs.describe(configs, context.dynamic))
 
 
 def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
