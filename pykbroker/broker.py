@@ -131,6 +131,7 @@ from pykbroker.storage.statistics import DirectoryStatistics
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Bound, NetStatistics, SocketOptions
 from pykbroker.world.system import system_world
+from pykbroker.world.turns import Turns
 from pykbroker.world.world import World
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -224,11 +225,12 @@ class Broker:
     def __init__(
         self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames, identity: Identity,
         directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas, descriptors: Descriptors,
+        turns: Turns,
     ) -> None:  # fmt: skip
         self._settings, self._config, self._identity = settings, config, identity
         self._world, self._bound, self._hosts = world, bound, hosts
         self._serving: Listener | None = None
-        self._descriptors = descriptors
+        self._descriptors, self._turns = descriptors, turns
         self._directories, self._controller, self._replicas = directories, controller, replicas
         opened = {directory.path for directory in directories}
         self._refused = tuple(path for path in settings.data_dirs if path not in opened)
@@ -252,7 +254,7 @@ class Broker:
         config, live = settings.config, LiveConfig(settings.config)
         descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
         descriptors.check_start()
-        configs = TopicConfigs(live)
+        configs, turns = TopicConfigs(live), Turns(world.ticks_ns)
         directories: list[LogDirectory] = []
         try:
             world = await open_directories(world, directories, descriptors)
@@ -263,7 +265,7 @@ class Broker:
             controller = await start_controller(
                 journal, world.disks[0],
                 ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors),
-                configs, world.rng, world.wall_ms, world.off_loop, rules,
+                configs, world.rng, world.wall_ms, world.off_loop, rules, turns,
             )  # fmt: skip
         except BaseException as failure:
             with trio.CancelScope(shield=True):
@@ -272,7 +274,8 @@ class Broker:
                 raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
             raise
         replicas = Replicas(identity.node_id, places, configs, descriptors)
-        return cls(settings, live, world, bound, hosts, identity, tuple(directories), controller, replicas, descriptors)
+        return cls(settings, live, world, bound, hosts, identity, tuple(directories), controller, replicas,
+                   descriptors, turns)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve until `stop`, then leave the directories as an orderly stop leaves them."""
@@ -442,7 +445,7 @@ class Broker:
         handlers = self._handlers(limits)
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        return Listener(Table(handlers), clients, self._world.ticks_ns, limits, self._connections_max)
+        return Listener(Table(handlers), clients, self._turns, limits, self._connections_max)
 
     def _connections_max(self) -> int:
         return self._descriptors.connections_max(self._replicas.open_logs)

@@ -13,9 +13,9 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import each
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
-from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (

@@ -18,10 +18,10 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.steps import each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context, Steps
-from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest

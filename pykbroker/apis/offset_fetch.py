@@ -18,8 +18,8 @@ from pykbroker.core.group.asked import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.steps import each
 from pykbroker.server.handler import Context, Steps
-from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (

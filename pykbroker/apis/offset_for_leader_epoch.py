@@ -14,9 +14,9 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import each
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
-from pykbroker.server.steps import each
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (

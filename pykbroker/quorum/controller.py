@@ -13,6 +13,7 @@ from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.world.turns import Turns
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -64,11 +65,17 @@ class _Caller:
 
 
 class Controller:
-    """The active controller. `run` must be under way for anything to be answered, `snapshotter.run` beside it."""
+    """The active controller. `run` must be under way for anything to be answered, `snapshotter.run` beside it.
 
-    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter) -> None:
+    Requests are decided, written and replayed one after the other, each in shares of the loop. An image is made only
+    between two of them.
+    """
+
+    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter,
+                 turns: Turns) -> None:
         self._machine, self._driver, self._wall_ms = driver.machine, driver, wall_ms
         self.images, self.snapshotter = images, snapshotter
+        self._turns, self._deciding = turns, trio.Lock()
         self._uncommitted: list[_Caller] = []
         self._work = trio.Event()
         self._failure: Exception | None = None
@@ -180,30 +187,33 @@ class Controller:
 
     async def _committed(self, request: Request, expected: type[Rsp]) -> tuple[Rsp, int]:
         """The response, and the offset that everything it rests on is not beyond."""
-        if self._failure is not None:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
         caller = _Caller()
-        self._decide(request, caller)
+        async with self._deciding:
+            if self._failure is not None:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
+            await self._decide(request, caller)
         await caller.answered.wait()
         if not isinstance(caller.response, expected):
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return caller.response, caller.offset
 
-    def _decide(self, request: Request, caller: _Caller) -> None:
-        outcome = self._machine.handle(request, caller, trio.current_time() * 1000)
+    async def _decide(self, request: Request, caller: _Caller) -> None:
+        outcome = await self._turns.through(self._machine.decide(request, caller))
         if outcome.records:
-            self._write(outcome.records)
+            await self._write(outcome.records)
         for token, response in outcome.replies:
             waiting = cast(_Caller, token)
             waiting.response, waiting.offset = response, self._machine.next_offset - 1
             self._uncommitted.append(waiting)
         self._work.set()
 
-    def _write(self, records: tuple[Record, ...]) -> None:
+    async def _write(self, records: tuple[Record, ...]) -> None:
+        """What is appended is replayed to the end, also for a caller who has stopped waiting meanwhile."""
         now_ms = self._wall_ms()
-        batches = self._driver.batches(records, now_ms)
+        batches = await self._turns.through(self._driver.batches(records, now_ms))
         try:
-            self._driver.write(batches, records, now_ms)
+            with trio.CancelScope(shield=True):
+                await self._turns.through(self._driver.write(batches, records, now_ms))
         except ApiError:
             raise
         except OSError as error:
@@ -215,8 +225,9 @@ class Controller:
 
     async def _commit(self) -> None:
         """One fsync for all that was decided before it."""
-        callers, self._uncommitted = self._uncommitted, []
-        delta = self._driver.freeze()
+        async with self._deciding:
+            callers, self._uncommitted = self._uncommitted, []
+            delta = self._driver.freeze()
         try:
             if delta.image.offset > self.images.committed.offset:
                 await self._driver.commit()

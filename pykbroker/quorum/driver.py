@@ -13,6 +13,7 @@ from pykbroker.core.metadata.image import Delta
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.outcome import Entry
+from pykbroker.core.steps import Steps
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, Journal
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.world.disk import Disk
@@ -62,20 +63,26 @@ class Driver:
         self._append(kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)
         self.machine.skip(self._journal.log_end_offset - 1)
 
-    def batches(self, records: Sequence[Record], now_ms: int) -> list[bytes]:
-        """The records as they go into the log: up to `RECORDS_MAX` in one batch, which is all or nothing.
+    def batches(self, records: Sequence[Record], now_ms: int) -> Steps[list[bytes]]:
+        """Return the records as they go into the log: up to `RECORDS_MAX` in one batch, which is all or nothing.
 
         `ApiError` POLICY_VIOLATION when one would be too large; nothing has been written then.
         """
         level = self.machine.features.get(METADATA_FEATURE, 0)
-        values = [write_record(record, level) for record in records]
-        batches = [_batch(values[start:start + RECORDS_MAX], now_ms) for start in range(0, len(values), RECORDS_MAX)]
+        batches = []
+        for start in range(0, len(records), RECORDS_MAX):
+            builder = BatchBuilder()
+            for record in records[start:start + RECORDS_MAX]:
+                builder.append(None, write_record(record, level), timestamp=now_ms)
+                yield
+            batches.append(builder.build())
         if any(len(batch) > BATCH_BYTES_MAX for batch in batches):
             raise excessive()
         return batches
 
-    def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> None:
-        """Append the batches of these records, and replay the records.
+    def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> Steps[None]:
+        """Append the batches of these records at once, and replay the records, one a step: up to the last of them the
+        machine is in no state that may be read, and the steps must not be given up.
 
         `ApiError` KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. Any other failure is final.
         """
@@ -89,6 +96,7 @@ class Driver:
                 raise
         for place, record in enumerate(records, offset):
             self.machine.replay(Entry(place, record))
+            yield
 
     def _append(self, batch: bytes, now_ms: int) -> None:
         self._journal.append_as_leader(batch, self.epoch)
@@ -125,10 +133,3 @@ class Driver:
         """All below `offset` is durable: from now on what is missing or damaged there is no torn tail."""
         self._state = msgspec.structs.replace(self._state, applied_offset=offset)
         await write_state(self._disk, self._state)
-
-
-def _batch(values: Sequence[bytes], now_ms: int) -> bytes:
-    builder = BatchBuilder()
-    for value in values:
-        builder.append(None, value, timestamp=now_ms)
-    return builder.build()

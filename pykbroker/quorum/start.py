@@ -18,6 +18,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.core.steps import finish
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
@@ -31,6 +32,7 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.storage.small_files import read_whole
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.turns import Turns
 from wire.errors import DecodeError
 from wire.stored.metadata_marks import AbortTransactionRecord
 from wire.stored.metadata_settings import FeatureLevelRecord
@@ -40,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 async def start_controller(journal: Journal, disk: Disk, settings: ControllerSettings, configs: TopicConfigs,
                            randomness: Randomness, wall_ms: Callable[[], int], off_loop: OffLoop,
-                           rules: LogRules) -> Controller:
+                           rules: LogRules, turns: Turns) -> Controller:
     """Everything that was read or written here is on disk when this returns. `StartError` for the operator."""
     snapshots = Snapshots(disk, off_loop)
     found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
@@ -60,7 +62,8 @@ async def start_controller(journal: Journal, disk: Disk, settings: ControllerSet
     snapshots.remove_parts()
     images = Images(Delta.since_nothing(driver.freeze().image))
     quorum = tuple(found.quorum.values())
-    return Controller(driver, images, wall_ms, Snapshotter(driver, images, snapshots, rules, off_loop, wall_ms, quorum))
+    snapshotter = Snapshotter(driver, images, snapshots, rules, off_loop, wall_ms, quorum)
+    return Controller(driver, images, wall_ms, snapshotter, turns)
 
 
 async def _recovered(journal: Journal, disk: Disk, snapshots: Snapshots,
@@ -73,7 +76,7 @@ async def _recovered(journal: Journal, disk: Disk, snapshots: Snapshots,
 
 
 def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
-    driver.write(driver.batches(records, now_ms), records, now_ms)
+    finish(driver.write(finish(driver.batches(records, now_ms)), records, now_ms))
 
 
 async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered) -> QuorumState:

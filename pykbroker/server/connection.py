@@ -16,9 +16,9 @@ from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Res
 from pykbroker.server.intake import Intake, Shared
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX, Slot, drain, hurry
-from pykbroker.server.steps import State, advance, walk
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Peer, Pump
+from pykbroker.world.turns import State
 from wire.api import ApiKey
 from wire.compile_decoder import skip_tags
 from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Response
@@ -81,7 +81,7 @@ class Connection(Intake):
             request = route.decode(data, pos, end)
         else:
             steps = route.decode_slowly(data, pos, end)
-            request = advance(steps, self._ticks)
+            request = self._shared.turns.begin(steps)
             if request is State.UNFINISHED:
                 slot = Slot(route, correlation_id, context, None, began_at, size)
                 return self._wait(slot, Held(self._read_on(slot, steps)))
@@ -111,8 +111,8 @@ class Connection(Intake):
 
     def _first_share(self, steps: Steps) -> Answer:
         """What there is after one share of the loop's time; later requests wait for the rest."""
-        result = advance(steps, self._ticks)
-        return Held(walk(steps, self._ticks, self._shared.turn)) if isinstance(result, State) else result
+        result = self._shared.turns.begin(steps)
+        return Held(self._shared.turns.walk(steps)) if isinstance(result, State) else result
 
     def _be_called(self, raw: bytes, *, fits: bool) -> None:
         """Decode the client id: once, as a rule, for all requests have the same."""
@@ -165,7 +165,7 @@ class Connection(Intake):
 
     async def _read_on(self, slot: Slot, steps: Generator[None, None, Any]) -> Result | Waiting | Steps:
         """Decode the rest of a large request, and have it handled."""
-        slot.request = await walk(steps, self._ticks, self._shared.turn)
+        slot.request = await self._shared.turns.walk(steps)
         answer = slot.route.slow_handler(slot.context, slot.request)
         return await answer.coroutine if isinstance(answer, Held) else answer
 
@@ -188,8 +188,7 @@ class Connection(Intake):
 
     async def _end_of(self, steps: Generator[None, None, Any]) -> Any:
         """What they lead to: most in their first share, which waits for nobody."""
-        result = advance(steps, self._ticks)
-        return await walk(steps, self._ticks, self._shared.turn) if isinstance(result, State) else result
+        return await self._shared.turns.through(steps)
 
     def _go_on(self) -> None:
         """Send what is ready, and start requests again if that is allowed by now."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
 
-import trio
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.ending import Ending
@@ -23,6 +22,7 @@ from pykbroker.server.large_frame import LARGE_FRAME_BYTES, TRUST, TRUST_TIGHT, 
 from pykbroker.server.table import Table
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Peer, Pump
+from pykbroker.world.turns import Turns
 from wire.errors import DecodeError
 
 FRAME_BYTES_MIN = 10
@@ -45,19 +45,17 @@ class Tasks(Protocol):
 
 @dataclass(slots=True)
 class Shared:
-    """What the connections of a listener have in common. `ticks` gives ns of a clock that only rises."""
+    """What the connections of a listener have in common."""
 
     table: Table
     tasks: Tasks
-    ticks: Callable[[], int]
+    turns: Turns
     budget: Budget
     request_bytes_max: int
     """Bounds a frame without its size field."""
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
     pool: FramePool = field(default_factory=FramePool)
-    turn: trio.Lock = field(default_factory=trio.Lock)
-    """Who holds it may keep the loop for a share, of all requests that take long."""
     owed_ns: int = 0
     """How long, in all, peers did not take what they were owed, as far as they have taken it by now."""
 
@@ -72,13 +70,13 @@ class Intake(ABC):
     )  # fmt: skip
 
     def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
-        self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.ticks
+        self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks
         self.out: list[Buffer | FileSlice] = []
         self.room: memoryview | None = None
         self.wants_input = True
         self.ended = self.behind = False
         self.ending = Ending.PEER
-        self.opened_at = self.came_at = self.owed_at = self.moved_at = shared.ticks()
+        self.opened_at = self.came_at = self.owed_at = self.moved_at = shared.turns.ticks()
         """When a byte last came or went; for the metrics also when it came, and when a debt began."""
         self.begun_at: int | None = None
         """When the frame began that is incomplete, if one is."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from types import MappingProxyType
 
 from pykbroker.server.budget import Budget
@@ -18,21 +17,23 @@ from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.table import Table
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.seldom import Seldom
+from pykbroker.world.turns import Turns
 
 logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`. `ticks` gives ns of a clock that only rises.
+    """Matches `world.net.Accept`. `turns` share out the loop.
 
     `connections_max` returns the number of connections that there are descriptors for now.
     """
 
-    def __init__(self, table: Table, tasks: Tasks, ticks: Callable[[], int], limits: Limits,
+    def __init__(self, table: Table, tasks: Tasks, turns: Turns, limits: Limits,
                  connections_max: Callable[[], int] = lambda: UNLIMITED) -> None:
         self._limits, self._connections_max = limits, connections_max
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
-        self._shared = Shared(table, tasks, ticks, self._budget, limits.request_bytes_max, self._forget)
+        self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
+        self._ticks = ticks = turns.ticks
         self._quotas = ConnectionQuotas(limits, ticks)
         self._open: set[Connection] = set()
         self._closed: Counter[Ending] = Counter()
@@ -42,7 +43,7 @@ class Listener:
 
     async def run(self) -> None:
         """Close what is idle or too slow, until cancelled."""
-        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._shared.ticks).run()
+        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._ticks).run()
 
     def limit(self, limits: Limits) -> None:
         """From now on these bounds on connections hold; of the other limits those that the listener began with."""
@@ -72,7 +73,7 @@ class Listener:
     def statistics(self) -> ServerStatistics:
         """Since the start."""
         routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
-        now = self._shared.ticks()
+        now = self._ticks()
         ages = [now - connection.opened_at for connection in self._open]
         return ServerStatistics(
             requests=tuple(map(RouteStatistics.of, routes)),

@@ -13,7 +13,7 @@ from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
 from pykbroker.core.config_type import Type
 from pykbroker.core.errors import ApiError, bad_request
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.standing import quota_entity
 from wire.messages.alter_client_quotas import (
@@ -35,7 +35,7 @@ TYPES = ("client-id", "user", "ip")
 EPSILON = 1e-6
 
 
-def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> Decision:
+def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> Deciding:
     """Every entity is answered once, and altered as a whole or not at all."""
     records: list[Record] = []
     results: dict[object, AlterClientQuotasResponseEntryData] = {}
@@ -51,6 +51,7 @@ def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> 
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         results[key] = result
+        yield
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=list(results.values()))
 
 

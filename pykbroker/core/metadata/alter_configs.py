@@ -16,9 +16,10 @@ from pykbroker.core.config_check import TABLES
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.config_type import Type, refuse, text_of
 from pykbroker.core.errors import ApiError, bad_request
-from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision
+from pykbroker.core.metadata.context import ELR_FEATURE, Context, Deciding
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import EVERY_TOPIC
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs as whole
 from wire.messages import incremental_alter_configs as incremental
@@ -49,16 +50,16 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def alter_configs(context: Context, request: AlterConfigsRequest) -> Decision:
+def alter_configs(context: Context, request: AlterConfigsRequest) -> Deciding:
     """Every resource gets exactly these configs."""
-    records, results = _alter(context, request.resources, _replaced)
+    records, results = yield from _alter(context, request.resources, _replaced)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
 
-def incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Decision:
+def incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Deciding:
     """Every resource keeps what is not named."""
-    records, results = _alter(context, request.resources, _increments)
+    records, results = yield from _alter(context, request.resources, _increments)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
 
@@ -68,7 +69,7 @@ Result = tuple[ErrorCode, str | None, int, str]
 
 
 def _alter(context: Context, resources: list[R],
-           change: Callable[[Mapping[str, str], R], Changes]) -> tuple[list[Record], list[Result]]:
+           change: Callable[[Mapping[str, str], R], Changes]) -> Steps[tuple[list[Record], list[Result]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Record] = []
     results: list[Result] = []
@@ -81,6 +82,7 @@ def _alter(context: Context, resources: list[R],
             results.append((ErrorCode.NONE, None, *key))
         except ApiError as error:
             results.append((error.code, error.message, *key))
+        yield
     return records + _clearings(context, records), results
 
 

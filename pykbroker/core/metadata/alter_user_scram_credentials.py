@@ -9,8 +9,9 @@ import hashlib
 import hmac
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -29,12 +30,13 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def alter_user_scram_credentials(context: Context, request: AlterUserScramCredentialsRequest) -> Decision:
+def alter_user_scram_credentials(context: Context, request: AlterUserScramCredentialsRequest) -> Deciding:
     """Deletions before upsertions; every user is answered once."""
     alterations: list[Alteration] = [*request.deletions, *request.upsertions]
     accepted: dict[str, Alteration] = {}
     refused: dict[str, ApiError] = {}
     for alteration in alterations:
+        yield
         name = alteration.name
         if name in refused:
             continue
@@ -49,7 +51,8 @@ def alter_user_scram_credentials(context: Context, request: AlterUserScramCreden
     results = [AlterUserScramCredentialsResult(user=name, error_message=None) for name in accepted]
     results += [AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
                 for name, error in refused.items()]
-    return list(map(_record, accepted.values())), AlterUserScramCredentialsResponse(results=results)
+    records = yield from each(_record, accepted.values())
+    return records, AlterUserScramCredentialsResponse(results=results)
 
 
 def _check(context: Context, alteration: Alteration) -> None:

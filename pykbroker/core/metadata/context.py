@@ -14,12 +14,15 @@ from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage, ConfigResource
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.core.steps import Steps
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicConfigs
 
 Decision = tuple[list[Record], Response]
 """What a request changes, and its answer."""
+Deciding = Steps[Decision]
+"""How a request about many things is decided: one of them a step. Nothing else may change the state meanwhile."""
 
 RECORDS_MAX = 10_000
 """Records that one request may write, and that stand in one batch. A batch is all or nothing."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import RECORDS_MAX, Context, Decision, excessive
+from pykbroker.core.metadata.context import RECORDS_MAX, Context, Deciding, excessive
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,7 +21,7 @@ from wire.messages.create_partitions import (
 )
 
 
-def create_partitions(context: Context, request: CreatePartitionsRequest) -> Decision:
+def create_partitions(context: Context, request: CreatePartitionsRequest) -> Deciding:
     """Every topic is answered on its own, but ApiError POLICY_VIOLATION refuses all that would be too many at once."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
@@ -32,12 +34,13 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
             try:
                 if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
                     raise excessive()
-                added = _grow(context, topic)
+                added = yield from _grow(context, topic)
                 context.settings.descriptors.check_room(context.draft.partition_count + len(records), len(added))
                 records += added
             except ApiError as error:
                 result.error_code, result.error_message = error.code, error.message
             results.append(result)
+        yield
     return [] if request.validate_only else records, CreatePartitionsResponse(results=results)
 
 
@@ -47,7 +50,7 @@ def _growth(context: Context, wanted: CreatePartitionsTopic) -> int:
     return 0 if topic is None or wanted.assignments is not None else max(0, wanted.count - len(topic.partitions))
 
 
-def _grow(context: Context, wanted: CreatePartitionsTopic) -> list[Record]:
+def _grow(context: Context, wanted: CreatePartitionsTopic) -> Steps[Sequence[Record]]:
     topic = context.draft.names.get(wanted.name)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -59,10 +62,10 @@ def _grow(context: Context, wanted: CreatePartitionsTopic) -> list[Record]:
     if wanted.count < count:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"The topic {topic.name} currently has {count} partition(s); "
                        f"{wanted.count} would not be an increase.")
-    return [*partition_records(context, topic.id, count, _assignment(context, topic, wanted))]
+    return (yield from partition_records(context, topic.id, count, (yield from _assignment(context, topic, wanted))))
 
 
-def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTopic) -> list[list[int]]:
+def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTopic) -> Steps[list[list[int]]]:
     count = len(topic.partitions)
     replicas = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
@@ -72,4 +75,5 @@ def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTop
                        f"partition(s), but only {len(wanted.assignments)} assignment(s) were specified.")
     for index, assignment in enumerate(wanted.assignments, count):
         check_assignment(context, index, assignment.broker_ids, replicas)
+        yield
     return [assignment.broker_ids for assignment in wanted.assignments]

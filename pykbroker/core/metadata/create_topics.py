@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import ELR_FEATURE, Context, Decision
+from pykbroker.core.metadata.context import ELR_FEATURE, Context, Deciding
 from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import TOPIC_RESOURCE
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import (
     CreatableTopic,
@@ -33,7 +34,7 @@ PARTITIONS_MAX = 10_000
 """Of all topics that one request creates, also of those that cannot be."""
 
 
-def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
+def create_topics(context: Context, request: CreateTopicsRequest) -> Deciding:
     """Records for the topics that may be created; none when the request only asks for validation.
 
     ApiError POLICY_VIOLATION refuses all that would be too many partitions at once.
@@ -46,9 +47,10 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Decision:
     for topic in request.topics:
         if times[topic.name] == 1:
             try:
-                results.append(creation.create(topic))
+                results.append((yield from creation.create(topic)))
             except ApiError as error:
                 results.append(_refused(topic.name, error.code, error.message))
+        yield
     results += [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
                 for name, count in times.items() if count > 1]
     return [] if request.validate_only else creation.records, CreateTopicsResponse(topics=results)
@@ -74,12 +76,12 @@ class _Creation:
         self._partitions = context.draft.partition_count
         self._claimed: dict[str, str] = {}  # collision key -> the topic that has it
 
-    def create(self, topic: CreatableTopic) -> CreatableTopicResult:
+    def create(self, topic: CreatableTopic) -> Steps[CreatableTopicResult]:
         """Add the records of a topic; `ApiError` says why it cannot be, and then nothing was added."""
         context, name = self._context, topic.name
         _check_name(context, name, self._claimed)
         configs = _configs(context, topic)
-        assignment = _by_hand(context, topic) if topic.assignments else _placed(context, topic)
+        assignment = (yield from _by_hand(context, topic)) if topic.assignments else _placed(context, topic)
         context.settings.descriptors.check_room(self._partitions, len(assignment))
         self._partitions += len(assignment)
         topic_id = new_id(context.randomness)
@@ -88,7 +90,7 @@ class _Creation:
                          for config, value in configs.items()]
         if "min.insync.replicas" in configs and context.feature(ELR_FEATURE):
             self.records.append(ClearElrRecord(topic_name=name))
-        self.records += partition_records(context, topic_id, 0, assignment)
+        self.records += yield from partition_records(context, topic_id, 0, assignment)
         if (key := collision_key(name)) is not None:
             self._claimed[key] = name
         return CreatableTopicResult(
@@ -116,7 +118,7 @@ def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
     return configs
 
 
-def _by_hand(context: Context, topic: CreatableTopic) -> list[list[int]]:
+def _by_hand(context: Context, topic: CreatableTopic) -> Steps[list[list[int]]]:
     if topic.replication_factor != DEFAULT:
         raise ApiError(ErrorCode.INVALID_REQUEST,
                        "A manual partition assignment was specified, but replication factor was not set to -1.")
@@ -132,6 +134,7 @@ def _by_hand(context: Context, topic: CreatableTopic) -> list[list[int]]:
         check_assignment(context, partition.partition_index, partition.broker_ids, replicas)
         replicas = len(partition.broker_ids)
         chosen[partition.partition_index] = partition.broker_ids
+        yield
     if chosen.keys() != set(range(len(chosen))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return [chosen[index] for index in range(len(chosen))]

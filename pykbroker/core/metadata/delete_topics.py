@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.record import Record
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -27,7 +27,7 @@ UNKNOWN_NAME: Refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does 
 UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
 
 
-def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
+def delete_topics(context: Context, request: DeleteTopicsRequest) -> Deciding:
     """A topic that is asked for twice is answered once, and stays. What names no topic is answered each time."""
     asked = list(request.topics) + [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((state.name, state.topic_id) for state in asked)
@@ -36,6 +36,7 @@ def delete_topics(context: Context, request: DeleteTopicsRequest) -> Decision:
     records: list[Record] = []
     results = [refused(None, NIL, NEITHER)] * times.pop((None, NIL), 0)
     for (name, topic_id), count in times.items():
+        yield
         if name is None and topic_id in named:
             continue  # answered under its name
         refusal = _refusal(context, name, topic_id, count, ids)

@@ -6,14 +6,16 @@ Preferred: the first replica leads again. Unclean: whoever is there leads what n
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.election import change_record, elect
 from pykbroker.core.metadata.image import NO_LEADER, TopicImage
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -30,7 +32,7 @@ class Election(IntEnum):
     UNCLEAN = 1
 
 
-def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision:
+def elect_leaders(context: Context, request: ElectLeadersRequest) -> Deciding:
     """Every partition is answered on its own. Asked for all, those that need no election are left out."""
     try:
         election = Election(request.election_type)
@@ -43,7 +45,7 @@ def elect_leaders(context: Context, request: ElectLeadersRequest) -> Decision:
         asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     results = []
     for name, indexes in asked:
-        partitions = [_elect(context, election, records, name, index) for index in indexes]
+        partitions = yield from each(partial(_elect, context, election, records, name), indexes)
         if request.topic_partitions is None:
             partitions = [one for one in partitions if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(name, partitions))

@@ -6,7 +6,7 @@ and `freeze` makes an image of it. Records between BeginTransactionRecord and it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from math import inf
 from typing import Any
 
@@ -15,7 +15,7 @@ from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alt
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
-from pykbroker.core.metadata.context import RECORDS_MAX, Context, Decision, TopicConfigs, excessive
+from pykbroker.core.metadata.context import RECORDS_MAX, Context, Deciding, Decision, TopicConfigs, excessive
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
@@ -31,6 +31,7 @@ from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.metadata.unregister_broker import unregister_broker
 from pykbroker.core.metadata.update_features import update_features
 from pykbroker.core.outcome import Entry, Outcome, Token
+from pykbroker.core.steps import Steps, finish
 from wire.declare import Request, Response
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -52,7 +53,7 @@ from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionR
 
 Said = Outcome[Record, Response]
 
-DECIDE: dict[type, Callable[[Context, Any], Decision]] = {
+DECIDE: dict[type, Callable[[Context, Any], Decision | Deciding]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
     CreatePartitionsRequest: create_partitions,
@@ -101,9 +102,14 @@ class ControllerMachine:
 
     def handle(self, request: Request, token: Token, now_ms: float) -> Said:
         """Decide; `ApiError` refuses the request as a whole."""
+        return finish(self.decide(request, token))
+
+    def decide(self, request: Request, token: Token) -> Steps[Said]:
+        """As `handle`, in short steps. Nothing may be replayed before the last of them."""
         context = Context(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))
-        records, response = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
+        decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
+        records, response = (yield from decision) if isinstance(decision, Generator) else decision
         if decide is not None and len(records) > RECORDS_MAX:
             raise excessive()
         return Outcome(tuple(records), ((token, response),))

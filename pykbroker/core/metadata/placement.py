@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import Context
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.stored.metadata_topics import PartitionRecord
 
@@ -70,7 +71,7 @@ def _replicas_fault(context: Context, replicas: Sequence[int], expected: int | N
 
 
 def partition_records(context: Context, topic_id: bytes, first: int,
-                      assignment: Sequence[Sequence[int]]) -> list[PartitionRecord]:
+                      assignment: Sequence[Sequence[int]]) -> Steps[list[PartitionRecord]]:
     """One record for each new partition, numbered from `first`: led by its first replica that may lead."""
     records = []
     for index, replicas in enumerate(assignment, first):
@@ -79,4 +80,5 @@ def partition_records(context: Context, topic_id: bytes, first: int,
             partition_id=index, topic_id=topic_id, replicas=list(replicas), isr=isr, leader=isr[0], leader_epoch=0,
             partition_epoch=0,
             directories=[context.draft.brokers[replica].default_directory for replica in replicas]))
+        yield
     return records

@@ -12,7 +12,7 @@ from copy import copy
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.election import Ids, Rules, change_record, elect
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import PartitionImage, TopicImage
@@ -39,7 +39,7 @@ class Assignment(msgspec.Struct, frozen=True):
     removing: Ids = ()
 
 
-def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRequest) -> Decision:
+def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRequest) -> Deciding:
     """Every partition is answered on its own."""
     records: list[Record] = []
     may_resize = request.allow_replication_factor_change
@@ -54,6 +54,7 @@ def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRe
             except ApiError as error:
                 answer.error_code, answer.error_message = error.code, error.message
             partitions.append(answer)
+            yield
         responses.append(ReassignableTopicResponse(topic.name, partitions))
     return records, AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_resize, error_message=None, responses=responses)

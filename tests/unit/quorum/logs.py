@@ -7,6 +7,7 @@ import random
 import tarfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from pykbroker.quorum.start import start_controller
 from pykbroker.storage.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.turns import Turns
 from tests.unit.core.metadata.room import CLUSTER, GOLDEN, NOW_MS, Configs, Room
 from wire.records.batch import Batch
 
@@ -106,7 +108,7 @@ def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
     driver = Driver(journal, machine, disk, QuorumState(leader_id=1, leader_epoch=1))
     images = Images(driver.freeze())
     snapshotter = Snapshotter(driver, images, Snapshots(disk, Inline()), LogRules(), Inline(), lambda: NOW_MS)
-    return Controller(driver, images, lambda: NOW_MS, snapshotter)
+    return Controller(driver, images, lambda: NOW_MS, snapshotter, Turns(lambda: 0))
 
 
 def disk_at(path: Path) -> SystemDisk:
@@ -120,10 +122,14 @@ async def metadata_log(disk: Disk, rules: LogRules = RULES) -> Log:
 
 
 async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, rules: LogRules = RULES,
-                  wall_ms: Callable[[], int] = lambda: NOW_MS, **settings: Any) -> Controller:
-    """The controller of a directory; nothing is answered before its `run` is under way."""
+                  wall_ms: Callable[[], int] = lambda: NOW_MS, tick_ns: int = 0, **settings: Any) -> Controller:
+    """The controller of a directory; nothing is answered before its `run` is under way.
+
+    Each look at the clock of shares finds it `tick_ns` later.
+    """
     return await start_controller(await metadata_log(disk, rules), disk, ControllerSettings(1, cluster_id, **settings),
-                                  Configs(), random.Random(seed), wall_ms, Inline(), rules)
+                                  Configs(), random.Random(seed), wall_ms, Inline(), rules,
+                                  Turns(count(0, tick_ns).__next__))
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from pykbroker.server.handler import Context
 from pykbroker.server.intake import Shared
 from pykbroker.server.table import Table
 from pykbroker.world.net import Peer
+from pykbroker.world.turns import Turns
 from wire.api import ApiKey
 from wire.frame import encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -48,7 +49,7 @@ class Ticks:
 
 def shared(tasks: Any, *handlers: Any, ticks: Callable[[], int] | None = None, bytes_max: int = 1 << 30,
            requests_max: int = 500, request_bytes_max: int = REQUEST_BYTES_MAX) -> Shared:
-    return Shared(Table(handlers), tasks, ticks or Ticks(), Budget(bytes_max, requests_max), request_bytes_max,
+    return Shared(Table(handlers), tasks, Turns(ticks or Ticks()), Budget(bytes_max, requests_max), request_bytes_max,
                   lambda connection: None)
 
 

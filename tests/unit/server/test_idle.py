@@ -19,6 +19,7 @@ from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import Table
 from pykbroker.world.net import Peer
+from pykbroker.world.turns import Turns
 from tests.unit.server.rig import ECHO, Api, Rig, heartbeat, padded
 from wire.api import ApiKey
 from wire.frame import encode_request
@@ -38,7 +39,7 @@ class House:
     """A listener, and rigs around the connections that it makes."""
 
     def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
-        self.listener = Listener(Table((ECHO, *handlers)), tasks, ticks, Limits(**limits))
+        self.listener = Listener(Table((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
         self._ports: Iterator[int] = iter(range(1, 100_000))
 
     def connect(self) -> Rig:

@@ -11,6 +11,7 @@ from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import RouteStatistics
 from pykbroker.server.table import Table
+from pykbroker.world.turns import Turns
 from tests.unit.server.rig import ECHO, PEER, Api, NoTasks, Rig, correlation_ids, heartbeat
 from wire.api import ApiKey
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -74,7 +75,7 @@ async def test_an_answer_waits_for_those_before_it() -> None:
 
 def test_what_a_peer_does_not_take_is_seen() -> None:
     clock = Clock()
-    listener = Listener(Table([ECHO]), NoTasks(), clock, Limits())
+    listener = Listener(Table([ECHO]), NoTasks(), Turns(clock), Limits())
     pump: Any = Rig(NoTasks(), ECHO)
     connections = [listener(PEER, pump)]
     clock.now = 1000
