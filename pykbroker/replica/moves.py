@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.replica.move import Move
+from pykbroker.replica.move import HAND_OVER_BYTES_MAX, Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.storage.errors import CorruptLog
@@ -104,6 +104,7 @@ class Moves:
         """This partition does not move, or is no more."""
         move = self._under_way.pop(partition, None)
         if move is not None:
+            move.end_throttle()
             self._put_away(move.directory, partition)
 
     def configure(self, partition: Partition) -> None:
@@ -113,44 +114,68 @@ class Moves:
             move.log.configure(partition.log.config)
 
     async def run(self, assign: Assign) -> None:
-        """Copy, until cancelled: some of each in turn."""
+        """Copy, until cancelled: into each directory one partition after the other."""
+        async with trio.open_nursery() as nursery:
+            for directory in self._places.directories:
+                nursery.start_soon(self._run_into, directory, assign)
+
+    async def _run_into(self, directory: LogDirectory, assign: Assign) -> None:
         while True:
-            await self._begun.wait()
-            self._begun = trio.Event()
-            while self._under_way:
-                for move in list(self._under_way.values()):
-                    await trio.lowlevel.checkpoint()
-                    await self._go_on(move, assign)
+            move = next(self.into(directory), None)
+            if move is None:
+                await self._begun.wait()
+            else:
+                await trio.lowlevel.checkpoint()
+                await self._go_on(move, assign)
 
     def _go(self, move: Move) -> None:
         logger.info("%s-%d moves from %s to %s", *move.key, move.partition.directory.path, move.directory.path)
         self._under_way[move.partition] = move
         self._begun.set()
+        self._begun = trio.Event()
 
     async def _go_on(self, move: Move, assign: Assign) -> None:
+        """Copy until the copy has taken over, or the move is given up or forgotten."""
         try:
-            if not await move.copy():
-                await move.log.flush()
-                async with self._changing:
-                    if self._under_way.get(move.partition) is move:
-                        await self._finish(move, assign)
+            await self._approach(move)
+            async with self._changing:
+                if self._is_under_way(move):
+                    await self._finish(move, assign)
         except (ApiError, CorruptLog, OSError) as error:
-            if self._under_way.get(move.partition) is move:
+            if self._is_under_way(move):
                 logger.error("%s-%d does not move to %s: %s", *move.key, move.directory.path, error)
                 if isinstance(error, OSError):
                     move.directory.fail(error)
                 self._give_up(move)
+        finally:
+            move.end_throttle()
+
+    def _is_under_way(self, move: Move) -> bool:
+        return self._under_way.get(move.partition) is move
+
+    async def _approach(self, move: Move) -> None:
+        """Copy until the copy is nearly level; throttle producers that are faster."""
+        before: int | None = None
+        while self._is_under_way(move):
+            copied = await move.catch_up()
+            if copied <= HAND_OVER_BYTES_MAX:
+                return
+            if before is not None and copied > before // 2:
+                move.throttle()
+            before = copied
 
     async def _finish(self, move: Move, assign: Assign) -> None:
         await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
+        await self._approach(move)
+        move.pause()
         while not move.is_level():
-            await move.copy()
-            await move.log.flush()
-        del self._under_way[move.partition]
+            await move.catch_up()
         await self._take_over(move)
 
     async def _take_over(self, move: Move) -> None:
         before = move.take_over()
+        self._under_way.pop(move.partition, None)
+        move.end_throttle()
         self._places.moved(*move.key, move.directory)
         with trio.CancelScope(shield=True):
             await before.forget_released(*move.key)

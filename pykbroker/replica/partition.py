@@ -14,6 +14,7 @@ from typing import TypeVar
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Marker
 from pykbroker.core.replication.verification import Verification
+from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Appended, Log
@@ -29,16 +30,21 @@ NO_EPOCH = -1
 
 
 class Partition:
-    """`log` is None while it cannot be served. Offsets are the log's."""
+    """`log` is None while it cannot be served. Offsets are the log's.
+
+    `throttle` is set while a copy of the log in another directory catches up, and holds back what clients append.
+    """
 
     __slots__ = (
-        "_said", "directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "topic", "watches",
+        "_said", "directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "throttle", "topic",
+        "watches",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
         self.topic, self.index, self.log, self.directory = topic, index, log, directory
         self.is_leader = False
         self._said: int | None = None
+        self.throttle: Throttle | None = None
         self.leader_epoch = NO_EPOCH
         self.high_watermark = 0
         self.watches: set[Watch] = set()
@@ -74,14 +80,14 @@ class Partition:
         return self.log
 
     def append(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended | None:
-        """Append a client's batch; None: it must be opened and is too large for that, `append_off_loop` can.
+        """Append a client's batch; None: it must wait, or be opened and is too large for that: `append_off_loop` can.
 
         ApiError says what is wrong with the batch, or that the disk refused it.
         """
         log = self.log
         if log is None or not self.is_leader or self.directory.failed is not None or log.failed is not None:
             log = self.require_leader()
-        if log.needs_off_loop(data):
+        if log.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
             return None
         try:
             appended = log.append(data, self.leader_epoch, now_ms, shown)
@@ -91,7 +97,9 @@ class Partition:
         return appended
 
     async def append_off_loop(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended:
-        """As `append`, for a batch that must be opened and is too large to open on the loop."""
+        """As `append`, for a batch that must wait, or be opened and is too large to open on the loop."""
+        while self.throttle is not None and not self.throttle.admits(len(data)):
+            await self.throttle.wait()
         batch = await self.require_leader().open_off_loop(data, now_ms)
         return self._append(Log.append_opened, batch, self.leader_epoch, shown)
 
@@ -114,6 +122,8 @@ class Partition:
 
     async def flush(self) -> None:
         """Make all that was appended durable; a failure is final for its log."""
+        while self.throttle is not None and self.throttle.is_paused:
+            await self.throttle.wait()
         log = self.require_leader()
         try:
             with self._guarded():

@@ -194,6 +194,7 @@ class Durability:
                 await segment.write_aborted()
                 with warned(f"{self._directory}: an index"):
                     segment.write()
+                await trio.lowlevel.checkpoint()
         if not self._epochs_synced or self._saving.locked():
             await self._settle_epochs()
 

@@ -83,6 +83,11 @@ class FutureLogs:
             self._disk, name, config, off_loop=self._opener, now_ms=self._wall_ms(), log_start_offset=start_offset,
             jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
 
+    async def remove_doomed(self, key: TopicPartition) -> None:
+        """Remove the files that the copy has let go of: nobody reads them. OSError."""
+        for path in self.logs[key].take_doomed() if key in self.logs else ():
+            await self._off_loop(remove_tree, self._disk, path)
+
     def drop(self, key: TopicPartition) -> None:
         """The copy is not wanted any more. OSError: it is still there."""
         self._chores.doom([self._put_away(key, DELETE)], 0)

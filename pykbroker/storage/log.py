@@ -335,6 +335,11 @@ class Log(LogReads):
         """Whether sealed segments wait for `flush`."""
         return bool(self._segments.unsynced)
 
+    @property
+    def unflushed_segment_count(self) -> int:
+        """How many sealed segments wait for `flush`, each with its file open."""
+        return len(self._segments.unsynced)
+
     async def flush(self) -> None:
         """Make all that was appended before this call durable. Callers that come together share one fsync.
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}
-log.dirs={directory}/data
+log.dirs={log_dirs}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
@@ -166,12 +166,14 @@ def java(main: str, *arguments: str) -> list[str]:
     return [need("java"), *JVM_OPTIONS, "-cp", f"{kafka_jars.JARS}/*", main, *arguments]
 
 
-def prepare_kafka(directory: Path, port: int) -> None:
-    """A KRaft node that is broker and controller, formatted."""
+def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) -> None:
+    """Format a KRaft node that is broker and controller, with log directories of these names."""
     properties = directory / "server.properties"
-    values = {"port": port, "controller_port": free_port(), "directory": directory}
+    log_dirs = ",".join(str(directory / name) for name in names)
+    values = {"port": port, "controller_port": free_port(), "log_dirs": log_dirs}
     properties.write_text(SERVER_PROPERTIES.format(**values))
-    shutil.rmtree(directory / "data", ignore_errors=True)
+    for name in names:
+        shutil.rmtree(directory / name, ignore_errors=True)
     cluster_id = "YmVuY2gtYmVuY2gtYmVuYw"
     command = java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(properties))
     said = subprocess.run(command, check=False, capture_output=True, text=True)

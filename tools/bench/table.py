@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tools.bench.rows import (
-    cleaner, end_to_end, flush, groups, idle, loading, members, recovery, requests, spark, start, steps, topics, volume,
+    cleaner, end_to_end, flush, groups, idle, loading, members, moves, recovery, requests, spark, start, steps, topics,
+    volume,
 )  # fmt: skip
 
 ROWS = (
@@ -14,6 +15,7 @@ ROWS = (
     *requests.ROWS,
     *flush.ROWS,
     *cleaner.ROWS,
+    *moves.ROWS,
     *groups.ROWS,
     *members.ROWS,
     *loading.ROWS,

@@ -26,20 +26,19 @@ Held = dict[str, set[tuple[str, bool]]]
 
 
 class Pause:
-    """Copies wait at their end until `go` is set; `reached` says that one is there."""
+    """Copies wait after each round until `go` is set; `reached` says that one is there."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.reached = trio.Event(), trio.Event()
-        copy = Move.copy
+        catch_up = Move.catch_up
 
-        async def paused(move: Move) -> bool:
-            more = await copy(move)
-            if not more:
-                self.reached.set()
-                await self.go.wait()
-            return more
+        async def paused(move: Move) -> int:
+            copied = await catch_up(move)
+            self.reached.set()
+            await self.go.wait()
+            return copied
 
-        monkeypatch.setattr(Move, "copy", paused)
+        monkeypatch.setattr(Move, "catch_up", paused)
 
 
 @pytest.fixture

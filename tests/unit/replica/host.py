@@ -1,0 +1,74 @@
+"""The partitions of a broker on two simulated disks, for tests of moves between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import trio
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.core.live_config import LiveConfig
+from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.log_directory import LogDirectory
+
+NOW_MS = 1_700_000_000_000
+TOPIC_ID = bytes(range(16))
+IDS = (b"1" * 16, b"2" * 16)
+PATHS = ("one", "two")
+
+
+async def inline(function: Any, *args: Any) -> Any:
+    """Work off the loop, on the loop."""
+    await trio.lowlevel.checkpoint()
+    return function(*args)
+
+
+class Host:
+    """A broker's partitions, on two disks."""
+
+    def __init__(self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None,
+                 **configs: str) -> None:
+        self.assigned, self._note = assigned, note
+        self.disks = tuple(SimDisk(volume, path) for volume, path in zip(volumes, PATHS, strict=True))
+        self._configs = {"internal.segment.bytes": "1000"} | configs
+
+    async def open(self) -> Partition:
+        self.directories = directories = tuple([await LogDirectory.open(
+            disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5) for disk in self.disks])
+        configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
+        self.replicas = Replicas(1, Places(directories, IDS), configs)
+        placed = PartitionImage((1,), (1,), 1, 0, 0, directories=(self.assigned,))
+        topic = TopicImage("t", TOPIC_ID, {0: placed})
+        overrides = {(2, "t"): self._configs}
+        await self.replicas.apply(Delta.since_nothing(MetadataImage(
+            offset=1, topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}), configs=ConfigsImage(overrides))))
+        return self.replicas.partition("t", 0)
+
+    async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+        (self.assigned,) = placed.values()
+        self._note()
+        await trio.lowlevel.checkpoint()
+
+    async def finish_moves(self, partition: Partition) -> None:
+        """Until it lies somewhere else, if it is on its way."""
+        if any(list(self.replicas.moves.into(one)) for one in self.replicas.moves._places.directories):
+            await self.move_away(partition)
+
+    async def move_away(self, partition: Partition) -> None:
+        before = partition.directory
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.replicas.moves.run, self.assign)
+            while partition.directory is before or not is_named(partition):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+
+def is_named(partition: Partition) -> bool:
+    return partition.log is not None and partition.log.directory == "t-0"

@@ -1,0 +1,457 @@
+"""Partitions move while clients append to them, records are deleted and disks fail. Time is virtual."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.replica import move as moving, moves
+from pykbroker.replica.move import UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX, Move
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.throttle import ALLOWANCE_BYTES_MAX, SHARE
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.log import Log
+from pykbroker.storage.log_directory import LogDirectory
+from tests.unit.replica.host import IDS, NOW_MS, Host, is_named
+from tests.unit.storage.logs import batch, every_batch
+from wire.error_codes import ErrorCode
+from wire.records.record import records
+
+SEGMENT_BYTES = 100_000
+VALUE = bytes(16_000)
+BATCH_BYTES = len(batch(bytes(8) + VALUE))
+
+
+class Producer:
+    """Appends batches of one record whose value begins with its offset, `interval_s` after each other."""
+
+    def __init__(self, partition: Partition, interval_s: float) -> None:
+        self._partition, self._interval_s = partition, interval_s
+        self.acknowledged = 0
+
+    async def run(self) -> None:
+        while True:
+            await self.append()
+            await trio.sleep(self._interval_s)
+
+    async def append(self) -> None:
+        data = numbered(self.acknowledged)
+        appended = self._partition.append(data, NOW_MS) or await self._partition.append_off_loop(data, NOW_MS)
+        assert appended.base_offset == self.acknowledged
+        self.acknowledged = appended.last_offset + 1
+
+
+def numbered(offset: int) -> bytes:
+    return batch(offset.to_bytes(8, "big") + VALUE)
+
+
+async def a_host(**configs: str) -> tuple[Host, Partition]:
+    host = Host((Volume(), Volume()), IDS[0], **{"internal.segment.bytes": str(SEGMENT_BYTES)} | configs)
+    return host, await host.open()
+
+
+async def filled(partition: Partition, count: int) -> None:
+    for offset in range(count):
+        assert partition.append(numbered(offset), NOW_MS)
+
+
+@asynccontextmanager
+async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[None]:
+    """Moves are carried out, and these tasks run, during the block."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(host.replicas.moves.run, host.assign)
+        for task in tasks:
+            nursery.start_soon(task)  # type: ignore[arg-type]
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def arrives(host: Host, partition: Partition, *tasks: Callable[[], object]) -> None:
+    """Move it to the second directory."""
+    async with under_way(host, *tasks):
+        await host.replicas.move("t", 0, "two")
+        await until(lambda: partition.directory is host.directories[1] and is_named(partition))
+
+
+async def ended(host: Host) -> None:
+    """Wait until no partition is on its way."""
+    await until(lambda: not any(list(host.replicas.moves.into(one)) for one in host.directories))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait a minute of virtual time at most."""
+    for _ in range(60_000):
+        if condition():
+            return
+        await trio.sleep(0.001)
+    pytest.fail("not within a minute")
+
+
+async def offsets(partition: Partition) -> list[int]:
+    """Of all records; each value says the same."""
+    assert partition.log is not None
+    found = [record for one in await every_batch(partition.log) for record in records(one, 1 << 20)]
+    assert [int.from_bytes((one.value or b"")[:8], "big") for one in found] == [one.offset for one in found]
+    return [one.offset for one in found]
+
+
+async def test_a_move_becomes_level_though_the_copy_is_slower_than_producers(autojump_clock: object) -> None:
+    """Its disk takes 10 ms for each fsync, of one or two of which each segment of 100 kB needs some."""
+    host, partition = await a_host()
+    host.disks[1].faults.wait_s = 0.01
+    producers = Producer(partition, 0.0005)
+    await filled(partition, 100)
+    producers.acknowledged = 100
+    await arrives(host, partition, producers.run)
+    assert partition.throttle is None
+    assert await offsets(partition) == list(range(producers.acknowledged))
+
+
+async def test_producers_that_are_slower_than_the_copy_are_not_throttled(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    throttled: list[Move] = []
+    monkeypatch.setattr(Move, "throttle", throttled.append)
+    host, partition = await a_host()
+    host.disks[1].faults.wait_s = 0.001
+    producer = Producer(partition, 0.02)
+    await filled(partition, 500)
+    producer.acknowledged = 500
+    await arrives(host, partition, producer.run)
+    assert throttled == []
+    assert await offsets(partition) == list(range(producer.acknowledged))
+
+
+async def test_a_move_goes_on_from_the_new_start_of_the_log(autojump_clock: object) -> None:
+    """Retention deletes what was about to be copied, again and again."""
+    host, partition = await a_host(**{"retention.bytes": str(5 * SEGMENT_BYTES), "file.delete.delay.ms": "0"})
+    host.disks[1].faults.wait_s = 0.01
+    producer = Producer(partition, 0.002)
+    await filled(partition, 100)
+    producer.acknowledged = 100
+
+    async def retain() -> None:
+        while True:
+            await trio.sleep(0.01)
+            await partition.retain(NOW_MS)
+
+    await arrives(host, partition, producer.run, retain)
+    assert partition.log is not None
+    assert partition.log.log_start_offset > 100
+    assert await offsets(partition) == list(range(partition.log.segments.every()[0].base_offset, producer.acknowledged))
+
+
+async def test_records_deleted_below_and_above_the_end_of_the_copy_do_not_stop_it(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read of the log waits, and what it was to read is deleted meanwhile."""
+    monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
+    host, partition = await a_host()
+    await filled(partition, 60)
+    host.disks[0].faults.not_cached, host.disks[0].faults.wait_s = 0.5, 0.001
+    assert partition.log is not None
+    log = partition.log
+
+    async def delete() -> None:
+        for _ in range(5):
+            await trio.sleep(0.002)
+            copies = list(host.replicas.moves.into(host.directories[1]))
+            if copies:
+                log.delete_records(min(copies[0].log.log_end_offset + 8, 59))
+                await partition.retain(NOW_MS)
+
+    await arrives(host, partition, delete)
+    assert partition.log is not log
+    host.disks[0].faults.not_cached = 0
+    assert partition.log.log_start_offset == log.log_start_offset > 8
+    assert (await offsets(partition))[-1] == 59
+
+
+async def test_a_copy_that_the_log_has_overtaken_is_not_level(autojump_clock: object) -> None:
+    host, partition = await a_host()
+    await filled(partition, 30)
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+        assert partition.log is not None
+        assert move.is_level()
+        await filled_from(partition, 30, 20)
+        partition.log.delete_records(45)
+        assert not move.is_level()
+        await move.catch_up()
+        assert move.is_level()
+        assert move.log.log_end_offset == 50
+
+
+async def test_a_copy_is_not_level_before_it_is_as_durable_as_the_log(autojump_clock: object) -> None:
+    host, partition = await a_host()
+    await filled(partition, 2)
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+        await filled_from(partition, 2, 1)
+        await partition.flush()
+        assert not move.is_level()
+        assert move.log.log_end_offset == 3
+        await move.catch_up()
+        assert move.is_level()
+
+
+@pytest.mark.parametrize(("bound", "chunks"), [(1, 1), (4 * BATCH_BYTES, 1), (4 * BATCH_BYTES + 1, 2)])
+async def test_a_step_copies_chunks_until_it_reaches_its_bound(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, bound: int, chunks: int) -> None:
+    monkeypatch.setattr(moving, "STEP_BYTES_MAX", bound)
+    host, partition = await a_host(**{"internal.segment.bytes": str(1 << 20)})
+    await filled(partition, 20)
+    async with under_way_not_run(host) as move:
+        await move._step()
+        assert move.copied_bytes == chunks * 4 * BATCH_BYTES
+
+
+async def test_clients_append_again_before_the_names_of_directories_are_durable(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, partition = await a_host()
+    settle, throttles = LogDirectory.settle, list[object]()
+
+    async def noted(directory: LogDirectory, topic: str, index: int) -> None:
+        throttles.append(partition.throttle)
+        await settle(directory, topic, index)
+
+    monkeypatch.setattr(LogDirectory, "settle", noted)
+    await arrives(host, partition)
+    assert throttles == [None]
+
+
+@asynccontextmanager
+async def under_way_not_run(host: Host) -> AsyncIterator[Move]:
+    """A move to the second directory that nobody carries out."""
+    await host.replicas.move("t", 0, "two")
+    (move,) = host.replicas.moves.into(host.directories[1])
+    yield move
+
+
+async def filled_from(partition: Partition, first: int, count: int) -> None:
+    for offset in range(first, first + count):
+        assert partition.append(numbered(offset), NOW_MS)
+
+
+async def test_a_copy_lets_go_of_what_the_log_has_deleted(autojump_clock: object) -> None:
+    """A move that takes long needs no more room than the log."""
+    host, partition = await a_host()
+    await filled(partition, 30)
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+        assert partition.log is not None
+        partition.log.delete_records(20)
+        await partition.retain(NOW_MS)
+        await filled_from(partition, 30, 1)
+        await move.catch_up()
+        assert move.log.log_start_offset == 20
+        assert move.log.size_bytes == partition.log.size_bytes
+        assert not [name for name in host.disks[1].names(move.log.directory) if name.endswith(".deleted")]
+
+
+@pytest.mark.parametrize(("lacking", "count"), [(9, 2), (10, 2), (11, 3)])
+async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int) -> None:
+    """One round before the controller is told and one after it, and one more where the first copied too much."""
+    rounds: list[int] = []
+    catch_up = Move.catch_up
+
+    async def noted(move: Move) -> int:
+        rounds.append(await catch_up(move))
+        return rounds[-1]
+
+    monkeypatch.setattr(Move, "catch_up", noted)
+    monkeypatch.setattr(moves, "HAND_OVER_BYTES_MAX", 10 * BATCH_BYTES)
+    host, partition = await a_host()
+    await filled(partition, lacking)
+    await arrives(host, partition)
+    assert rounds == [lacking * BATCH_BYTES] + [0] * (count - 1)
+
+
+@pytest.mark.parametrize("segment_bytes", [BATCH_BYTES, 1 << 26])
+async def test_a_copy_is_flushed_within_its_bounds(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int) -> None:
+    """It keeps no more sealed segments open, and no more dirty, than it may."""
+    segments, sizes = [0], [0]
+    flush = Log.flush
+
+    async def noted(log: Log) -> None:
+        segments.append(log.unflushed_segment_count)
+        sizes.append(log.size_bytes - sum(sizes))
+        await flush(log)
+
+    host, partition = await a_host(**{"internal.segment.bytes": str(segment_bytes)})
+    await filled(partition, 2 * UNFLUSHED_BYTES_MAX // BATCH_BYTES)
+    monkeypatch.setattr(Log, "flush", noted)
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+    step = moving.STEP_BYTES_MAX + moving.CHUNK_BYTES
+    if segment_bytes == BATCH_BYTES:
+        assert UNFLUSHED_SEGMENTS_MAX <= max(segments) <= UNFLUSHED_SEGMENTS_MAX + step // BATCH_BYTES
+    else:
+        assert UNFLUSHED_BYTES_MAX <= max(sizes) <= UNFLUSHED_BYTES_MAX + step
+
+
+async def test_a_throttle_admits_half_of_what_is_copied(autojump_clock: object) -> None:
+    host, partition = await a_host()
+    async with under_way_not_run(host) as move:
+        move.throttle()
+        producer, before = Producer(partition, 0), 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(producer.run)
+            await trio.sleep(1)
+            assert producer.acknowledged == ALLOWANCE_BYTES_MAX // BATCH_BYTES + 1  # the last one passes it
+            for _ in range(5):
+                before = producer.acknowledged
+                copied = await move.catch_up()
+                await trio.sleep(1)
+                assert 0 < (producer.acknowledged - before) * BATCH_BYTES <= copied // SHARE + BATCH_BYTES
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_pause_holds_appends_and_flushes_until_it_ends(autojump_clock: object) -> None:
+    host, partition = await a_host()
+    async with under_way_not_run(host) as move:
+        move.pause()
+        assert partition.append(numbered(0), NOW_MS) is None
+        done: list[str] = []
+
+        async def note(what: str, call: Callable[[], object]) -> None:
+            await call()  # type: ignore[misc]
+            done.append(what)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(note, "append", partial(partition.append_off_loop, numbered(0), NOW_MS))
+            nursery.start_soon(note, "flush", partition.flush)
+            await trio.sleep(10)
+            assert done == []
+            move.end_throttle()
+        assert sorted(done) == ["append", "flush"]
+    assert partition.append(numbered(1), NOW_MS)
+
+
+@pytest.mark.parametrize("end", ["forgotten", "given up", "stopped"])
+async def test_no_throttle_outlives_its_move(autojump_clock: object, end: str) -> None:
+    host, partition = await a_host()
+    await filled(partition, 300)
+    host.disks[1].faults.wait_s = 0.01
+    async with under_way(host):
+        await host.replicas.move("t", 0, "two")
+        (move,) = host.replicas.moves.into(host.directories[1])
+        await trio.sleep(0.01)
+        move.pause()
+        if end == "forgotten":
+            await host.replicas.move("t", 0, "one")
+            assert partition.throttle is None
+        elif end == "given up":
+            host.disks[1].faults.sync_fails = 1
+            await ended(host)
+    assert partition.throttle is None
+    assert partition.append(numbered(300), NOW_MS)
+
+
+@pytest.mark.parametrize(("fault", "code"), [("write_fails", errno.EIO), ("sync_fails", errno.EIO),
+                                             ("room_bytes", errno.ENOSPC)])
+async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_served(
+        autojump_clock: object, caplog: pytest.LogCaptureFixture, fault: str, code: int) -> None:
+    """A disk that is full loses the copy alone; one that fails goes offline, as in Kafka, and the other does not."""
+    host, partition = await a_host()
+    await filled(partition, 300)
+    async with under_way(host):
+        await host.replicas.move("t", 0, "two")
+        host.disks[1].faults.wait_s = 0.001
+        await trio.sleep(0.001)
+        setattr(host.disks[1].faults, fault, 2_000_000 if code == errno.ENOSPC else 1)
+        with caplog.at_level(logging.ERROR):
+            await ended(host)
+    assert [one.getMessage() for one in caplog.records if "does not move" in one.getMessage()]
+    assert (host.directories[0].failed, host.directories[1].failed is None) == (None, code == errno.ENOSPC)
+    assert partition.directory is host.directories[0]
+    assert partition.throttle is None
+    assert partition.append(numbered(300), NOW_MS)
+    assert await offsets(partition) == list(range(301))
+    futures = host.directories[1].futures
+    assert (futures.logs, futures.names) == ({}, {})
+    if code == errno.ENOSPC:
+        host.disks[1].faults.room_bytes = 1 << 40
+        await arrives(host, partition)
+        assert await offsets(partition) == list(range(301))
+
+
+@pytest.mark.parametrize("how", ["its directory fails", "its log does not hold", "it is renamed by nobody"])
+async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """The copy may be all that is left: it stays for the next start, or for the operator."""
+    host, partition = await a_host()
+    await filled(partition, 300)
+    host.disks[1].faults.wait_s = 0.01
+    async with under_way(host):
+        await host.replicas.move("t", 0, "two")
+        await trio.sleep(0.02)
+        if how == "its directory fails":
+            host.directories[0].fail(OSError(errno.EIO, "broken"))
+        elif how == "its log does not hold":
+            partition.log = None
+        else:
+            def refuse(topic: str, index: int) -> None:
+                raise OSError(errno.EIO, "broken")
+
+            monkeypatch.setattr(host.directories[0], "release", refuse)
+        await ended(host)
+    assert not partition.is_online
+    assert host.directories[1].failed is None
+    assert host.directories[1].futures.logs == {}
+    assert [name for name in host.disks[1].names("") if name.endswith("-future")]
+
+
+async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
+    host, partition = await a_host()
+    assert partition.log is not None
+    log, partition.log = partition.log, None
+    with pytest.raises(ApiError) as caught:
+        await host.replicas.move("t", 0, "two")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    partition.log = log
+    host.disks[0].faults.sync_fails = 1
+    assert partition.append(numbered(0), NOW_MS)
+    with pytest.raises(OSError, match="Input/output"):
+        await log.flush()
+    assert host.directories[0].failed is None
+    with pytest.raises(ApiError) as caught:
+        await host.replicas.move("t", 0, "two")
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not any(list(host.replicas.moves.into(one)) for one in host.directories)
+
+
+async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, partition = await a_host()
+    await filled(partition, 10)
+    read, refusals = Log.read, 0
+
+    def refused(log: Log, *args: object, **kwargs: object) -> object:
+        nonlocal refusals
+        if log is partition.log and refusals > 0:
+            refusals -= 1
+            raise OSError("it is removed by now")
+        return read(log, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Log, "read", refused)
+    refusals = moving.READ_TRIES_MAX
+    async with under_way(host):
+        await host.replicas.move("t", 0, "two")
+        await ended(host)
+    assert (refusals, partition.directory) == (0, host.directories[0])
+    refusals = moving.READ_TRIES_MAX - 1
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+        assert refusals == 0
+        await filled_from(partition, 10, 1)
+        refusals = moving.READ_TRIES_MAX - 1
+        await move.catch_up()
+        assert move.is_level()
