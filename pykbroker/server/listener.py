@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
 from types import MappingProxyType
 
 from pykbroker.server.budget import Budget

@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 class FutureLogs:
     """`names` are the directories there are, `logs` those of them that are open."""
 
-    def __init__(self, disk: Disk, opener: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[int], int],
-                 loaded: Loaded, traffic: Traffic, chores: Chores) -> None:
-        self._disk, self._opener, self._wall_ms, self._jitter = disk, opener, wall_ms, jitter
+    def __init__(self, disk: Disk, off_loop: OffLoop, opener: OffLoop, wall_ms: Callable[[], int],
+                 jitter: Callable[[int], int], loaded: Loaded, traffic: Traffic, chores: Chores) -> None:
+        self._disk, self._off_loop, self._opener, self._wall_ms, self._jitter = disk, off_loop, opener, wall_ms, jitter
         self._loaded, self._traffic, self._chores = loaded, traffic, chores
         self.names: dict[TopicPartition, str] = {}
         self.logs: dict[TopicPartition, Log] = {}

@@ -75,7 +75,7 @@ class LogDirectory:
         self._offline: set[TopicPartition] = set()
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
-            disk, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
+            disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
 
     @classmethod
     async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
@@ -93,7 +93,8 @@ class LogDirectory:
                              "directory in log.dirs") from held
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
-            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max)
+            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop),
+                            loaded_max)
             await directory._look()
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
@@ -192,7 +193,7 @@ class LogDirectory:
             file.close()
             self._topic_ids[topic, partition] = topic_id
             self.logs[topic, partition] = log = Log.create(
-                self._disk, name, config, off_loop=self._off_loop, jitter=self._jitter, loaded=self._loaded,
+                self._disk, name, config, off_loop=self._opener, jitter=self._jitter, loaded=self._loaded,
                 traffic=self._traffic)
             return log
         except OSError:
