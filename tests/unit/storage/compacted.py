@@ -10,6 +10,7 @@ from pykbroker.sim.worker import InlineWorkers
 from pykbroker.storage.cleaning import Cleanable, Cleaning
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.log import Log
+from pykbroker.storage.opening import Loaded
 from pykbroker.world.disk import Disk, FileSlice
 from tests.unit.storage.logs import DIRECTORY, NOW, append_in_transaction, marker, slowly
 from wire.records.batch import Batch, batches
@@ -24,9 +25,9 @@ Pairs = list[tuple[bytes, bytes | None]]
 
 async def opened(disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0,
                  clean: bool = False) -> Log:
-    """The log in DIRECTORY."""
+    """The log in DIRECTORY, which opens one sealed segment at a time: two in a row that are empty are many."""
     return await Log.open(disk, DIRECTORY, config, off_loop=InlineOffLoop(), now_ms=NOW, clean=clean,
-                          recovery_point=recovery_point, cleaned_offset=cleaned_offset)
+                          recovery_point=recovery_point, cleaned_offset=cleaned_offset, loaded=Loaded(1))
 
 
 def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
