@@ -66,13 +66,17 @@ class Sizes(NamedTuple):
 
 
 def groups(segments: Sequence[S], sizes: Sequence[Sizes], size_max: int, index_size_max: int) -> list[list[S]]:
-    """The segments, in order, grouped so that each group fits into one segment with its indexes and its offsets."""
+    """The segments, in order, grouped so that each group fits into one segment with its indexes and its offsets.
+
+    An empty segment fits however far its offsets are, as in Kafka: else one would be left of every 2^31 offsets.
+    """
     grouped: list[list[S]] = []
     room = Sizes(-1, -1, -1)
     for segment, size in zip(segments, sizes, strict=True):
         left = Sizes(room.log - size.log, room.offset_index - size.offset_index,
                      room.time_index - size.time_index)
-        fits = min(left) >= 0 and segment.next_offset - 1 - grouped[-1][0].base_offset <= RELATIVE_OFFSET_MAX
+        fits = min(left) >= 0 and (
+            not size.log or segment.next_offset - 1 - grouped[-1][0].base_offset <= RELATIVE_OFFSET_MAX)
         if fits:
             grouped[-1].append(segment)
             room = left

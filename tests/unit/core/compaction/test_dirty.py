@@ -58,3 +58,8 @@ def test_segments_are_merged_as_far_as_they_fit(size_max, index_max, lengths) ->
 def test_offsets_stay_within_reach_of_their_segments_base(last, count) -> None:
     parts = [Part(0, 10), Part(10, last + 1)]
     assert len(groups(parts, [Sizes(1, 1, 1)] * 2, 100, 100)) == count
+
+
+def test_an_empty_segment_joins_however_far_its_offsets_are() -> None:
+    parts = [Part(0, 10), Part(10, 2**32, 0), Part(2**32, 2**32 + 5)]
+    assert groups(parts, [Sizes(1, 1, 1), Sizes(0, 0, 0), Sizes(1, 1, 1)], 100, 100) == [parts[:2], parts[2:]]
