@@ -9,10 +9,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
+from pykbroker.core.metadata.image import Delta
 from pykbroker.replica import upkeep
+from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world import system
@@ -107,6 +110,27 @@ async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
             nursery.cancel_scope.cancel()
     assert len(seen) == 40
     assert max(Counter(seen).values()) <= 2, "the order within one pass of the loop is random"
+
+
+async def test_a_deleted_topic_that_was_never_opened_does_not_keep_others(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    applied, unopened = Replicas.apply, []
+
+    async def apply(replicas: Replicas, delta: Delta) -> None:
+        if delta.topics_deleted:
+            unopened.append(msgspec.structs.replace(delta.topics_deleted[0], id=bytes(15) + b"u", name="unopened"))
+            delta = msgspec.structs.replace(delta, topics_deleted=(unopened[0], *delta.topics_deleted))
+        await applied(replicas, delta)
+
+    monkeypatch.setattr(Replicas, "apply", apply)
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        await client.create("t", 1)
+        answer = await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
+        assert (answer.responses[0].error_code, len(unopened)) == (0, 1)
+        assert "t-0" not in os.listdir(tmp_path)
+        await client.create("t", 1)
+        assert (await client.produce("t", batch(b"v"))).base_offset == 0
 
 
 async def test_a_topic_without_a_name_is_unknown_by_its_name(tmp_path: Path) -> None:

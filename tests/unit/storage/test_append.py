@@ -16,7 +16,7 @@ from pykbroker.storage.log import Log
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    NOW, SMALL, append_in_transaction, batch, content, every_batch, filled, marker, open_log,
+    NOW, SMALL, append_in_transaction, batch, content, every_batch, every_byte, filled, marker, open_log,
 )  # fmt: skip
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
@@ -280,9 +280,10 @@ async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_foll
     assert (appended.base_offset, appended.last_offset, log.log_end_offset) == (10, 15, 16)
     for wrong in (batch(base_offset=15), batch(base_offset=16)[:-1], batch(base_offset=16)[:-1] + b"?",
                   batch(base_offset=16) + batch(base_offset=16)):
-        with pytest.raises(ApiError):
+        with pytest.raises(ApiError) as refusal:
             log.append_stored(wrong)
-    assert log.log_end_offset == 16
+        assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert (log.log_end_offset, await every_byte(log)) == (16, leader)
     assert log.epochs.entries == ((2, 10), (3, 15))
 
 

@@ -143,6 +143,20 @@ async def test_a_log_that_does_not_hold_is_left_alone_from_then_on(house: House,
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
 
 
+async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_compacted(
+        house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """Its oldest dirty segment says whether it has waited for too long, and is gone."""
+    bad, behind = [await house.add(name, 60, max_compaction_lag_ms=1) for name in ("bad", "behind")]
+    gone = bad.log.segments.sealed[0]
+    gone.unload()
+    house.disk.remove(gone.path(".log"))
+    await house.cleaner.round()
+    assert (dirty(bad), dirty(behind)) == (True, False)
+    await house.cleaner.round()
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == [f"{house.directory.path}/bad-0 is not compacted any more: {gone.path('.log')} is missing"]
+
+
 async def test_what_the_disk_refuses_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     part = await house.add("part")
     with monkeypatch.context() as full:

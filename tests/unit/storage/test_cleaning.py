@@ -15,6 +15,7 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.cleaning import Cleanable
 from pykbroker.storage.errors import CorruptLog
+from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.log import Log
 from pykbroker.storage.swap import Interrupted
 from pykbroker.world.disk import FileSlice
@@ -270,6 +271,26 @@ async def test_small_segments_whose_records_are_gone_are_merged_away(disk: Syste
     again = await opened(disk, clean=True, cleaned_offset=log.cleaned_offset)
     assert (again.log_start_offset, again.log_end_offset) == (0, log.log_end_offset)
     assert len(await last_values(again)) == len(KEYS)
+
+
+async def test_a_merged_segment_keeps_the_producer_snapshot_of_its_first_offset(disk: SystemDisk) -> None:
+    """As in Kafka: those of the others go with their segments."""
+    log = await filled(disk, 40)
+    await clean(log)
+    for number in range(40):
+        put(log, [(key, b"%d" % number * 10) for key in KEYS])
+    before = [one.base_offset for one in log.segments.every()]
+    assert snapshots(disk) == before[1:]
+    await clean(log)
+    after = [one.base_offset for one in log.segments.every()]
+    assert (snapshots(disk), after[0]) == (after[1:], 0)
+    assert 3 < len(after) < len(before) - 10
+    doomed = [name.rpartition("/")[2] for name in log.take_doomed() if name.endswith(".snapshot.deleted")]
+    assert sorted(int(name.partition(".")[0]) for name in doomed) == sorted(set(before) - set(after))
+
+
+def snapshots(disk: SystemDisk) -> list[int]:
+    return offsets_of(disk.names(DIRECTORY), ".snapshot")
 
 
 async def test_what_is_compacted_ages_where_both_policies_hold(disk: SystemDisk) -> None:

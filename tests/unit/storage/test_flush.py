@@ -10,12 +10,15 @@ import trio
 from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
+from pykbroker.core.errors import ApiError
+from pykbroker.storage import lost_writes
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.small_files import read_whole
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
+from wire.error_codes import ErrorCode
 
 
 @pytest.fixture
@@ -95,6 +98,34 @@ async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.Mon
         await log.flush()
     await log.close()
     assert not disk.exists(f"{DIRECTORY}/{0:020d}.index")
+
+
+async def test_flushes_of_a_log_that_is_deleted_meanwhile_end_and_blame_no_disk(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+    go, synced, codes = trio.Event(), [], []
+
+    async def sync(file: SystemFile) -> None:
+        synced.append(file.path)
+        await go.wait()
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def flush() -> None:
+        with pytest.raises(ApiError) as refusal:
+            await log.flush()
+        codes.append(refusal.value.code)
+
+    monkeypatch.setattr(SystemFile, "sync", sync)
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(flush)
+        await wait_all_tasks_blocked()
+        log.abandon()
+        go.set()
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert len(synced) == 1
+    assert (log.failed, lost_writes.are_noted(disk)) == (None, False)
 
 
 async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,14 @@ from msgspec import structs
 
 from pykbroker.core.replication.transactions import AbortedTransaction
 from pykbroker.storage.config import LogConfig
+from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log import Log
 from pykbroker.storage.record_times import RECORDS_MAX, TimestampOffset
 from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, marker, open_log, slowly,
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, filled, marker, open_log, slowly,
 )  # fmt: skip
 from wire.records.batch import Batch, batches
 from wire.records.builder import sealed
@@ -96,6 +97,20 @@ async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: System
     end = log.log_end_offset
     assert await slowly(log.offset_for_timestamp, NOW + 1, end) == (NOW + 1000, 1, 0)
     assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
+
+
+async def test_a_batch_whose_end_is_gone_is_damage(disk: SystemDisk) -> None:
+    """Its header claims more bytes than its segment has."""
+    log = await open_log(disk)
+    filled(log, 20)
+    await log.flush()
+    segment = log.segments.sealed[0]
+    headers, position = segment.headers(), 0
+    while (following := position + headers.at(position)[1]) < segment.size:
+        position = following
+    segment.file.write_over(position + 8, (segment.size - position).to_bytes(4, "big"))
+    with pytest.raises(CorruptLog, match=f"segment 0: at byte {position}: "):
+        await slowly(log.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
 
 
 async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(disk: SystemDisk) -> None:
