@@ -28,8 +28,8 @@ from wire.messages.list_transactions import ListTransactionsRequest, ListTransac
 class ListTransactions(msgspec.Struct, frozen=True):
     """What the client may not see is left out.
 
-    Ids are matched off the loop, for one request at a time: one id may be 32 KB long, and RE2 takes up to a second for
-    that with the worst of patterns.
+    Ids are matched off the loop, a share at a time, for which all requests take turns: one id may be 32 KB long, and
+    RE2 takes up to a second for that with the worst of patterns.
     """
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
@@ -57,8 +57,8 @@ class ListTransactions(msgspec.Struct, frozen=True):
         """The transactions whose ids match, in order."""
         by_id = {known.transactional_id: known for known in found}
         names: list[str] = []
-        async with self.turn:
-            for share in pattern.shares(by_id):
+        for share in pattern.shares(by_id):
+            async with self.turn:
                 names += await self.off_loop(pattern.matching, share)
         return [by_id[name] for name in names]
 

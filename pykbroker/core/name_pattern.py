@@ -26,8 +26,8 @@ PROGRAM_BYTES_MAX = 256 << 10
 """RE2's bound for one pattern's program, and for the states that it remembers. A larger program is refused."""
 PATTERNS_MAX = 20
 """Compiled patterns that are kept."""
-SHARE_STEPS_MAX = 4_000_000
-"""Instructions that RE2 may follow for one share of names: 2 to 3 ns each, so 10 ms at most, and mostly a tenth."""
+SHARE_STEPS_MAX = 2_500_000
+"""Instructions that RE2 may follow for one share of names: 1 to 3 ns each, so 7 ms at most, and mostly a tenth."""
 NAME_STEPS = 500
 """What a name costs beside its characters."""
 COMPILE_STEPS_A_CHAR, COMPILE_STEPS_A_UNICODE_CLASS = 1000, 40_000

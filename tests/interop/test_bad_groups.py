@@ -147,9 +147,9 @@ def test_commits(group: Group) -> None:
     ({"epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND, "Group {} not found."),
     *(({"subscribed_topic_regex": pattern}, ErrorCode.INVALID_REGULAR_EXPRESSION, None) for pattern in (
         "(", ")", "[", "*", "a**", "a++", "(?=x)", "(?<=x)y", r"(a)\1", "a{1001}", "x{1,1000}{1,1000}", r"\C", r"\Z",
-        "[z-a]", "[]", "a{2,1}", r"\8", r"\u0041", "(?#c)x", "(?z)", "[[:foo:]]", r"[a-\d]")),
+        "[z-a]", "[]", "a{2,1}", "(?P<n>a)(?P<n>b)", r"\8", r"\u0041", "(?#c)x", "(?z)", "[[:foo:]]", r"[a-\d]")),
     *(({"subscribed_topic_regex": pattern}, ErrorCode.NONE, None) for pattern in (
-        "[[:alpha:]]+", r"\Qa.b\E", r"\x41", r"\x{41}",
+        "[[:alpha:]]+", r"\Qa.b\E", r"\x41", r"\x{41}", r"\pL+", r"\P{Greek}", r"\bt\B", "(" * 200 + ")" * 200,
         "", "^t$", "(a*)*b", "(.*)*(.*)*(.*)*x", "a{1000}", "(?P<n>x)", "(?<n>x)", "(?i)T.*", "a|b|", "[]a]", "a{,3}",
         "{", "a{", r"\z", r"\A", "(?s-i:x)", "\0", "é", "[^x]", r"\d+\w*\s?\D", "x*?", "x{0}", "()")),
     ({"subscribed_topic_names": ["", "..", "a b", "x" * 300]}, ErrorCode.NONE, None),

@@ -1,4 +1,4 @@
-"""ListTransactions matches ids off the loop, share by share, for one request at a time."""
+"""ListTransactions matches ids off the loop, share by share, and one share at a time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ class Elsewhere:
 
     def __init__(self) -> None:
         self.shares: list[list[str]] = []
+        self.patterns: list[object] = []
         self.here = self.most = 0
 
     async def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
         self.here += 1
         self.most = max(self.most, self.here)
         self.shares.append(*args)
+        self.patterns.append(function.__self__)  # type: ignore[attr-defined]
         await trio.lowlevel.checkpoint()
         self.here -= 1
         return function(*args)
@@ -64,10 +66,11 @@ async def test_ids_are_matched_off_the_loop_in_shares() -> None:
     assert await listed(api, "") == IDS
 
 
-async def test_the_ids_of_one_request_are_matched_at_a_time() -> None:
+async def test_requests_take_turns_with_their_shares() -> None:
     elsewhere = Elsewhere()
     api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
-        for number in range(3):
-            nursery.start_soon(listed, api, f"{HOSTILE}{number}")
+        nursery.start_soon(listed, api, HOSTILE)
+        nursery.start_soon(listed, api, "[ab]")
     assert elsewhere.most == 1
+    assert elsewhere.patterns.index(compiled("[ab]")) < len(elsewhere.patterns) - 2, "nobody waits for a whole search"
