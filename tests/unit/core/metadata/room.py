@@ -5,7 +5,7 @@ from __future__ import annotations
 import lzma
 import random
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,13 +84,13 @@ class Room:
         return self
 
     def register(self, broker_id: int, incarnation: int = 1, previous_epoch: int = -1,
-                 cluster_id: str = CLUSTER) -> int:
+                 cluster_id: str = CLUSTER, *, log_dirs: Sequence[bytes] = ()) -> int:
         return self.ask(BrokerRegistrationRequest(
             broker_id=broker_id, cluster_id=cluster_id, incarnation_id=bytes(15) + bytes([incarnation]), rack=None,
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
             features=[Feature(name=name, min_supported_version=least, max_supported_version=most)
                       for name, (least, most) in SUPPORTED.items()],
-            log_dirs=[bytes([broker_id]) * 16], previous_broker_epoch=previous_epoch)).broker_epoch
+            log_dirs=list(log_dirs) or [bytes([broker_id]) * 16], previous_broker_epoch=previous_epoch)).broker_epoch
 
     def beat(self, broker_id: int, epoch: int, **wants: bool) -> Any:
         return self.ask(BrokerHeartbeatRequest(

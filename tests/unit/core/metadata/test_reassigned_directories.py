@@ -1,0 +1,71 @@
+"""AlterPartitionReassignments: the record says in which log directory each replica lies, one for each replica."""
+
+from __future__ import annotations
+
+from pykbroker.core.metadata.ids import UNASSIGNED
+from tests.unit.core.metadata.room import Room
+from wire.error_codes import ErrorCode
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData as AssignedDirectory,
+    AssignReplicasToDirsRequestPartitionData as AssignedPartition,
+    AssignReplicasToDirsRequestTopicData as AssignedTopic,
+)
+from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+
+OF_1, OF_2 = bytes([1]) * 16, bytes([2]) * 16
+"""The only directory of a broker."""
+
+
+def with_brokers(*replicas: int) -> Room:
+    """Brokers 1 and 2 have one log directory each, broker 3 has two; a topic "a" with these replicas."""
+    room = Room().open(1, 2)
+    room.beat(3, room.register(3, log_dirs=[b"x" * 16, b"y" * 16]))
+    made = CreatableTopic(name="a", num_partitions=-1, replication_factor=-1, assignments=[
+        CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))])
+    room.ask(CreateTopicsRequest(topics=[made]))
+    return room
+
+
+def reassigned(room: Room, *replicas: int) -> dict[int, bytes]:
+    """Let the partition move to these brokers; the directory of each replica, as the record says and the image does."""
+    (topic,) = room.ask(AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic("a", [ReassignablePartition(0, list(replicas) or None)])])).responses
+    assert topic.partitions[0].error_code == ErrorCode.NONE
+    (change,) = room.decided
+    image = room.freeze().image.topics.by_name["a"].partitions[0]
+    assert image.replicas == tuple(change.replicas)
+    found = dict(zip(change.replicas, change.directories, strict=True))
+    assert {replica: image.directory(replica) for replica in image.replicas} == found
+    return found
+
+
+def test_a_replica_that_stays_keeps_its_directory_and_a_new_one_has_that_of_its_broker() -> None:
+    assert reassigned(with_brokers(1), 2, 1) == {2: OF_2, 1: OF_1}
+
+
+def test_a_new_replica_of_a_broker_with_several_directories_has_none_yet() -> None:
+    assert reassigned(with_brokers(1), 1, 3) == {1: OF_1, 3: UNASSIGNED}
+
+
+def test_directories_follow_their_replicas_when_these_change_places() -> None:
+    assert reassigned(with_brokers(1, 2, 3), 3, 2, 1) == {3: UNASSIGNED, 2: OF_2, 1: OF_1}
+
+
+def test_a_replica_that_stays_keeps_the_directory_that_its_broker_has_told() -> None:
+    room = with_brokers(3)
+    image = room.freeze().image
+    room.ask(AssignReplicasToDirsRequest(3, image.cluster.brokers[3].epoch, [AssignedDirectory(id=b"y" * 16, topics=[
+        AssignedTopic(topic_id=image.topics.by_name["a"].id, partitions=[AssignedPartition(partition_index=0)])])]))
+    assert reassigned(room, 1, 3) == {1: OF_1, 3: b"y" * 16}
+
+
+def test_a_replica_that_is_removed_has_its_directory_until_it_is_gone() -> None:
+    room = with_brokers(1)
+    assert reassigned(room, 2) == {2: OF_2, 1: OF_1}
+    assert reassigned(room) == {1: OF_1}
