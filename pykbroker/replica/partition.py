@@ -143,9 +143,14 @@ class Partition:
 
     async def retain(self, now_ms: int) -> None:
         """Let go of what the log's retention does not keep. ApiError: what its disk refused."""
-        if self.is_online and self.log is not None:
-            with self._guarded():
-                await self.log.retain(now_ms, self.high_watermark)
+        log = self.log
+        if self.is_online and log is not None:
+            try:
+                with self._guarded():
+                    await log.retain(now_ms, self.high_watermark)
+            except ApiError:
+                if log is self.log:  # else a copy in another directory has taken over meanwhile
+                    raise
 
     async def scrub(self, pace: Paced) -> None:
         """See that all that is stored holds. ApiError: it does not, and the partition is offline; or the disk's."""

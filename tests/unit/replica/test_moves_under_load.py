@@ -225,6 +225,30 @@ async def test_clients_append_again_before_the_names_of_directories_are_durable(
     assert throttles == [None]
 
 
+@pytest.mark.parametrize("moves_meanwhile", [True, False])
+async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, moves_meanwhile: bool) -> None:
+    host, partition = await a_host()
+    await filled(partition, 10)
+    log, retain = partition.log, Log.retain
+
+    async def late(one: Log, now_ms: int, high_watermark: int) -> None:
+        if one is log and moves_meanwhile:
+            await arrives(host, partition)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "it is deleted")
+        if one is log:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        await retain(one, now_ms, high_watermark)
+
+    monkeypatch.setattr(Log, "retain", late)
+    if moves_meanwhile:
+        await partition.retain(NOW_MS)
+        assert partition.log is not log
+    else:
+        with pytest.raises(ApiError):
+            await partition.retain(NOW_MS)
+
+
 @asynccontextmanager
 async def under_way_not_run(host: Host) -> AsyncIterator[Move]:
     """A move to the second directory that nobody carries out."""
