@@ -33,7 +33,7 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
     def start(*options: str, program: Sequence[str] = PYKBROKER) -> BrokerProcess:
         directory = tmp_path_factory.mktemp("broker")
-        if "--data-dir" not in options and "--memory" not in options:
+        if "--data-dir" not in options and "--memory" not in options and "log.dirs" not in " ".join(options):
             options = ("--data-dir", str(directory / "data"), *options)
         broker = BrokerProcess(directory, *options, program=program)
         brokers.append(broker)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import socket
 import struct
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.interop.bad_batches import BOMBS, FRAMING, GOOD, HEADERS, MEGABYTE, RECORDS, STREAMS, bomb, good
-from tests.interop.raw_client import RawClient, tampered_frame
+from tests.interop.raw_client import PATIENCE_S, RawClient, tampered_frame
 from tools.broker_process import BrokerProcess
 from wire.api import APIS, ApiKey
 from wire.error_codes import ErrorCode
@@ -284,6 +286,73 @@ def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
         client.socket.settimeout(2)
         with pytest.raises(TimeoutError):
             client.socket.sendall(frames)
+
+
+@in_default
+@only_ours
+def test_peers_that_do_not_read_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
+    """Each has asked for far more than it takes, until the broker reads no more from it."""
+    frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 100_000
+    with target.bounded(), contextlib.ExitStack() as connections:
+        for _ in range(100):
+            client = connections.enter_context(RawClient(target.address))
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.socket.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while client.socket.send(frames):
+                    pass
+            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+
+
+# ---- connections
+
+
+def open_files(target: Target) -> int:
+    """Descriptors of the broker."""
+    assert target.process is not None
+    return len(os.listdir(f"/proc/{target.process.pid}/fd"))
+
+
+NO_LINGER = struct.pack("ii", 1, 0)
+"""Closing sends a reset, so that this side of the connection is gone at once."""
+
+
+@in_default
+@only_ours
+@pytest.mark.parametrize("sent", [0, 3, 4, 20])
+@pytest.mark.parametrize("leaves", ["stays", "half closed", "reset"])
+def test_a_flood_of_connections_that_say_nothing_whole(
+        target: Target, bystander: RawClient, sent: int, leaves: str) -> None:
+    """All are accepted, others are served meanwhile, and nothing is left of them in the end."""
+    frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
+    before = open_files(target)
+    with target.bounded(), contextlib.ExitStack() as connections:
+        for _ in range(300):
+            client = connections.enter_context(RawClient(target.address))
+            client.socket.sendall(frame)
+            if leaves == "half closed":
+                client.socket.shutdown(socket.SHUT_WR)
+            elif leaves == "reset":
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+                client.socket.close()
+        for _ in range(10):
+            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+    deadline = time.monotonic() + PATIENCE_S
+    while open_files(target) > before:
+        assert time.monotonic() < deadline, open_files(target)
+        time.sleep(0.01)
+
+
+@in_default
+def test_frames_in_single_bytes_on_many_connections_are_answered(target: Target, bystander: RawClient) -> None:
+    frame = encode_request(ApiVersionsRequest(), 0, 1, "raw")
+    with contextlib.ExitStack() as connections:
+        clients = [connections.enter_context(RawClient(target.address)) for _ in range(100)]
+        for place in range(len(frame)):
+            for client in clients:
+                client.socket.sendall(frame[place:place + 1])
+            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+        assert len({client.frame() for client in clients}) == 1
 
 
 # ---- in the end

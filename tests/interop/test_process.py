@@ -6,9 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.interop.bad_batches import good
+from tests.interop.raw_client import RawClient
+from tools.broker_process import BrokerProcess
 from tools.smoke import count_apis
 
 
@@ -27,6 +32,29 @@ def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
     broker.restart()
     assert broker.port == port
     assert count_apis(port) > 0
+
+
+def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
+        start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    """Also by another path to it, or as one of several; after a kill, the lock is gone with its holder."""
+    data, other = tmp_path / "data", tmp_path / "other"
+    first = start_broker("--data-dir", str(data))
+    with RawClient(first.address) as client:
+        topic = client.create_topic()
+        assert client.produce(topic, good()) == 0
+        (tmp_path / "link").symlink_to(data)
+        for options in (("--data-dir", str(data)), ("--data-dir", str(tmp_path / "link")),
+                        ("--set", f"log.dirs={other},{data}"), ("--set", f"log.dirs={data},{other}")):
+            with pytest.raises(RuntimeError, match="is in use by another broker .*: stop that one") as refusal:
+                start_broker(*options)
+            assert "Traceback" not in str(refusal.value)
+        assert client.produce(topic, good()) == 0
+        assert len(client.read(topic)) == 4
+    first.kill()
+    second = start_broker("--data-dir", str(data))
+    with RawClient(second.address) as client:
+        assert len(client.read(topic)) == 4
+    assert second.stop() == 0
 
 
 @pytest.mark.timeout(180)  # nine starts, of seconds each where a machine is busy

@@ -152,21 +152,22 @@ def directory(whole: Path, tmp_path: Path) -> Path:
 
 
 async def judge(directory: Path, kind: str, expected: dict[tuple[str, int], bytes | None],
-                caplog: pytest.LogCaptureFixture) -> bool:
-    """Start on the harmed directory; whether it started."""
+                caplog: pytest.LogCaptureFixture, *, in_the_way: bool = False) -> bool:
+    """Start on the harmed directory; whether it started. What is `in_the_way` of any file may be refused, by its name.
+    """
     named = re.escape(Path(kind).parts[0].removesuffix("-0")) + "|" + re.escape(at(directory, kind).name)
     try:
         found = await everything(directory)
     except BaseExceptionGroup as group:
         refusals, others = group.split(StartError)
         assert others is None
-        assert KINDS[kind] == REFUSED_OR_WHOLE, refusals
+        assert in_the_way or KINDS[kind] == REFUSED_OR_WHOLE, refusals
         assert re.search(named, str(list(leaves(group))))
         return False
     for place, content in found.items():
         if content != expected[place]:
             assert place == HARMED
-            assert KINDS[kind] == PARTITION_OR_WHOLE
+            assert in_the_way or KINDS[kind] == PARTITION_OR_WHOLE
             assert content is None
             assert re.search(named, caplog.text)
     return True
@@ -180,6 +181,24 @@ async def test_a_file_that_is_not_as_it_was(directory: Path, whole: Path, tmp_pa
     assert None not in expected.values()
     harm(at(directory, kind))
     await judge(directory, kind, expected, caplog)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_directory_in_the_place_of_a_file(directory: Path, whole: Path, tmp_path: Path, kind: str,
+                                                 caplog: pytest.LogCaptureFixture) -> None:
+    """As a mount or a mistaken mkdir leaves it. It is not removed: something may lie in it."""
+    expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
+    path = at(directory, kind)
+    aside = path.read_bytes() if path.exists() else None
+    missing(path)
+    path.mkdir()
+    (path / "precious").touch()
+    await judge(directory, kind, expected, caplog, in_the_way=True)
+    assert (path / "precious").exists()
+    shutil.rmtree(path)
+    if aside is not None:
+        path.write_bytes(aside)
+    assert await everything(directory) == expected, "nothing was lost by that"
 
 
 @pytest.mark.parametrize("kind", KINDS)
