@@ -5,7 +5,8 @@
 3. What travels inside another message, as the subscription of a consumer, is `i16 version, message`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from struct import Struct, error
 from typing import Any, ClassVar, TypeVar
 
@@ -76,7 +77,7 @@ def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Fra
         raise DecodeError(f"frame version {frame_version}")
     if record_type not in types:
         raise UnknownRecordType(f"record type {record_type}")
-    return _decode(types[record_type], version, value, pos), version
+    return _decoder(types[record_type], version)(value, pos, len(value)), version
 
 
 def encode_key(key: CoordinatorKey) -> bytes:
@@ -91,7 +92,8 @@ def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
     record_type = _i16(data)
     if record_type not in catalogue:
         raise UnknownRecordType(f"record type {record_type}")
-    return _decode(catalogue[record_type][0], 0, data, I16_BYTES)
+    key: CoordinatorKey = _decoder(catalogue[record_type][0], 0)(data, I16_BYTES, len(data))
+    return key
 
 
 def encode_versioned(message: Stored, version: int) -> bytes:
@@ -106,7 +108,8 @@ def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
     version = _i16(data)
     if newer:
         version = min(version, parse_versions(cls.versions).last)
-    return _decode(cls, version, data, I16_BYTES)
+    message: S = _decoder(cls, version)(data, I16_BYTES, len(data))
+    return message
 
 
 def _i16(data: Buffer) -> int:
@@ -117,9 +120,9 @@ def _i16(data: Buffer) -> int:
     return number
 
 
-def _decode(cls: type[S], version: int, data: Buffer, pos: int) -> S:
+@cache
+def _decoder(cls: type[Stored], version: int) -> Callable[[Buffer, int, int], Any]:
     try:
-        decode = decoder(cls, version)
+        return decoder(cls, version)
     except ValueError as unknown:
         raise DecodeError(str(unknown)) from None
-    return decode(data, pos, len(data))

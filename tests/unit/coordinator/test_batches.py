@@ -32,7 +32,7 @@ from wire.stored.group_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from wire.stored.offset_run import RUN_RECORDS_MAX, SHAPES_MAX, OffsetRun
+from wire.stored.offset_run import RUN_RECORDS_MAX, RUN_RECORDS_MIN, SHAPES_MAX, OffsetRun
 
 IN_RUNS, ONE_BY_ONE = Batches(GROUP_RECORDS, 0, read_run=read_run), Batches(GROUP_RECORDS, 0)
 NARROW_MAX = 64
@@ -127,6 +127,12 @@ def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) 
 def test_a_run_has_a_bound(count: int, expected: list[int]) -> None:
     batch = batch_of([commit(place) for place in range(count)], [NARROW_MAX + place for place in range(count)])
     assert runs(batch) == expected
+
+
+@pytest.mark.parametrize("count", [RUN_RECORDS_MIN - 1, RUN_RECORDS_MIN, RUN_RECORDS_MIN + 1])
+def test_one_record_is_no_run(count: int) -> None:
+    values = [entry.value for entry in entries(IN_RUNS, batch_of([commit(place) for place in range(count)]))]
+    assert [isinstance(value, OffsetRun) for value in values] == [count >= RUN_RECORDS_MIN]
 
 
 def test_more_shapes_than_are_kept_are_read() -> None:
