@@ -431,7 +431,7 @@ class Turns(trio.abc.Instrument):
 async def test_machines_of_which_each_is_busy_take_turns() -> None:
     turns = Turns()
     runtime = Runtime("__consumer_offsets", lambda: Busy(turns),  # type: ignore[arg-type,return-value]
-                      Batches(GROUP_RECORDS, 0), lambda: WALL_MS)
+                      ONE_BY_ONE, lambda: WALL_MS, INLINE)
     trio.lowlevel.add_instrument(turns)
     async with trio.open_nursery() as nursery:
         runtime.follow(20, {index: MemoryLog() for index in range(20)})
