@@ -19,6 +19,7 @@ from pykbroker.replica.watch import Watch
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Appended, Log
 from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.rewrite import LongWork
 from pykbroker.storage.scrub import Paced
 from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
 from wire.error_codes import ErrorCode
@@ -91,6 +92,8 @@ class Partition:
             return None
         try:
             appended = log.append(data, self.leader_epoch, now_ms, shown)
+        except LongWork:
+            return None
         except OSError as error:
             raise self._refused(error) from error
         self._advance(log.committable_offset)

@@ -43,7 +43,7 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
     """`pykbroker.flush.before.ack`: nothing is acknowledged, or committed, before it is durable."""
     producer_id_expiration_ms: int = 86_400_000
     """The broker's `producer.id.expiration.ms`."""
-    validate_records: bool = False
+    validate_records: bool = True
     """`pykbroker.validate.records`: look at every record, not only at the batch."""
 
     @property

@@ -24,7 +24,7 @@ from pykbroker.storage.rebuild import producers_at
 from pykbroker.storage.recovery import LogState, begin, recover
 from pykbroker.storage.replay import remember
 from pykbroker.storage.retention import expired
-from pykbroker.storage.rewrite import is_long_work, rewrites, rewritten
+from pykbroker.storage.rewrite import is_long_work, opens_records, rewrites, rewritten
 from pykbroker.storage.scrub import Paced, check
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.segment import ActiveSegment, file_name
@@ -124,13 +124,15 @@ class Log(LogReads):
         self._active.configure(config)
         self._rewrites = rewrites(config)
         self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
-        self._ahead_ms_max = LONG_MAX if config.log_append_time else config.message_timestamp_after_max_ms
+        untimed = config.log_append_time or opens_records(config)
+        self._ahead_ms_max = LONG_MAX if untimed else config.message_timestamp_after_max_ms
 
     # Appending
 
     def append(self, data: Buffer, leader_epoch: int, now_ms: int, shown: Verification | None = None) -> Appended:
         """Validate a client's batch, give it offsets, write it. ApiError: it is refused. OSError: the disk refuses.
 
+        LongWork: `needs_off_loop` could not tell that it belongs off the loop.
         Small batches are copied; a large one in a writable buffer is patched where it lies. `shown`: for one that
         begins a transaction here, what `producers.begin_verification` said.
         """
@@ -148,7 +150,8 @@ class Log(LogReads):
                 or count > COMPRESSED_RECORDS_MAX or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)):
             raise refusal(data, self.config, now_ms) or AssertionError(UNEXPLAINED)
         if self._rewrites:
-            return self.append_opened(rewritten(Batch.read(data), self.config, now_ms), leader_epoch, shown)
+            return self.append_opened(rewritten(Batch.read(data), self.config, now_ms, at_once=True), leader_epoch,
+                                      shown)
         if producer_id >= 0:
             transactional = attributes & TRANSACTIONAL != 0
             written = self.producers.check(producer_id, epoch, sequence, delta, transactional, shown)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.config import LogConfig
+from pykbroker.storage.rewrite import opens_records
 from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
 from wire.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
@@ -90,7 +91,9 @@ def _wrong_header(batch: Batch) -> ApiError | None:
 def _wrong_time(batch: Batch, config: LogConfig, now_ms: int) -> ApiError | None:
     if batch.is_log_append_time:
         return ApiError(ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is the broker's to set")
-    if not config.log_append_time and batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+    if config.log_append_time or opens_records(config):
+        return None
+    if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
         return ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {batch.max_timestamp} is more than "
                         f"{config.message_timestamp_after_max_ms} ms ahead of the broker's time {now_ms}")
     return None

@@ -16,6 +16,7 @@ from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder, sealed
 from wire.records.compression import Codec, compress
+from wire.records.zigzag import varint
 
 NONE, CORRUPT, INVALID, UNKNOWN = (
     ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -116,7 +117,55 @@ HEADERS: Mapping[str, Case] = {
         header(attributes=0x10), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
     ),
 }  # fmt: skip
+
+
+def record(index: int, *, key: bytes = b"\x06key", value: bytes = b"\x0avalue", headers: bytes = b"\0",
+           more: bytes = b"", longer: int = 0, stamp: int = 0) -> bytes:
+    """A record, its fields with their lengths before them; it claims to be so many bytes longer than it is."""
+    body = b"\0" + varint(stamp) + varint(index) + key + value + headers + more
+    return varint(len(body) + longer) + body
+
+
+SECOND = record(1)
+LYING: Mapping[str, bytes] = {
+    "a record of -1 bytes": b"\x01" + record(0)[1:] + SECOND,
+    "a record of no bytes": b"\0" + record(0)[1:] + SECOND,
+    "a record that is longer than it says": record(0, longer=-1) + SECOND,
+    "a record that is shorter than it says": record(0, longer=1) + SECOND,
+    "a key that ends behind its record": record(0, key=varint(100) + b"key") + SECOND,
+    "a value that ends behind its record": record(0, value=varint(9) + b"value") + SECOND,
+    "a value that ends behind the batch": record(0) + record(1, value=varint(200) + b"value"),
+    "a value that ends before its record": record(0, value=varint(2) + b"value") + SECOND,
+    "-1 headers": record(0, headers=varint(-1)) + SECOND,
+    "a header that is not there": record(0, headers=varint(1)) + SECOND,
+    "a header that is not counted": record(0, headers=b"\0\x02h\x02v") + SECOND,
+    "two headers of one": record(0, headers=b"\x04\x02h\x02v") + SECOND,
+    "a thousand million headers": record(0, headers=varint(10**9)) + SECOND,
+    "a header without a key": record(0, headers=b"\x02\x01\x02v") + SECOND,
+    "bytes after the last header": record(0, more=b"xx") + SECOND,
+    "a record after the last": record(0) + SECOND + record(2),
+}
+"""Records of a batch of two that Kafka refuses; compressed, it stores the first four."""
+LENGTHS = tuple(LYING)[:4]
+STORED: Mapping[str, bytes] = {
+    "two records of one offset": record(0) + record(0),
+    "an offset in the future": record(0) + record(5),
+    "offsets in the wrong order": record(1) + record(0),
+    "an offset before the batch": record(-1) + SECOND,
+    "a key of -2 bytes": record(0, key=varint(-2)) + SECOND,
+    "a value of -2 bytes": record(0, value=varint(-2)) + SECOND,
+    "a header's value of -3 bytes": record(0, headers=b"\x02\x02h\x05") + SECOND,
+}
+"""Records that Kafka stores, those with wrong offsets only if they are not compressed."""
+BEYOND: Mapping[str, bytes] = {
+    **{name: payload(data) for name, data in STORED.items()},
+    **{f"{name}, compressed": payload(compress(Codec.LZ4, data), Codec.LZ4) for name, data in STORED.items()},
+    **{f"{name}, compressed": payload(compress(Codec.LZ4, LYING[name]), Codec.LZ4) for name in LENGTHS},
+}
 RECORDS: Mapping[str, Case] = {
+    **{name: (payload(data), (INVALID,)) for name, data in LYING.items()},
+    **{f"{name}, compressed": (payload(compress(Codec.ZSTD, data), Codec.ZSTD), (INVALID,))
+       for name, data in LYING.items() if name not in LENGTHS},
     "one record of two": (header(count=1, last_offset_delta=0), (INVALID,)),
     "three records of two": (header(count=3, last_offset_delta=2), (INVALID,)),
     "noise": (payload(b"\x55" * len(PAYLOAD)), (INVALID,)),

@@ -21,7 +21,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from wire.records.batch import batches
+from wire.records.batch import Batch, batches
 from wire.records.record import Record, records
 
 PATIENCE_S = 15
@@ -94,15 +94,19 @@ class RawClient:
 
     def read(self, topic: str, index: int = 0) -> Sequence[Record]:
         """All records of a partition, every checksum checked."""
+        found: list[Record] = []
+        for batch in self.batches(topic, index):
+            assert batch.crc_ok()
+            found.extend(records(batch, EVERYTHING))
+        return found
+
+    def batches(self, topic: str, index: int = 0) -> Sequence[Batch]:
+        """All batches of a partition, as they are stored."""
         topics = [FetchTopic(topic, partitions=[FetchPartition(index, -1, 0, partition_max_bytes=EVERYTHING)])]
         answer = self.call(FetchResponse, FetchRequest(max_bytes=EVERYTHING, topics=topics), 12)
         partition: Any = answer.responses[0].partitions[0]
         assert partition.error_code == 0, partition
-        found = []
-        for batch in batches(partition.records or b"", strict=True):
-            assert batch.crc_ok()
-            found.extend(records(batch, EVERYTHING))
-        return found
+        return list(batches(partition.records or b"", strict=True))
 
 
 @contextlib.contextmanager

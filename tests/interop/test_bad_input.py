@@ -15,8 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from tests.interop.bad_batches import BOMBS, FRAMING, GOOD, HEADERS, MEGABYTE, RECORDS, STREAMS, bomb, good
+from tests.interop.bad_batches import (
+    BEYOND, BOMBS, FRAMING, GOOD, HEADER, HEADERS, HOUR_MS, MEGABYTE, RECORDS, STREAMS, bomb, good,
+)  # fmt: skip
 from tests.interop.raw_client import PATIENCE_S, RawClient, tampered_frame
 from tools.broker_process import BrokerProcess
 from wire.api import APIS, ApiKey
@@ -25,15 +28,16 @@ from wire.frame import encode_request
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.records.batch import Batch
+from wire.records.builder import sealed
 from wire.records.compression import Codec
 
 OTHER = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
-MODES = {"default": (), "validating": ("--set", "pykbroker.validate.records=true")}
+MODES = {"default": (), "trusting": ("--set", "pykbroker.validate.records=false")}
 GROWTH_BYTES_MAX = 64 * MEGABYTE
 REQUEST_BYTES_MAX = 100 * MEGABYTE
 
 in_default = pytest.mark.parametrize("target", ["default"], indirect=True)
-in_validating = pytest.mark.parametrize("target", ["validating"], indirect=True)
 only_ours = pytest.mark.skipif(OTHER is not None, reason="Apache Kafka does not promise this")
 
 
@@ -114,9 +118,28 @@ def test_a_bad_batch_is_refused(attacker: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*RECORDS, *STREAMS])
-@in_validating
+@in_default
 def test_bad_records_are_refused(attacker: RawClient, name: str) -> None:
     refused(attacker, attacker.create_topic(), *{**RECORDS, **STREAMS}[name])
+
+
+@only_ours
+@pytest.mark.parametrize("name", BEYOND)
+@in_default
+def test_bad_records_that_kafka_stores_are_refused(attacker: RawClient, name: str) -> None:
+    refused(attacker, attacker.create_topic(), BEYOND[name], (ErrorCode.INVALID_RECORD,))
+
+
+@pytest.mark.parametrize("claimed", [0, -1, HEADER.max_timestamp - 1, HEADER.max_timestamp + 24 * HOUR_MS])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+@in_default
+def test_the_largest_timestamp_is_taken_from_the_records(attacker: RawClient, codec: Codec, claimed: int) -> None:
+    topic = attacker.create_topic()
+    honest = Batch.read(good(codec))
+    assert attacker.produce(topic, sealed(replace(honest, max_timestamp=claimed), honest.payload)) == 0
+    (stored,) = attacker.batches(topic)
+    assert stored.crc_ok()
+    assert stored.max_timestamp == max(record.timestamp for record in attacker.read(topic))
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -138,7 +161,7 @@ def test_a_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient
 
 @only_ours
 @pytest.mark.parametrize("codec", BOMBS)
-@in_validating
+@in_default
 def test_a_bomb_is_refused_where_records_are_validated(target: Target, attacker: RawClient, codec: Codec) -> None:
     topic = attacker.create_topic()
     with target.bounded():

@@ -6,6 +6,7 @@ is UTF-8 and never null. Source: KIP-98, KIP-82.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
@@ -13,9 +14,11 @@ from wire.declare import REQUEST_ELEMENTS_MAX
 from wire.errors import DecodeError
 from wire.records.batch import HEADER_BYTES, Batch
 from wire.records.compression import decompress
+from wire.records.walk import walked
 from wire.records.zigzag import read_varint, read_varlong
 
 RECORDS_TOLD_MAX = 1000
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _RECORD_BYTES_MIN = 7  # six fields of one byte, and the length
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -36,7 +39,11 @@ def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
 
     Offsets may have gaps: compaction leaves them. The CRC is not looked at.
     """
-    cursor = RecordCursor(batch, content(batch, bytes_max))
+    return _records(batch, content(batch, bytes_max))
+
+
+def _records(batch: Batch, data: bytes) -> Iterator[Record]:
+    cursor = RecordCursor(batch, data)
     while cursor.left:
         yield cursor.take()
     cursor.finish()
@@ -94,34 +101,24 @@ class NoKeys(DecodeError):
         self.indexes, self.count = indexes, count
 
 
-def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False) -> tuple[int, int]:
+def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False,
+                     headers_max: int | None = None) -> tuple[int, int]:
     """Walk every record of a producer's batch; the smallest and the largest timestamp.
 
-    DecodeError: damaged, offsets not 0 to n - 1 in order, unknown attributes. NoKeys, where `key_required`.
+    DecodeError: damaged, or offsets not 0 to n - 1 in order. NoKeys, where `key_required`. TooLarge. TooLong: more than
+    `headers_max` headers.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
     data = content(batch, bytes_max)
-    pos = smallest = largest = missing = 0
-    told: list[int] = []
-    try:
-        for index in range(batch.count):
-            delta, pos, has_key = _validate_record(data, pos, index)
-            if key_required and not has_key:
-                missing += 1
-                if missing <= RECORDS_TOLD_MAX:
-                    told.append(index)
-            if delta > largest or not index:
-                largest = delta
-            if delta < smallest or not index:
-                smallest = delta
-    except IndexError:
-        raise DecodeError(f"records cut off at {len(data)} bytes") from None
-    if pos != len(data):
-        raise DecodeError(f"{len(data) - pos} bytes after {batch.count} records")
-    if missing:
-        raise NoKeys(told, missing)
-    return batch.base_timestamp + smallest, batch.base_timestamp + largest
+    found = walked(data, batch.count, len(data) if headers_max is None else headers_max)
+    if key_required and found.keyless:
+        keyless = (index for index, record in enumerate(_records(batch, data)) if record.key is None)
+        raise NoKeys(list(islice(keyless, RECORDS_TOLD_MAX)), found.keyless)
+    oldest, youngest = batch.base_timestamp + found.smallest, batch.base_timestamp + found.largest
+    if not _INT64_MIN <= oldest <= youngest <= _INT64_MAX:
+        raise DecodeError(f"timestamps from {oldest} to {youngest}")
+    return oldest, youngest
 
 
 def content(batch: Batch, bytes_max: int) -> bytes:
@@ -144,23 +141,6 @@ def _bounds(data: bytes, pos: int) -> tuple[int, int]:
     if end > len(data) or size < 0:
         raise DecodeError(f"record of {size} bytes, {len(data) - pos} left")
     return pos, end
-
-
-def _validate_record(data: bytes, pos: int, index: int) -> tuple[int, int, bool]:
-    """The timestamp delta of the record at `pos`, where it ends, and whether it has a key."""
-    pos, end = _bounds(data, pos)
-    attributes = data[pos]
-    timestamp_delta, pos = read_varlong(data, pos + 1)
-    offset_delta, pos = read_varint(data, pos)
-    key_bytes, pos = read_varint(data, pos)
-    value_bytes, pos = read_varint(data, pos + max(key_bytes, 0))
-    pos += max(value_bytes, 0)
-    pos = _headers(data, pos)[1] if data[pos] else pos + 1
-    if pos != end or key_bytes < -1 or value_bytes < -1:
-        raise DecodeError(f"record {index} ends at byte {pos}, not {end}")
-    if attributes or offset_delta != index:
-        raise DecodeError(f"record {index} has offset delta {offset_delta} and attributes {attributes}")
-    return timestamp_delta, pos, key_bytes >= 0
 
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:

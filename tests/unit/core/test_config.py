@@ -25,7 +25,7 @@ def test_defaults_hold_where_nothing_is_said() -> None:
     assert config.get("listeners") == ("PLAINTEXT://:9092",)
     assert config.log_dirs == ("/tmp/kafka-logs",)
     assert config.offsets_topic_replication_factor == 3
-    assert config.pykbroker_validate_records is False
+    assert config.pykbroker_validate_records is True
 
 
 def test_one_broker_can_run_alone() -> None:

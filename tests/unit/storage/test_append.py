@@ -21,7 +21,7 @@ from tests.unit.storage.logs import (
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
 from wire.records.builder import sealed
-from wire.records.compression import Codec
+from wire.records.compression import Codec, compress
 from wire.records.control import ControlRecord, ControlType, control_records
 from wire.records.record import records
 from wire.stored.control import EndTxnMarker
@@ -156,20 +156,61 @@ async def test_records_too_old_are_refused_where_a_limit_is_set(disk: SystemDisk
     assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
 
 
-async def test_every_record_is_looked_at_on_demand(disk: SystemDisk) -> None:
+async def test_every_record_is_looked_at_unless_that_is_switched_off(disk: SystemDisk) -> None:
     broken = bytearray(batch(b"a", b"b"))
     broken[-1] = 9  # a record of nine headers that are not there
     one = Batch.read(broken)
     broken = bytearray(sealed(one, one.payload))
-    log = await open_log(disk, LogConfig(validate_records=True))
+    log = await open_log(disk, LogConfig())
     assert refused(log, broken) is ErrorCode.INVALID_RECORD
+    log.configure(LogConfig(validate_records=False))
+    assert log.append(broken, 0, NOW).last_offset == 1
+
+
+@pytest.mark.parametrize(("claimed", "kept"), [
+    (0, NOW + 5), (-1, NOW + 5), (NOW + 4, NOW + 5), (NOW + 5, NOW + 5), (NOW + 6, NOW + 5), (2**63 - 1, NOW + 5)])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("compression_type", ["producer", "zstd"])
+async def test_the_largest_timestamp_is_that_of_the_records(
+        disk: SystemDisk, claimed: int, kept: int, codec: Codec, compression_type: str) -> None:
+    whole = Batch.read(batch(b"a", b"b", b"c", timestamp=NOW, step=5, codec=codec))
+    lying = sealed(replace(whole, last_offset_delta=1, count=2, max_timestamp=claimed),
+                   compress(codec, bytes(Batch.read(batch(b"a", b"b", timestamp=NOW, step=5)).payload)))
+    log = await open_log(disk, LogConfig(compression_type=compression_type))
+    log.append(lying, 0, NOW)
+    (stored,) = await every_batch(log)
+    assert (stored.max_timestamp, stored.base_timestamp, stored.crc_ok()) == (kept, NOW, True)
+    assert [record.timestamp for record in records(stored, 1000)] == [NOW, NOW + 5]
+
+
+async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig())
+    log.append(batch(b"a", timestamp=-1000), 0, NOW)
+    (stored,) = await every_batch(log)
+    assert stored.max_timestamp == -1
+
+
+@pytest.mark.parametrize(("ahead", "refusal"), [(3_600_000, None), (3_600_001, ErrorCode.INVALID_TIMESTAMP)])
+async def test_a_header_does_not_hide_records_of_the_future(
+        disk: SystemDisk, ahead: int, refusal: ErrorCode | None) -> None:
+    whole = Batch.read(batch(b"a", timestamp=NOW + ahead))
+    lying = sealed(replace(whole, max_timestamp=NOW), whole.payload)
+    log = await open_log(disk, LogConfig())
+    if refusal:
+        assert refused(log, lying) is refusal
+    else:
+        log.append(lying, 0, NOW)
 
 
 async def test_a_bomb_is_refused_and_long_work_goes_off_the_loop(disk: SystemDisk) -> None:
-    log = await open_log(disk, LogConfig(validate_records=True, max_message_bytes=100_000))
-    assert refused(log, batch(bytes(16 * 100_000), codec=Codec.ZSTD)) is ErrorCode.MESSAGE_TOO_LARGE
+    log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
+    bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
+    assert log.needs_off_loop(bomb)
+    with pytest.raises(ApiError) as told:
+        await log.open_off_loop(bomb, NOW)
+    assert told.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert not log.needs_off_loop(batch())
-    large = batch(bytes(70_000))
+    large = batch(bytes(1_200_000))
     assert log.needs_off_loop(large)
     appended = log.append_opened(await log.open_off_loop(large, NOW), 2)
     assert (appended.base_offset, log.log_end_offset) == (0, 1)

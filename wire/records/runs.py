@@ -1,0 +1,97 @@
+"""Runs of records that have one shape, compared as a whole instead of one by one.
+
+The lengths inside a record give it its shape, and stand in the same places in each record of a run. A slice with the
+size of a record as its step has one byte of all of them. Only the deltas of timestamps and of offsets differ from one
+record to another. Records that are not proven here to be right are no run: the walk from record to record
+judges them.
+"""
+
+from typing import NamedTuple
+
+from wire.records.zigzag import read_varint, read_varlong, varint
+
+RUN_RECORDS_MIN = 4
+PLACES_MAX = 64
+"""Bytes of lengths in a record: with more, as of many headers, slices take as long as a walk."""
+_PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
+_SMALL = 1 << 6
+_EVEN, _MORE = bytes(range(0, 256, 2)), bytes(range(128, 256))
+_ONLY = bytes(range(0, 128, 2))
+_LOW = bytes(range(128, 256, 2)) * (_PERIOD // _SMALL)
+_HIGH = b"".join(bytes([value]) * _SMALL for value in range(128))
+_MIDDLE = b"".join(bytes([value]) * _SMALL for value in range(128, 256))
+
+
+class Run(NamedTuple):
+    """`records` of one shape, and the smallest and the largest timestamp delta of them."""
+
+    records: int
+    smallest: int
+    largest: int
+
+
+def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Run | None:
+    """The run that begins with the record of `size` bytes at `pos`, which is right and has offset delta `index`."""
+    border = _SMALL if index < _SMALL else (index | _PERIOD - 1) + 1
+    records = min(records_max, border - index, (len(data) - pos) // size)
+    if records < RUN_RECORDS_MIN:
+        return None
+    fixed, stamps, offsets = _places(data[pos : pos + size])
+    if len(fixed) > PLACES_MAX:
+        return None
+    for place in fixed:
+        column = data[pos + place : pos + records * size : size]
+        first = column[:1]
+        if column != first * records:
+            records -= len(column.lstrip(first))
+            if records < RUN_RECORDS_MIN:
+                return None
+    end = pos + records * size
+    if [data[pos + place : end : size] for place in offsets] != _offset_columns(index, records):
+        return None
+    deltas = _deltas([data[pos + place : end : size] for place in stamps])
+    return Run(records, min(deltas), max(deltas)) if deltas else None
+
+
+def _places(record: bytes) -> tuple[list[int], range, range]:
+    """Where the bytes of lengths and counts are in a record, those of its timestamp delta, and of its offset delta."""
+    start = read_varint(record, 0)[1]
+    stamp_end = read_varlong(record, start + 1)[1]
+    pos = offset_end = read_varint(record, stamp_end)[1]
+    fixed, fields = list(range(start)), 2
+    while fields:
+        for _ in range(min(fields, PLACES_MAX)):
+            size, after = read_varint(record, pos)
+            fixed += range(pos, after)
+            pos = after + max(size, 0)
+        if pos == len(record) or len(fixed) > PLACES_MAX:
+            break
+        count, after = read_varint(record, pos)
+        fixed += range(pos, after)
+        pos, fields = after, 2 * count
+    return fixed, range(start + 1, stamp_end), range(stamp_end, offset_end)
+
+
+def _offset_columns(index: int, records: int) -> list[bytes]:
+    """The bytes of the varints of offset deltas from `index` on, the first of each, the second, and so on."""
+    at = slice(index % _PERIOD, index % _PERIOD + records)
+    if index < _SMALL:
+        return [_ONLY[at]]
+    if index < _PERIOD:
+        return [_LOW[at], _HIGH[at]]
+    return [_LOW[at], _MIDDLE[at], *(bytes([byte]) * records for byte in varint(index)[2:])]
+
+
+def _deltas(columns: list[bytes]) -> list[int]:
+    """The extremes among zigzag varints whose bytes these are; none if one of them is shorter or longer."""
+    *others, last = columns
+    if not last.isascii() or any(column.translate(None, _MORE) for column in others):
+        return []
+    if all(column == column[:1] * len(column) for column in columns):
+        extremes = [tuple(column[0] for column in columns)]
+    elif columns[0].translate(None, _EVEN):
+        extremes = list(set(zip(*columns, strict=True)))
+    else:  # none is negative, and the larger they are, the larger their highest bytes
+        ordered = list(zip(*reversed(columns), strict=True))
+        extremes = [min(ordered)[::-1], max(ordered)[::-1]]
+    return [read_varlong(bytes(each), 0)[0] for each in extremes]

@@ -1,0 +1,149 @@
+"""The walk over the records of a producer's batch, which holds every length against the bytes that are there.
+
+Each record that is produced is walked, one after the other, unless a run of one shape makes that needless. Most
+integers of a record have one or two bytes and are read in place: a call for each would double the time.
+"""
+
+import msgspec
+
+from wire.declare import REQUEST_ELEMENTS_MAX
+from wire.errors import DecodeError
+from wire.records.runs import run_at
+from wire.records.zigzag import read_varint, read_varlong
+
+_RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 32, 16, 32
+_NULL = 1  # the length -1
+
+
+class Walked(msgspec.Struct, gc=False):
+    """The smallest and the largest timestamp delta in ms, and how many records have no key."""
+
+    smallest: int
+    largest: int
+    keyless: int
+
+    def note(self, delta: int) -> None:
+        """Take note of a timestamp delta."""
+        if delta > self.largest:
+            self.largest = delta
+        elif delta < self.smallest:
+            self.smallest = delta
+
+
+class TooLong(DecodeError):
+    """There are more headers than the caller lets be walked."""
+
+
+def walked(data: bytes, count: int, headers_max: int) -> Walked:
+    """Walk `count` records, one at least. DecodeError: damaged, or offset deltas are not 0 to n - 1. TooLong."""
+    try:
+        delta = read_varlong(data, read_varint(data, 0)[1] + 1)[0]
+        return _walked(data, count, headers_max, Walked(delta, delta, 0))
+    except IndexError:
+        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+
+
+def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
+    limit, keyless, stamp = len(data), 0, -1
+    index, pos, size, retry, window = 0, 0, 0, 0, _RUN_FIRST
+    while index < count:
+        start, before = pos, size
+        size, second = data[pos], data[pos + 1]
+        if size < 128:
+            pos += 1
+        elif second < 128:
+            size, pos = size & 127 | second << 7, pos + 2
+        else:
+            size, pos = _raw(data, pos)
+        end = pos + (size >> 1)
+        if size & 1 or end > limit:
+            raise DecodeError(f"record {index} has {size >> 1} bytes, {limit - pos} left")
+        byte = data[pos + 1]
+        if byte == stamp:
+            pos += 2
+        else:
+            stamp, pos = byte if byte < 128 else -1, _note(data, pos + 1, found)
+        byte = data[pos]
+        if index < 64 and byte == index << 1:
+            pos += 1
+        elif 64 <= index < 8192 and byte == index << 1 & 127 | 128 and data[pos + 1] == index >> 6:
+            pos += 2
+        else:
+            pos = _offset_end(data, pos, index)
+        byte = key = data[pos]
+        if byte == _NULL:
+            keyless += 1
+            pos += 1
+        else:
+            pos = _field_end(data, pos) if byte > 127 or byte & 1 else pos + 1 + (byte >> 1)
+        byte, second = data[pos], data[pos + 1]
+        if byte & 1 or byte > 127 < second:
+            pos = _field_end(data, pos)
+        else:
+            pos += 1 + (byte >> 1) if byte < 128 else 2 + (byte >> 1 & 63 | second << 6)
+        if data[pos]:
+            pos, headers_max = _headers_end(data, pos, headers_max)
+        else:
+            pos += 1
+        if pos != end:
+            raise DecodeError(f"record {index} ends at byte {pos}, not {end}")
+        index += 1
+        if size == before and index > retry:
+            run = run_at(data, start, end - start, index - 1, min(window, count - index + 1))
+            if run is None:
+                window, retry = _RUN_FIRST, index + _RUN_PAUSE
+                continue
+            more = run.records - 1
+            window = window * _RUN_GROWTH if run.records == window else _RUN_FIRST
+            index, pos = index + more, pos + more * (end - start)
+            keyless += more if key == _NULL else 0
+            found.note(run.smallest)
+            found.note(run.largest)
+    if pos != limit:
+        raise DecodeError(f"{limit - pos} bytes after {count} records")
+    found.keyless = keyless
+    return found
+
+
+def _raw(data: bytes, pos: int) -> tuple[int, int]:
+    """The length at `pos` as it is stored, so that it is odd where it is negative, and where it ends."""
+    size, pos = read_varint(data, pos)
+    return size << 1 ^ size >> 31, pos
+
+
+def _note(data: bytes, pos: int, found: Walked) -> int:
+    """Take note of the timestamp delta at `pos`; where it ends."""
+    delta, pos = read_varlong(data, pos)
+    found.note(delta)
+    return pos
+
+
+def _offset_end(data: bytes, pos: int, index: int) -> int:
+    """Where the offset delta at `pos`, which has to be `index`, ends."""
+    delta, pos = read_varint(data, pos)
+    if delta != index:
+        raise DecodeError(f"record {index} has offset delta {delta}")
+    return pos
+
+
+def _field_end(data: bytes, pos: int) -> int:
+    """Where the nullable field at `pos` ends."""
+    size, pos = read_varint(data, pos)
+    if size < -1:
+        raise DecodeError(f"a field of {size} bytes")
+    return pos + size if size > 0 else pos
+
+
+def _headers_end(data: bytes, pos: int, headers_max: int) -> tuple[int, int]:
+    """Where the headers at `pos` end, and how many of `headers_max` are left. Their keys are not null (KIP-82)."""
+    count, pos = read_varint(data, pos)
+    if not 0 <= count <= REQUEST_ELEMENTS_MAX:
+        raise DecodeError(f"{count} headers")
+    if count > headers_max:
+        raise TooLong(f"more than {headers_max} headers")
+    for _ in range(count):
+        if data[pos] == _NULL:
+            raise DecodeError("a header without a key")
+        pos = _field_end(data, pos)
+        pos = _field_end(data, pos)
+    return pos, headers_max - count
