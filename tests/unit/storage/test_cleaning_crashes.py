@@ -22,7 +22,7 @@ from tests.unit.storage.logs import DIRECTORY, NOW
 pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
-STEPS, ENDINGS = 70, 3
+STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
 Written = tuple[int, int, Pairs | bool]
 """(first offset, producer id or -1, the pairs of a batch or whether a transaction is committed)"""
 
@@ -148,3 +148,30 @@ async def test_a_kill_in_any_phase_leaves_nothing_behind() -> None:
         await opened(SimDisk(volume))
         left = volume.find_directory(DIRECTORY).entries
         assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted"))]
+
+
+async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
+    """What a start does to the disk of a process that was killed at `point`, behind all that this one had done."""
+    again = Recording(killed.ending(point, 0, 0).known, empty_directory())
+    for call in killed.calls[:point]:
+        again.volume.play(call)
+    await opened(SimDisk(again.volume))
+    return again
+
+
+async def test_no_power_loss_after_a_kill_takes_what_was_being_swapped() -> None:
+    """A start finds files named `.swap` that no sync has covered. It removes the old ones; then the power goes."""
+    life, begun = Life(3), 0
+    await life.live()
+    calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]
+    for point in range(1, len(calls)):
+        if calls[point - 1] == ".swap" != calls[point]:
+            begun += 1
+            again = await restarted(life.recording, point)
+            removals = [at for at, (name, _) in enumerate(again.calls, 1) if at > point and name == "remove"]
+            for ending in again.endings(SWAP_ENDINGS, point, removals):
+                log = await opened(SimDisk(ending.volume))
+                where = f"killed at {point}, then {ending.last_call}, ending {ending.number}"
+                assert log.log_end_offset >= ending.known.synced, where
+                assert await last_values(log) == ending.known.expected(log.log_end_offset)[0], where
+    assert begun > 5
