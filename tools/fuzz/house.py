@@ -43,7 +43,7 @@ from wire.messages.join_group import JoinGroupRequest
 from wire.messages.metadata import MetadataRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.messages.sync_group import SyncGroupRequest
-from wire.records.batch import batches
+from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import records
 
@@ -55,7 +55,7 @@ STEPS_MAX = 5000
 STEPS_QUIET = 500
 """After which a coordinator has loaded what there is."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
-RECORD_BYTES_MAX = 1 << 20
+RECORD_BYTES_MAX, READ_BYTES_MAX, NO_TIMESTAMP = 1 << 20, 64 << 20, -1
 STAYING = (JoinGroupRequest, SyncGroupRequest)
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 
@@ -304,10 +304,23 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
 
 
 def check_logs(directory: Path) -> None:
-    """Every segment is whole. Damaged."""
+    """Every segment is whole, and consumers get through the records of each batch. Damaged, Finding."""
     for path in directory.rglob("*.log"):
-        for _ in dumped(str(path), memoryview(path.read_bytes()), deep=False):
+        data = memoryview(path.read_bytes())
+        for _ in dumped(str(path), data, deep=False):
             pass
+        for batch in batches(data):
+            check_records(path.parent.name, batch)
+
+
+def check_records(log: str, batch: Batch) -> None:
+    """The records are as many as the header says, and none is younger than it says. Finding."""
+    try:
+        youngest = max((record.timestamp for record in records(batch, READ_BYTES_MAX)), default=batch.max_timestamp)
+    except DecodeError as error:
+        raise Finding(f"{log}: nobody can read what stands at {batch.base_offset}: {error}") from None
+    if batch.count and max(youngest, NO_TIMESTAMP) != batch.max_timestamp:
+        raise Finding(f"{log}: the largest timestamp at {batch.base_offset} is {youngest}, not {batch.max_timestamp}")
 
 
 def living() -> int:

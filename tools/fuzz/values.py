@@ -6,11 +6,13 @@ import random
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from wire.api import APIS, ApiKey
 from wire.declare import NIL, Request
-from wire.records.builder import BatchBuilder
-from wire.records.compression import Codec
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder, sealed
+from wire.records.compression import Codec, compress, decompress
 from wire.records.crc import crc32c
 from wire.schema import Field, Type, fields_of
 
@@ -51,6 +53,8 @@ HINTS: dict[str, tuple[Any, ...]] = {
 HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25
 """How often a value is one that means something, null where it may be, a tagged field's default."""
 RECORDS_MAX = 5
+SHAPE_BYTES, LYING_BYTES_MAX = 16, 1 << 20
+"""Where lengths and counts are in a batch of small records; what such a batch has at most, decompressed."""
 VALUES = (None, b"", *[b"v" * 50] * 20, bytes(50_000))
 """The last one makes a frame that gets a buffer of its own."""
 CONFIG_STRUCTS = ("CreatableTopicConfig", "AlterableConfig", "AlterConfigsConfig")
@@ -118,7 +122,7 @@ class Maker:
         )  # fmt: skip
         for _ in range(dice.randint(1, RECORDS_MAX)):
             builder.append(dice.choice((None, b"k")), dice.choice(VALUES), (), dice.choice((0, 1 << 40)))
-        batch = bytearray(builder.build())
+        batch = bytearray(builder.build() if dice.random() < 0.5 else self._lying(builder))
         if dice.random() < 0.3:
             batch[dice.randrange(61)] ^= 1 << dice.randrange(8)
         if dice.random() < 0.2:
@@ -126,6 +130,25 @@ class Maker:
         if dice.random() < 0.7:
             batch[17:21] = crc32c(bytes(batch), 21).to_bytes(4, "big")
         return bytes(batch) * dice.choice((1, 1, 1, 2))
+
+    def _lying(self, builder: BatchBuilder) -> bytes:
+        """A batch whose records are not what the header, or they themselves, say; all else is right."""
+        dice, whole = self.dice, Batch.read(builder.build())
+        payload = bytearray(decompress(whole.codec, whole.payload, LYING_BYTES_MAX))
+        size = len(payload)
+        at = dice.choice((dice.randrange(min(size, SHAPE_BYTES)), dice.randrange(size), size - 1))
+        match dice.randrange(5):
+            case 0:
+                payload[at] ^= 1 << dice.randrange(8)
+            case 1:
+                payload[at] = dice.choice((0, 1, 3, 0x7F, 0x80, 0xFF))
+            case 2:
+                payload[at:at] = dice.randbytes(dice.randint(1, 3))
+            case 3:
+                del payload[at : at + dice.randint(1, 3)]
+            case _:
+                whole = replace(whole, max_timestamp=dice.choice((-1, 0, whole.max_timestamp - 1, 2**63 - 1)))
+        return sealed(whole, compress(whole.codec, payload))
 
 
 def fits(of: Type, value: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from wire.records.zigzag import read_varint, read_varlong, varint
 
-RUN_RECORDS_MIN = 4
+RUN_RECORDS_MIN = 12
+"""Fewer are walked sooner than they are compared."""
 PLACES_MAX = 64
 """Bytes of lengths in a record: with more, as of many headers, slices take as long as a walk."""
 _PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
@@ -49,7 +50,11 @@ def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Ru
     end = pos + records * size
     if [data[pos + place : end : size] for place in offsets] != _offset_columns(index, records):
         return None
-    deltas = _deltas([data[pos + place : end : size] for place in stamps])
+    columns = [data[pos + place : end : size] for place in stamps]
+    if all(column == column[:1] * records for column in columns):
+        delta = read_varlong(data, pos + stamps.start)[0]
+        return Run(records, delta, delta)
+    deltas = _deltas(columns)
     return Run(records, min(deltas), max(deltas)) if deltas else None
 
 
@@ -87,9 +92,7 @@ def _deltas(columns: list[bytes]) -> list[int]:
     *others, last = columns
     if not last.isascii() or any(column.translate(None, _MORE) for column in others):
         return []
-    if all(column == column[:1] * len(column) for column in columns):
-        extremes = [tuple(column[0] for column in columns)]
-    elif columns[0].translate(None, _EVEN):
+    if columns[0].translate(None, _EVEN):
         extremes = list(set(zip(*columns, strict=True)))
     else:  # none is negative, and the larger they are, the larger their highest bytes
         ordered = list(zip(*reversed(columns), strict=True))

@@ -11,7 +11,8 @@ from wire.errors import DecodeError
 from wire.records.runs import run_at
 from wire.records.zigzag import read_varint, read_varlong
 
-_RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 32, 16, 32
+_RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 64, 16, 32
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NULL = 1  # the length -1
 
 
@@ -26,7 +27,7 @@ class Walked(msgspec.Struct, gc=False):
         """Take note of a timestamp delta."""
         if delta > self.largest:
             self.largest = delta
-        elif delta < self.smallest:
+        if delta < self.smallest:
             self.smallest = delta
 
 
@@ -37,8 +38,7 @@ class TooLong(DecodeError):
 def walked(data: bytes, count: int, headers_max: int) -> Walked:
     """Walk `count` records, one at least. DecodeError: damaged, or offset deltas are not 0 to n - 1. TooLong."""
     try:
-        delta = read_varlong(data, read_varint(data, 0)[1] + 1)[0]
-        return _walked(data, count, headers_max, Walked(delta, delta, 0))
+        return _walked(data, count, headers_max, Walked(_INT64_MAX, _INT64_MIN, 0))
     except IndexError:
         raise DecodeError(f"records cut off at {len(data)} bytes") from None
 

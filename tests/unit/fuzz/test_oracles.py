@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pykbroker.apis.list_config_resources import ListConfigResources
 from pykbroker.cli.dumping import Damaged
@@ -17,6 +19,8 @@ from tools.fuzz.house import CANARY, Finding, House, check_logs, house
 from wire.frame import encode_request
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder, sealed
 
 REQUEST = encode_request(ListConfigResourcesRequest(), 1, 77, "fuzz")
 Handler = Callable[..., Any]
@@ -120,4 +124,18 @@ def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
     log = next(tmp_path.glob(f"{CANARY}-0/*.log"))
     log.write_bytes(log.read_bytes()[:-1])
     with pytest.raises(Damaged):
+        check_logs(tmp_path)
+
+
+@pytest.mark.parametrize(("changes", "finding"), [
+    ({}, None), ({"count": 1, "last_offset_delta": 0}, "nobody can read"), ({"max_timestamp": 0}, "largest timestamp"),
+])
+def test_records_that_are_not_what_their_header_says_are_found(
+        changes: Mapping[str, int], finding: str | None, tmp_path: Path) -> None:
+    builder = BatchBuilder()
+    for _ in range(2):
+        builder.append(b"key", b"value", (), 1000)
+    whole = Batch.read(builder.build())
+    (tmp_path / "00000000000000000000.log").write_bytes(sealed(replace(whole, **changes), whole.payload))
+    with nullcontext() if finding is None else pytest.raises(Finding, match=finding):
         check_logs(tmp_path)

@@ -107,7 +107,7 @@ def test_a_run_ends_where_the_bytes_of_its_offset_deltas_change(index: int, size
     expected = min(count, border - index)
     run = run_at(data, 0, len(made[0]), index, count)
     assert run == ((expected, 0, 0) if expected >= RUN_RECORDS_MIN else None)
-    for at in range(1, expected) if expected >= RUN_RECORDS_MIN else ():
+    for at in (1, expected // 2, expected - 1) if expected >= RUN_RECORDS_MIN else ():
         wrong = b"".join([*made[:at], record(index + at + 1, value=bytes(size)), *made[at + 1 :]])
         assert len(wrong) != len(data) or run_at(wrong, 0, len(made[0]), index, count) is None
 
@@ -121,17 +121,17 @@ def test_few_records_are_no_run(records: int, found: bool) -> None:
 
 @pytest.mark.parametrize(("headers", "found"), [(PLACES_MAX // 2 - 3, True), (PLACES_MAX // 2 - 2, False), (99, False)])
 def test_records_of_many_headers_are_no_run(headers: int, found: bool) -> None:
-    made = [record(index, value=bytes(99), headers=headers) for index in range(10)]
-    assert (run_at(b"".join(made), 0, len(made[0]), 0, 10) is not None) is found
-    assert agree(b"".join(made), 10)
+    made = [record(index, value=bytes(99), headers=headers) for index in range(20)]
+    assert (run_at(b"".join(made), 0, len(made[0]), 0, 20) is not None) is found
+    assert agree(b"".join(made), 20)
 
 
 @pytest.mark.parametrize("stamps", [
     [0] * 9, [*range(9)], [-1] * 9, [*range(-4, 5)], [*range(100, 109)], [63, 63, 64] * 3, [-8000, 8000, 100] * 3,
     [1 << 50, -(1 << 50), 1 << 49] * 3])
 def test_timestamps_of_a_run(stamps: list[int]) -> None:
-    data = b"".join(record(index, stamp) for index, stamp in enumerate(stamps))
-    assert walked(data, 9, 0) == Walked(min(stamps), max(stamps), 9)
+    data = b"".join(record(index, stamp) for index, stamp in enumerate(stamps * 5))
+    assert walked(data, 45, 0) == Walked(min(stamps), max(stamps), 45)
 
 
 def test_equal_records_are_taken_as_runs(monkeypatch: pytest.MonkeyPatch) -> None:
