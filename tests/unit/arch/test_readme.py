@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import tomllib
 from pathlib import Path
 
 from pykbroker.cli.start import start
@@ -27,6 +28,12 @@ NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 def test_the_options_are_those_of_the_command():
     described = re.findall(r"^\| `(--[\w-]+)", README, re.MULTILINE)
     assert sorted(described) == sorted(parameter.opts[0] for parameter in start.params)
+
+
+def test_the_connector_of_spark_is_of_the_version_that_the_extra_brings():
+    extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
+    major, minor = map(int, re.search(r"spark-sql-kafka-0-10_2\.13:(\d+)\.(\d+)\.\d+", README).groups())
+    assert extra == [f"pyspark>={major}.{minor},<{major}.{minor + 1}"]
 
 
 def test_the_apis_are_those_that_have_a_file():
