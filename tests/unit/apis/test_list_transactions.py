@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import trio
 
 from pykbroker.apis.list_transactions import ListTransactions
+from pykbroker.coordinator.call import Call
+from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
 from pykbroker.core.security.authorizer import AllowAll
+from pykbroker.core.txn.requests import Found
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.server.handler import Context
 from pykbroker.world.net import Peer
@@ -74,3 +77,32 @@ async def test_requests_take_turns_with_their_shares() -> None:
         nursery.start_soon(listed, api, "[ab]")
     assert elsewhere.most == 1
     assert elsewhere.patterns.index(compiled("[ab]")) < len(elsewhere.patterns) - 2, "nobody waits for a whole search"
+
+
+class Machines:
+    """Matches as much of `Runtime` as is asked here: five machines, each with a transaction."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask_all(self, request: Any) -> Iterator[Call]:
+        for number in range(5):
+            self.asked += 1
+            call = Call()
+            call.settle(Found((Transaction(f"{number}", 7, 1000),)))
+            yield call
+
+
+async def test_others_have_their_turn_between_two_machines() -> None:
+    machines, seen = Machines(), set[int]()
+    transactions = Transactions(machines, None, 0)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        async def look() -> None:
+            while machines.asked < 5:
+                seen.add(machines.asked)
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(look)
+        found = await transactions.listed(lambda known: True)
+    assert [one.transactional_id for one in found] == list("01234")
+    assert len(seen) >= 2
