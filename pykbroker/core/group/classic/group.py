@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.member import Member, Protocols
@@ -18,6 +19,7 @@ CONSUMER = "consumer"
 class ClassicGroup:
     """`state_ms` is since when, of day, it is in its state; -1 in records of old.
 
+    `assigned_ms` is when the leader brought the assignments of this generation, -inf where that is not known.
     `pending` have been given a member id and not used it yet; `unsynced` have joined a generation and not asked for
     their assignment yet. `topics` are those subscribed to; None where that is not known. `must_begin`: the last record
     is that of a group that has just become a classic one.
@@ -34,6 +36,7 @@ class ClassicGroup:
         self.static: dict[str, str] = {}  # instance id -> member id
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
+        self.assigned_ms = -inf  # of the clock of timers
         self.topics: frozenset[str] | None = None
         self.must_begin = False
         self.joined = 0

@@ -131,9 +131,9 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     has_news = member.protocols != protocols(request)
     leads = group.state is State.STABLE and group.leader == member.id  # may know of new partitions
-    if group.state is State.PREPARING_REBALANCE or has_news or leads:
+    if group.state is State.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
         _speak(group, member, request, token, step)
-        rebalance.rebalance_or_complete(shard, group, step)
+        rebalance.rebalance_when_synced(shard, group, step)
     else:
         step.reply(token, rebalance.generation(group, member.id))
 

@@ -15,7 +15,13 @@ from wire.messages.sync_group import SyncGroupResponse
 
 SESSION, JOIN, SYNC, BEGIN = "session", "join", "sync", "begin"
 """What falls due: a member's next heartbeat, the end of the wait for members to join, and for them to sync; and the
-rebalance of a group that has just become a classic one.
+rebalance of a group that has just become a classic one, or whose members have been given time to sync.
+"""
+
+SYNC_PATIENCE_MS = 10
+"""How long after the leader's SyncGroup a JoinGroup of the same members waits for the SyncGroups of the others.
+
+Kafka answers the leader after an append in another thread, 2 to 5 ms later, and so gives its followers that time.
 """
 
 
@@ -30,6 +36,15 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None
         prepare(shard, group, step)
     else:
         complete_if_all_joined(shard, group, step)
+
+
+def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None:
+    """A member joins anew, which may have been faster than another one's SyncGroup of the generation that ends."""
+    until_ms = group.assigned_ms + SYNC_PATIENCE_MS
+    if group.state is State.STABLE and group.unsynced and step.now_ms < until_ms:
+        shard.timers.set(Due(BEGIN, group.id), until_ms)
+    else:
+        rebalance_or_complete(shard, group, step)
 
 
 def complete_if_all_joined(shard: Shard, group: ClassicGroup, step: Step) -> None:
@@ -47,7 +62,8 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
         if member.syncing is not None:
             answer_sync(shard, group, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), step)
     group.unsynced.clear()
-    shard.timers.cancel(Due(SYNC, group.id))
+    for kind in (SYNC, BEGIN):
+        shard.timers.cancel(Due(kind, group.id))
     is_first = group.state is State.EMPTY
     group.move(State.PREPARING_REBALANCE, step.wall_ms)
     if is_first:
@@ -61,7 +77,7 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
 
 
 def begin_due(shard: Shard, due: Due, step: Step) -> None:
-    """The group was a consumer group: all must join the classic one, unless that is under way, or it is gone by now."""
+    """All must join, unless that is under way, or the group is gone by now."""
     group = shard.groups.get(due.group_id)
     if isinstance(group, ClassicGroup) and group.state is State.STABLE:
         prepare(shard, group, step)

@@ -6,7 +6,9 @@ Preparing     parks                     REBALANCE_IN_PROGRESS    likewise     Co
                                                                               Empty: nobody is left
 Completing    news: prepares again      parks; the leader's      NONE         Stable: the leader has assigned
               same: answers again       writes the generation                 Preparing: one came, went or was silent
-Stable        news, leader: prepares    its assignment           NONE         Preparing: likewise
+Stable        news, leader: prepares,   its assignment           NONE         Preparing: likewise
+              once all have synced or
+              SYNC_PATIENCE_MS are over
               same: answers again
 """
 

@@ -31,6 +31,8 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         shard.timers.cancel(Due(rebalance.SYNC, group.id))
     if group.state is State.STABLE:
         step.reply(token, _assignment(group, member.assignment))
+        if group.joined and not group.unsynced:
+            rebalance.prepare(shard, group, step)
     else:
         _park(member, token, step)
         if member.id == group.leader:
@@ -51,6 +53,7 @@ def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, step: 
     """Write the generation, and answer all who wait for it. Whom the leader forgot has an empty assignment."""
     given = {one.member_id: bytes(one.assignment) for one in request.assignments}
     step.write(stored.assigned(group, given))
+    group.assigned_ms = step.now_ms
     for member in group.members.values():
         if member.syncing is not None:
             response = _assignment(group, given.get(member.id, b""))
