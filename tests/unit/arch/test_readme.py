@@ -1,15 +1,14 @@
-"""What the README lists is what there is: options of the command, APIs with their versions, configs without effect."""
+"""What the documents list is what there is: options of the command, APIs and versions, configs without effect."""
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import tomllib
 from pathlib import Path
 
 from pykbroker.cli.start import start
 from pykbroker.core.config import BrokerConfig, Setting
-from pykbroker.core.config_docs import DOCS, NO_EFFECT
+from pykbroker.core.config_docs import DOCS, IDLE, NO_EFFECT
 from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.java_classes import NAMED
 from pykbroker.storage.config import LogConfig
@@ -26,7 +25,7 @@ NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 
 
 def test_the_options_are_those_of_the_command():
-    described = re.findall(r"^\| `(--[\w-]+)", README, re.MULTILINE)
+    described = re.findall(r"^\| `(--[\w-]+)", page("operating"), re.MULTILINE)
     assert sorted(described) == sorted(parameter.opts[0] for parameter in start.params)
 
 
@@ -37,30 +36,30 @@ def test_the_connector_of_spark_is_of_the_version_that_the_extra_brings():
 
 
 def test_the_apis_are_those_that_have_a_file():
-    files = (ROOT / "pykbroker" / "apis").glob("[!_]*.py")
+    files = (ROOT / "pykbroker" / "apis").rglob("[!_]*.py")
     openings = [re.match(r'"""(\w+) \((\d+)\), v([\d-]+)', path.read_text()) for path in files]
-    served = sorted((int(opening[2]), opening[1], opening[3]) for opening in openings if opening)
-    rows = re.findall(r"^\|[^|]*\|([^|]*)\|$", README.partition("The APIs that are served")[2], re.MULTILINE)
-    listed = [tuple(api.split()) for row in rows for api in row.split(",") if row.strip("-") and row != " APIs "]
-    assert sorted(listed) == sorted((name, versions) for _, name, versions in served)
+    served = sorted((opening[2], opening[1], opening[3]) for opening in openings if opening)
+    assert sorted(re.findall(r"^\| (\d+) \| (\w+) \| ([\d-]+) \|", page("apis"), re.MULTILINE)) == served
 
 
 def test_the_configs_without_effect_are_those_that_nothing_reads():
-    section = README.partition("## Configs without effect")[2].partition("\n## ")[0]
-    patterns = re.findall(r"`([a-z*][a-z.*]+)`", section)
+    listed = set(re.findall(r"^\| `([a-z._]+)` \|", page("configs").partition("without effect")[2], re.MULTILINE))
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
-    told = {name for pattern in patterns for name in fnmatch.filter(known, pattern)}
-    read = {*filter(is_read, known), *NAMED}
-    assert sorted(told & read) == [], "these have an effect by now: take them out of the README's table"
-    assert sorted(known - read - told) == [], "nothing reads these: put them into the README's table"
-    assert [pattern for pattern in patterns if not fnmatch.filter(known, pattern)] == []
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
-    assert sorted(documented ^ told) == [], "move these between OBEYED and IDLE of config_docs.py"
+    read = {*filter(is_read, known), *NAMED}
+    assert sorted(documented & read) == [], "these have an effect by now: move them to OBEYED of config_docs.py"
+    assert sorted(known - read - documented) == [], "nothing reads these: move them to IDLE of config_docs.py"
+    assert listed == set(IDLE)
 
 
 def test_every_attribute_of_a_broker_s_config_is_read():
     attributes = {name for name, value in vars(BrokerConfig).items() if isinstance(value, Setting)}
     assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config.py"
+
+
+def page(name: str) -> str:
+    """Return the text of a page of `docs/`."""
+    return (ROOT / "docs" / f"{name}.md").read_text()
 
 
 def is_read(config: str) -> bool:

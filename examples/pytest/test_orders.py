@@ -1,0 +1,21 @@
+"""A test of a service's Kafka side: pykbroker brings the fixture `kafka_broker`."""
+
+from kafka import KafkaConsumer, KafkaProducer
+
+
+def place(bootstrap, topic, order):
+    """The code under test: send an order, and return its offset."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    try:
+        return producer.send(topic, order.encode()).get(timeout=10).offset
+    finally:
+        producer.close()
+
+
+def test_an_order_is_sent_once(kafka_broker):
+    topic = kafka_broker.topic()
+    assert place(kafka_broker.bootstrap, topic, "two teapots") == 0
+    consumer = KafkaConsumer(topic, bootstrap_servers=kafka_broker.bootstrap,
+                             auto_offset_reset="earliest", consumer_timeout_ms=500)
+    assert [record.value for record in consumer] == [b"two teapots"]
+    consumer.close()

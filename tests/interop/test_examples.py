@@ -1,0 +1,69 @@
+"""The programs of `examples/` print what they say.
+
+Those of Java, Node and Go fetch their clients from package registries, for which CI has no time: they run where
+`PYKBROKER_TEST_ALL_EXAMPLES` is set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+GREETINGS = ["hello Ada", "hello Edsger", "hello Grace"]
+ALL = "PYKBROKER_TEST_ALL_EXAMPLES"
+FETCH_SECONDS_MAX = 280
+
+
+def lines(directory: str, *command: str) -> list[str]:
+    """Run a command in a directory of examples; return the lines it prints, sorted. It must end well."""
+    done = subprocess.run(command, cwd=EXAMPLES / directory, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return sorted(done.stdout.split("\n"))[1:]
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_greetings_are_read(shared_broker, client):
+    assert lines(client, sys.executable, "greet.py", shared_broker.address) == GREETINGS
+
+
+def test_only_the_committed_payment_is_read(shared_broker):
+    assert lines("confluent-kafka", sys.executable, "transact.py", shared_broker.address) == ["20 to Grace"]
+
+
+def test_the_test_of_orders_passes():
+    options = ["-p", "no:cacheprovider", "--rootdir=.", "-c", "/dev/null"]
+    assert any("1 passed" in line for line in lines("pytest", sys.executable, "-m", "pytest", *options))
+
+
+@pytest.mark.timeout(300)  # it starts a JVM, which may have to fetch its connector
+def test_the_squares_are_summed(shared_broker, java):
+    printed = lines("spark", sys.executable, "square.py", shared_broker.address)
+    assert f"the sum of the squares is {sum(each * each for each in range(100))}" in printed
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(ALL not in os.environ, reason=f"fetches clients from package registries: set {ALL}=1")
+@pytest.mark.parametrize(("directory", "prepare", "run"), [
+    ("java", ["mvn", "-q", "-B", "compile"], ["mvn", "-q", "-B", "exec:java", "-Dexec.args={}"]),
+    ("node", ["npm", "install", "--silent"], ["node", "greet.js", "{}"]),
+    ("go", ["go", "build", "-o", os.devnull, "."], ["go", "run", ".", "{}"]),
+], ids=["java", "node", "go"])  # fmt: skip
+def test_other_languages_read_greetings(shared_broker, directory, prepare, run):
+    if shutil.which(prepare[0]) is None:
+        pytest.skip(f"{prepare[0]} is not installed")
+    lines(directory, *prepare)
+    printed = lines(directory, *(word.format(shared_broker.address) for word in run))
+    assert [line for line in printed if line in GREETINGS] == GREETINGS
+
+
+def test_every_example_is_listed():
+    listed = re.findall(r"^\| \[([\w-]+)\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())

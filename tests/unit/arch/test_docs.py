@@ -1,0 +1,43 @@
+"""The pages of `docs/` say what the code's tables say, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tools.document import PAGES, PART, PARTS, ROOT, generated
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "examples" / "README.md", *sorted(PAGES.glob("*.md"))]
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
+
+
+@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
+def test_generated_parts_are_as_the_code_has_them(page: Path):
+    assert page.read_text() == generated(page.read_text()), "run: python -m tools.document"
+
+
+def test_every_part_stands_on_one_page():
+    found = [name for page in PAGES.glob("*.md") for _, name, _ in PART.findall(page.read_text())]
+    assert sorted(found) == sorted(PARTS)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: str(document.relative_to(ROOT)))
+def test_links_lead_to_files_and_headings(document: Path):
+    broken = []
+    for path, anchor in LINK.findall(document.read_text()):
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            broken.append((path, anchor))
+    assert broken == []
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120

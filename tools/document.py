@@ -1,0 +1,93 @@
+"""The parts of `docs/` that repeat a table of the code, generated from that table.
+
+A page holds `<!-- generated: NAME -->`, the part, and `<!-- end -->`. `python -m tools.document` writes all parts anew;
+`tests/unit/arch/test_docs.py` fails where a page and the code differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from pykbroker.cli.start import start
+from pykbroker.core.config_docs import DOCS, IDLE
+from pykbroker.core.config_row import Row
+from pykbroker.core.config_table import BROKER
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs"
+PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+API = re.compile(r"(\w+) \((\d+)\), v([\d-]+): (.*?)(?:\n\n|\Z)", re.DOTALL)
+
+
+def table(*rows: Iterable[str]) -> str:
+    """Return a table of Markdown; the first row is its heading."""
+    heading, *rest = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [heading, ["---"] * len(heading), *rest]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def apis() -> str:
+    """Return the served APIs by key: name, versions, and the first sentence of the handler's file."""
+    found = []
+    for path in (ROOT / "pykbroker" / "apis").rglob("[!_]*.py"):
+        opening = API.match(ast.get_docstring(ast.parse(path.read_text())) or "")
+        if opening:
+            found.append((int(opening[2]), opening[1], opening[3], " ".join(opening[4].split())))
+    return table(("key", "API", "versions", "what it does"),
+                 *((str(key), name, versions, does) for key, name, versions, does in sorted(found)))
+
+
+def own_configs() -> str:
+    """Return the configs that Kafka does not have."""
+    return table(("config", "default", "meaning"), *(
+        (f"`{row.name}`", f"`{default(row)}`", DOCS[row.name])
+        for row in BROKER.values() if row.name.startswith("pykbroker.")))
+
+
+def default(row: Row) -> str:
+    """Return the default as it stands in a file."""
+    return str(row.default).lower() if isinstance(row.default, bool) else str(row.default)
+
+
+def idle_configs() -> str:
+    """Return the configs that are accepted and have no effect, with their meaning in Kafka."""
+    return table(("config", "meaning in Kafka"), *((f"`{name}`", text) for name, text in sorted(IDLE.items())))
+
+
+def options() -> str:
+    """Return the options of `pykbroker start`, as `--help` gives them."""
+    context = click.Context(start)
+    found = filter(None, (parameter.get_help_record(context) for parameter in start.params))
+    return table(("option", "meaning"), *((f"`{names}`", " ".join(text.split())) for names, text in found))
+
+
+PARTS = {
+    "apis": apis,
+    "own-configs": own_configs,
+    "idle-configs": idle_configs,
+    "options": options,
+}
+
+
+def generated(page: str) -> str:
+    """Return the text of a page with all its parts as the code has them now. KeyError: no such part."""
+    return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", page)
+
+
+def main() -> None:
+    """Write every page that has changed."""
+    for path in sorted(PAGES.glob("*.md")):
+        before = path.read_text()
+        after = generated(before)
+        if after != before:
+            path.write_text(after)
+            print(f"{path.relative_to(ROOT)}: written anew")
+
+
+if __name__ == "__main__":
+    main()
