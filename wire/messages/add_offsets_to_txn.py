@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response
 
 
 class AddOffsetsToTxnRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"
@@ -23,8 +21,6 @@ class AddOffsetsToTxnRequest(Request):
 
 
 class AddOffsetsToTxnResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"

@@ -13,15 +13,11 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """Each of `AddPartitionsToTxnTransaction.topics`."""
-
     name: str = ""
     partitions: list[Int32] = []
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """Each of `AddPartitionsToTxnRequest.transactions`."""
-
     transactional_id: Annotated[str, V("4+")] = ""
     producer_id: Annotated[Int64, V("4+")] = 0
     producer_epoch: Annotated[Int16, V("4+")] = 0
@@ -30,8 +26,6 @@ class AddPartitionsToTxnTransaction(Struct):
 
 
 class AddPartitionsToTxnRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"
@@ -44,29 +38,21 @@ class AddPartitionsToTxnRequest(Request):
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """Each of `AddPartitionsToTxnTopicResult.results_by_partition`."""
-
     partition_index: Int32 = 0
     partition_error_code: Int16 = 0
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """Each of `AddPartitionsToTxnResult.topic_results`."""
-
     name: str = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = []
 
 
 class AddPartitionsToTxnResult(Struct):
-    """Each of `AddPartitionsToTxnResponse.results_by_transaction`."""
-
     transactional_id: Annotated[str, V("4+")] = ""
     topic_results: Annotated[list[AddPartitionsToTxnTopicResult], V("4+")] = []
 
 
 class AddPartitionsToTxnResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -10,16 +10,12 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struc
 
 
 class Listener(Struct):
-    """Each of `AddRaftVoterRequest.listeners`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
 
 
 class AddRaftVoterRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ADD_RAFT_VOTER
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -33,8 +29,6 @@ class AddRaftVoterRequest(Request):
 
 
 class AddRaftVoterResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ADD_RAFT_VOTER
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

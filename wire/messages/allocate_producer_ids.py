@@ -7,8 +7,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response
 
 
 class AllocateProducerIdsRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.ALLOCATE_PRODUCER_IDS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -18,8 +16,6 @@ class AllocateProducerIdsRequest(Request):
 
 
 class AllocateProducerIdsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALLOCATE_PRODUCER_IDS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

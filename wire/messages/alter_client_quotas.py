@@ -10,30 +10,22 @@ from wire.declare import Bool, Float64, Int16, Int32, Request, Response, Struct,
 
 
 class EntityData(Struct):
-    """Each of `AlterClientQuotasRequestEntryData.entity`."""
-
     entity_type: str = ""
     entity_name: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class OpData(Struct):
-    """Each of `AlterClientQuotasRequestEntryData.ops`."""
-
     key: str = ""
     value: Float64 = 0.0
     remove: Bool = False
 
 
 class AlterClientQuotasRequestEntryData(Struct):
-    """Each of `AlterClientQuotasRequest.entries`."""
-
     entity: list[EntityData] = []
     ops: list[OpData] = []
 
 
 class AlterClientQuotasRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"
@@ -43,16 +35,12 @@ class AlterClientQuotasRequest(Request):
 
 
 class AlterClientQuotasResponseEntryData(Struct):
-    """Each of `AlterClientQuotasResponse.entries`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     entity: list[EntityData] = []
 
 
 class AlterClientQuotasResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -10,23 +10,17 @@ from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class AlterableConfig(Struct):
-    """Each of `AlterConfigsResource.configs`."""
-
     name: str = ""
     value: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class AlterConfigsResource(Struct):
-    """Each of `AlterConfigsRequest.resources`."""
-
     resource_type: Int8 = 0
     resource_name: str = ""
     configs: list[AlterableConfig] = []
 
 
 class AlterConfigsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"
@@ -36,8 +30,6 @@ class AlterConfigsRequest(Request):
 
 
 class AlterConfigsResourceResponse(Struct):
-    """Each of `AlterConfigsResponse.responses`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     resource_type: Int8 = 0
@@ -45,8 +37,6 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

@@ -10,15 +10,11 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response
 
 
 class BrokerState(Struct):
-    """Each of `AlterPartitionRequestPartitionData.new_isr_with_epochs`."""
-
     broker_id: Annotated[Int32, V("3+")] = 0
     broker_epoch: Annotated[Int64, V("3+")] = -1
 
 
 class AlterPartitionRequestPartitionData(Struct):
-    """Each of `AlterPartitionRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
     leader_epoch: Int32 = 0
     new_isr: Annotated[list[Int32], V("0-2")] = []
@@ -28,15 +24,11 @@ class AlterPartitionRequestPartitionData(Struct):
 
 
 class AlterPartitionRequestTopicData(Struct):
-    """Each of `AlterPartitionRequest.topics`."""
-
     topic_id: Annotated[UUID, V("2+", ignorable=True)] = NIL
     partitions: list[AlterPartitionRequestPartitionData] = []
 
 
 class AlterPartitionRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.ALTER_PARTITION
     versions: ClassVar = "2-3"
     flexible: ClassVar = "0+"
@@ -47,8 +39,6 @@ class AlterPartitionRequest(Request):
 
 
 class AlterPartitionResponsePartitionData(Struct):
-    """Each of `AlterPartitionResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     leader_id: Int32 = 0
@@ -59,15 +49,11 @@ class AlterPartitionResponsePartitionData(Struct):
 
 
 class AlterPartitionResponseTopicData(Struct):
-    """Each of `AlterPartitionResponse.topics`."""
-
     topic_id: Annotated[UUID, V("2+", ignorable=True)] = NIL
     partitions: list[AlterPartitionResponsePartitionData] = []
 
 
 class AlterPartitionResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_PARTITION
     versions: ClassVar = "2-3"
     flexible: ClassVar = "0+"

@@ -10,22 +10,16 @@ from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class ReassignablePartition(Struct):
-    """Each of `ReassignableTopic.partitions`."""
-
     partition_index: Int32 = 0
     replicas: Annotated[list[Int32] | None, V(nullable="0+")] = None
 
 
 class ReassignableTopic(Struct):
-    """Each of `AlterPartitionReassignmentsRequest.topics`."""
-
     name: str = ""
     partitions: list[ReassignablePartition] = []
 
 
 class AlterPartitionReassignmentsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -36,23 +30,17 @@ class AlterPartitionReassignmentsRequest(Request):
 
 
 class ReassignablePartitionResponse(Struct):
-    """Each of `ReassignableTopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class ReassignableTopicResponse(Struct):
-    """Each of `AlterPartitionReassignmentsResponse.responses`."""
-
     name: str = ""
     partitions: list[ReassignablePartitionResponse] = []
 
 
 class AlterPartitionReassignmentsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

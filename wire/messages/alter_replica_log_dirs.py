@@ -10,22 +10,16 @@ from wire.declare import Int16, Int32, Request, Response, Struct
 
 
 class AlterReplicaLogDirTopic(Struct):
-    """Each of `AlterReplicaLogDir.topics`."""
-
     name: str = ""
     partitions: list[Int32] = []
 
 
 class AlterReplicaLogDir(Struct):
-    """Each of `AlterReplicaLogDirsRequest.dirs`."""
-
     path: str = ""
     topics: list[AlterReplicaLogDirTopic] = []
 
 
 class AlterReplicaLogDirsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"
@@ -34,22 +28,16 @@ class AlterReplicaLogDirsRequest(Request):
 
 
 class AlterReplicaLogDirPartitionResult(Struct):
-    """Each of `AlterReplicaLogDirTopicResult.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class AlterReplicaLogDirTopicResult(Struct):
-    """Each of `AlterReplicaLogDirsResponse.results`."""
-
     topic_name: str = ""
     partitions: list[AlterReplicaLogDirPartitionResult] = []
 
 
 class AlterReplicaLogDirsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"

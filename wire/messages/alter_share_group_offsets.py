@@ -7,22 +7,16 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):
-    """Each of `AlterShareGroupOffsetsRequestTopic.partitions`."""
-
     partition_index: Int32 = 0
     start_offset: Int64 = 0
 
 
 class AlterShareGroupOffsetsRequestTopic(Struct):
-    """Each of `AlterShareGroupOffsetsRequest.topics`."""
-
     topic_name: str = ""
     partitions: list[AlterShareGroupOffsetsRequestPartition] = []
 
 
 class AlterShareGroupOffsetsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -32,24 +26,18 @@ class AlterShareGroupOffsetsRequest(Request):
 
 
 class AlterShareGroupOffsetsResponsePartition(Struct):
-    """Each of `AlterShareGroupOffsetsResponseTopic.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class AlterShareGroupOffsetsResponseTopic(Struct):
-    """Each of `AlterShareGroupOffsetsResponse.responses`."""
-
     topic_name: str = ""
     topic_id: UUID = NIL
     partitions: list[AlterShareGroupOffsetsResponsePartition] = []
 
 
 class AlterShareGroupOffsetsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

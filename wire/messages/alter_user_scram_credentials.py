@@ -7,15 +7,11 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class ScramCredentialDeletion(Struct):
-    """Each of `AlterUserScramCredentialsRequest.deletions`."""
-
     name: str = ""
     mechanism: Int8 = 0
 
 
 class ScramCredentialUpsertion(Struct):
-    """Each of `AlterUserScramCredentialsRequest.upsertions`."""
-
     name: str = ""
     mechanism: Int8 = 0
     iterations: Int32 = 0
@@ -24,8 +20,6 @@ class ScramCredentialUpsertion(Struct):
 
 
 class AlterUserScramCredentialsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -35,16 +29,12 @@ class AlterUserScramCredentialsRequest(Request):
 
 
 class AlterUserScramCredentialsResult(Struct):
-    """Each of `AlterUserScramCredentialsResponse.results`."""
-
     user: str = ""
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class AlterUserScramCredentialsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -12,8 +12,6 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ApiVersionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.API_VERSIONS
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"
@@ -23,32 +21,24 @@ class ApiVersionsRequest(Request):
 
 
 class ApiVersion(Struct):
-    """Each of `ApiVersionsResponse.api_keys`."""
-
     api_key: Int16 = 0
     min_version: Int16 = 0
     max_version: Int16 = 0
 
 
 class SupportedFeatureKey(Struct):
-    """Each of `ApiVersionsResponse.supported_features`."""
-
     name: Annotated[str, V("3+")] = ""
     min_version: Annotated[Int16, V("3+")] = 0
     max_version: Annotated[Int16, V("3+")] = 0
 
 
 class FinalizedFeatureKey(Struct):
-    """Each of `ApiVersionsResponse.finalized_features`."""
-
     name: Annotated[str, V("3+")] = ""
     max_version_level: Annotated[Int16, V("3+")] = 0
     min_version_level: Annotated[Int16, V("3+")] = 0
 
 
 class ApiVersionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.API_VERSIONS
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"

@@ -7,28 +7,20 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct):
-    """Each of `AssignReplicasToDirsRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
 
 
 class AssignReplicasToDirsRequestTopicData(Struct):
-    """Each of `AssignReplicasToDirsRequestDirectoryData.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[AssignReplicasToDirsRequestPartitionData] = []
 
 
 class AssignReplicasToDirsRequestDirectoryData(Struct):
-    """Each of `AssignReplicasToDirsRequest.directories`."""
-
     id: UUID = NIL
     topics: list[AssignReplicasToDirsRequestTopicData] = []
 
 
 class AssignReplicasToDirsRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -39,29 +31,21 @@ class AssignReplicasToDirsRequest(Request):
 
 
 class AssignReplicasToDirsResponsePartitionData(Struct):
-    """Each of `AssignReplicasToDirsResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class AssignReplicasToDirsResponseTopicData(Struct):
-    """Each of `AssignReplicasToDirsResponseDirectoryData.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[AssignReplicasToDirsResponsePartitionData] = []
 
 
 class AssignReplicasToDirsResponseDirectoryData(Struct):
-    """Each of `AssignReplicasToDirsResponse.directories`."""
-
     id: UUID = NIL
     topics: list[AssignReplicasToDirsResponseTopicData] = []
 
 
 class AssignReplicasToDirsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

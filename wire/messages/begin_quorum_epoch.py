@@ -10,8 +10,6 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UIn
 
 
 class BeginQuorumEpochRequestPartitionData(Struct):
-    """Each of `BeginQuorumEpochRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
     voter_directory_id: Annotated[UUID, V("1+", ignorable=True)] = NIL
     leader_id: Int32 = 0
@@ -19,23 +17,17 @@ class BeginQuorumEpochRequestPartitionData(Struct):
 
 
 class BeginQuorumEpochRequestTopicData(Struct):
-    """Each of `BeginQuorumEpochRequest.topics`."""
-
     topic_name: str = ""
     partitions: list[BeginQuorumEpochRequestPartitionData] = []
 
 
 class LeaderEndpoint(Struct):
-    """Each of `BeginQuorumEpochRequest.leader_endpoints`."""
-
     name: Annotated[str, V("1+")] = ""
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class BeginQuorumEpochRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"
@@ -47,8 +39,6 @@ class BeginQuorumEpochRequest(Request):
 
 
 class BeginQuorumEpochResponsePartitionData(Struct):
-    """Each of `BeginQuorumEpochResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     leader_id: Int32 = 0
@@ -56,23 +46,17 @@ class BeginQuorumEpochResponsePartitionData(Struct):
 
 
 class BeginQuorumEpochResponseTopicData(Struct):
-    """Each of `BeginQuorumEpochResponse.topics`."""
-
     topic_name: str = ""
     partitions: list[BeginQuorumEpochResponsePartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `BeginQuorumEpochResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("1+")] = 0
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class BeginQuorumEpochResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -11,8 +11,6 @@ from wire.declare import UUID, Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class BrokerHeartbeatRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.BROKER_HEARTBEAT
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -27,8 +25,6 @@ class BrokerHeartbeatRequest(Request):
 
 
 class BrokerHeartbeatResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.BROKER_HEARTBEAT
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

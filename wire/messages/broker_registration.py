@@ -12,8 +12,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response
 
 
 class Listener(Struct):
-    """Each of `BrokerRegistrationRequest.listeners`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
@@ -21,16 +19,12 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """Each of `BrokerRegistrationRequest.features`."""
-
     name: str = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
 class BrokerRegistrationRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.BROKER_REGISTRATION
     versions: ClassVar = "0-4"
     flexible: ClassVar = "0+"
@@ -47,8 +41,6 @@ class BrokerRegistrationRequest(Request):
 
 
 class BrokerRegistrationResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.BROKER_REGISTRATION
     versions: ClassVar = "0-4"
     flexible: ClassVar = "0+"

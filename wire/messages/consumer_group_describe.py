@@ -12,8 +12,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response,
 
 
 class ConsumerGroupDescribeRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -23,22 +21,16 @@ class ConsumerGroupDescribeRequest(Request):
 
 
 class TopicPartitions(Struct):
-    """Each of `Assignment.topic_partitions`."""
-
     topic_id: UUID = NIL
     topic_name: str = ""
     partitions: list[Int32] = []
 
 
 class Assignment(Struct):
-    """The value of `Member.assignment`."""
-
     topic_partitions: list[TopicPartitions] = []
 
 
 class Member(Struct):
-    """Each of `DescribedGroup.members`."""
-
     member_id: str = ""
     instance_id: Annotated[str | None, V(nullable="0+")] = None
     rack_id: Annotated[str | None, V(nullable="0+")] = None
@@ -53,8 +45,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """Each of `ConsumerGroupDescribeResponse.groups`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
     group_id: str = ""
@@ -67,8 +57,6 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

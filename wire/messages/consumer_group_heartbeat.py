@@ -10,15 +10,11 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
 class TopicPartitions(Struct):
-    """Each of `ConsumerGroupHeartbeatRequest.topic_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
 
 class ConsumerGroupHeartbeatRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -36,14 +32,10 @@ class ConsumerGroupHeartbeatRequest(Request):
 
 
 class Assignment(Struct):
-    """The value of `ConsumerGroupHeartbeatResponse.assignment`."""
-
     topic_partitions: list[TopicPartitions] = []
 
 
 class ConsumerGroupHeartbeatResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -7,8 +7,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struc
 
 
 class Listener(Struct):
-    """Each of `ControllerRegistrationRequest.listeners`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
@@ -16,16 +14,12 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """Each of `ControllerRegistrationRequest.features`."""
-
     name: str = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
 class ControllerRegistrationRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -38,8 +32,6 @@ class ControllerRegistrationRequest(Request):
 
 
 class ControllerRegistrationResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class AclCreation(Struct):
-    """Each of `CreateAclsRequest.creations`."""
-
     resource_type: Int8 = 0
     resource_name: str = ""
     resource_pattern_type: Annotated[Int8, V("1+")] = 3
@@ -22,8 +20,6 @@ class AclCreation(Struct):
 
 
 class CreateAclsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"
@@ -32,15 +28,11 @@ class CreateAclsRequest(Request):
 
 
 class AclCreationResult(Struct):
-    """Each of `CreateAclsResponse.results`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class CreateAclsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

@@ -12,15 +12,11 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class CreatableRenewers(Struct):
-    """Each of `CreateDelegationTokenRequest.renewers`."""
-
     principal_type: str = ""
     principal_name: str = ""
 
 
 class CreateDelegationTokenRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"
@@ -32,8 +28,6 @@ class CreateDelegationTokenRequest(Request):
 
 
 class CreateDelegationTokenResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

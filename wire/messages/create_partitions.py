@@ -10,22 +10,16 @@ from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class CreatePartitionsAssignment(Struct):
-    """Each of `CreatePartitionsTopic.assignments`."""
-
     broker_ids: list[Int32] = []
 
 
 class CreatePartitionsTopic(Struct):
-    """Each of `CreatePartitionsRequest.topics`."""
-
     name: str = ""
     count: Int32 = 0
     assignments: Annotated[list[CreatePartitionsAssignment] | None, V(nullable="0+")] = []
 
 
 class CreatePartitionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar = "0-3"
     flexible: ClassVar = "2+"
@@ -36,16 +30,12 @@ class CreatePartitionsRequest(Request):
 
 
 class CreatePartitionsTopicResult(Struct):
-    """Each of `CreatePartitionsResponse.results`."""
-
     name: str = ""
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class CreatePartitionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar = "0-3"
     flexible: ClassVar = "2+"

@@ -11,22 +11,16 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response,
 
 
 class CreatableReplicaAssignment(Struct):
-    """Each of `CreatableTopic.assignments`."""
-
     partition_index: Int32 = 0
     broker_ids: list[Int32] = []
 
 
 class CreatableTopicConfig(Struct):
-    """Each of `CreatableTopic.configs`."""
-
     name: str = ""
     value: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class CreatableTopic(Struct):
-    """Each of `CreateTopicsRequest.topics`."""
-
     name: str = ""
     num_partitions: Int32 = 0
     replication_factor: Int16 = 0
@@ -35,8 +29,6 @@ class CreatableTopic(Struct):
 
 
 class CreateTopicsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar = "2-7"
     flexible: ClassVar = "5+"
@@ -47,8 +39,6 @@ class CreateTopicsRequest(Request):
 
 
 class CreatableTopicConfigs(Struct):
-    """Each of `CreatableTopicResult.configs`."""
-
     name: Annotated[str, V("5+")] = ""
     value: Annotated[str | None, V("5+", nullable="5+")] = ""
     read_only: Annotated[Bool, V("5+")] = False
@@ -57,8 +47,6 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """Each of `CreateTopicsResponse.topics`."""
-
     name: str = ""
     topic_id: Annotated[UUID, V("7+", ignorable=True)] = NIL
     error_code: Int16 = 0
@@ -70,8 +58,6 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar = "2-7"
     flexible: ClassVar = "5+"

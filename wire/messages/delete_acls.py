@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class DeleteAclsFilter(Struct):
-    """Each of `DeleteAclsRequest.filters`."""
-
     resource_type_filter: Int8 = 0
     resource_name_filter: Annotated[str | None, V(nullable="0+")] = ""
     pattern_type_filter: Annotated[Int8, V("1+")] = 3
@@ -22,8 +20,6 @@ class DeleteAclsFilter(Struct):
 
 
 class DeleteAclsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"
@@ -32,8 +28,6 @@ class DeleteAclsRequest(Request):
 
 
 class DeleteAclsMatchingAcl(Struct):
-    """Each of `DeleteAclsFilterResult.matching_acls`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     resource_type: Int8 = 0
@@ -46,16 +40,12 @@ class DeleteAclsMatchingAcl(Struct):
 
 
 class DeleteAclsFilterResult(Struct):
-    """Each of `DeleteAclsResponse.filter_results`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     matching_acls: list[DeleteAclsMatchingAcl] = []
 
 
 class DeleteAclsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Request, Response, Struct
 
 
 class DeleteGroupsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"
@@ -20,15 +18,11 @@ class DeleteGroupsRequest(Request):
 
 
 class DeletableGroupResult(Struct):
-    """Each of `DeleteGroupsResponse.results`."""
-
     group_id: str = ""
     error_code: Int16 = 0
 
 
 class DeleteGroupsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

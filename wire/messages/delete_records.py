@@ -10,22 +10,16 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct
 
 
 class DeleteRecordsPartition(Struct):
-    """Each of `DeleteRecordsTopic.partitions`."""
-
     partition_index: Int32 = 0
     offset: Int64 = 0
 
 
 class DeleteRecordsTopic(Struct):
-    """Each of `DeleteRecordsRequest.topics`."""
-
     name: str = ""
     partitions: list[DeleteRecordsPartition] = []
 
 
 class DeleteRecordsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DELETE_RECORDS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"
@@ -35,23 +29,17 @@ class DeleteRecordsRequest(Request):
 
 
 class DeleteRecordsPartitionResult(Struct):
-    """Each of `DeleteRecordsTopicResult.partitions`."""
-
     partition_index: Int32 = 0
     low_watermark: Int64 = 0
     error_code: Int16 = 0
 
 
 class DeleteRecordsTopicResult(Struct):
-    """Each of `DeleteRecordsResponse.topics`."""
-
     name: str = ""
     partitions: list[DeleteRecordsPartitionResult] = []
 
 
 class DeleteRecordsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DELETE_RECORDS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

@@ -7,14 +7,10 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """Each of `DeleteShareGroupOffsetsRequest.topics`."""
-
     topic_name: str = ""
 
 
 class DeleteShareGroupOffsetsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -24,8 +20,6 @@ class DeleteShareGroupOffsetsRequest(Request):
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """Each of `DeleteShareGroupOffsetsResponse.responses`."""
-
     topic_name: str = ""
     topic_id: UUID = NIL
     error_code: Int16 = 0
@@ -33,8 +27,6 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

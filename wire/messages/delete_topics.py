@@ -12,15 +12,11 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
 class DeleteTopicState(Struct):
-    """Each of `DeleteTopicsRequest.topics`."""
-
     name: Annotated[str | None, V("6+", nullable="6+")] = None
     topic_id: Annotated[UUID, V("6+")] = NIL
 
 
 class DeleteTopicsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DELETE_TOPICS
     versions: ClassVar = "1-6"
     flexible: ClassVar = "4+"
@@ -31,8 +27,6 @@ class DeleteTopicsRequest(Request):
 
 
 class DeletableTopicResult(Struct):
-    """Each of `DeleteTopicsResponse.responses`."""
-
     name: Annotated[str | None, V(nullable="6+")] = ""
     topic_id: Annotated[UUID, V("6+", ignorable=True)] = NIL
     error_code: Int16 = 0
@@ -40,8 +34,6 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DELETE_TOPICS
     versions: ClassVar = "1-6"
     flexible: ClassVar = "4+"

@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class DescribeAclsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"
@@ -26,8 +24,6 @@ class DescribeAclsRequest(Request):
 
 
 class AclDescription(Struct):
-    """Each of `DescribeAclsResource.acls`."""
-
     principal: str = ""
     host: str = ""
     operation: Int8 = 0
@@ -35,8 +31,6 @@ class AclDescription(Struct):
 
 
 class DescribeAclsResource(Struct):
-    """Each of `DescribeAclsResponse.resources`."""
-
     resource_type: Int8 = 0
     resource_name: str = ""
     pattern_type: Annotated[Int8, V("1+")] = 3
@@ -44,8 +38,6 @@ class DescribeAclsResource(Struct):
 
 
 class DescribeAclsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

@@ -10,16 +10,12 @@ from wire.declare import Bool, Float64, Int16, Int32, Int8, Request, Response, S
 
 
 class ComponentData(Struct):
-    """Each of `DescribeClientQuotasRequest.components`."""
-
     entity_type: str = ""
     match_type: Int8 = 0
     match: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class DescribeClientQuotasRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"
@@ -29,29 +25,21 @@ class DescribeClientQuotasRequest(Request):
 
 
 class EntityData(Struct):
-    """Each of `EntryData.entity`."""
-
     entity_type: str = ""
     entity_name: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class ValueData(Struct):
-    """Each of `EntryData.values`."""
-
     key: str = ""
     value: Float64 = 0.0
 
 
 class EntryData(Struct):
-    """Each of `DescribeClientQuotasResponse.entries`."""
-
     entity: list[EntityData] = []
     values: list[ValueData] = []
 
 
 class DescribeClientQuotasResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -11,8 +11,6 @@ from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class DescribeClusterRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -23,8 +21,6 @@ class DescribeClusterRequest(Request):
 
 
 class DescribeClusterBroker(Struct):
-    """Each of `DescribeClusterResponse.brokers`."""
-
     broker_id: Int32 = 0
     host: str = ""
     port: Int32 = 0
@@ -33,8 +29,6 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

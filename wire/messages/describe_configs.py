@@ -11,16 +11,12 @@ from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class DescribeConfigsResource(Struct):
-    """Each of `DescribeConfigsRequest.resources`."""
-
     resource_type: Int8 = 0
     resource_name: str = ""
     configuration_keys: Annotated[list[str] | None, V(nullable="0+")] = []
 
 
 class DescribeConfigsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
     versions: ClassVar = "1-4"
     flexible: ClassVar = "4+"
@@ -31,16 +27,12 @@ class DescribeConfigsRequest(Request):
 
 
 class DescribeConfigsSynonym(Struct):
-    """Each of `DescribeConfigsResourceResult.synonyms`."""
-
     name: Annotated[str, V("1+")] = ""
     value: Annotated[str | None, V("1+", nullable="0+")] = ""
     source: Annotated[Int8, V("1+")] = 0
 
 
 class DescribeConfigsResourceResult(Struct):
-    """Each of `DescribeConfigsResult.configs`."""
-
     name: str = ""
     value: Annotated[str | None, V(nullable="0+")] = ""
     read_only: Bool = False
@@ -52,8 +44,6 @@ class DescribeConfigsResourceResult(Struct):
 
 
 class DescribeConfigsResult(Struct):
-    """Each of `DescribeConfigsResponse.results`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     resource_type: Int8 = 0
@@ -62,8 +52,6 @@ class DescribeConfigsResult(Struct):
 
 
 class DescribeConfigsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
     versions: ClassVar = "1-4"
     flexible: ClassVar = "4+"

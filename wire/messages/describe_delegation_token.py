@@ -11,15 +11,11 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class DescribeDelegationTokenOwner(Struct):
-    """Each of `DescribeDelegationTokenRequest.owners`."""
-
     principal_type: str = ""
     principal_name: str = ""
 
 
 class DescribeDelegationTokenRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"
@@ -28,15 +24,11 @@ class DescribeDelegationTokenRequest(Request):
 
 
 class DescribedDelegationTokenRenewer(Struct):
-    """Each of `DescribedDelegationToken.renewers`."""
-
     principal_type: str = ""
     principal_name: str = ""
 
 
 class DescribedDelegationToken(Struct):
-    """Each of `DescribeDelegationTokenResponse.tokens`."""
-
     principal_type: str = ""
     principal_name: str = ""
     token_requester_principal_type: Annotated[str, V("3+")] = ""
@@ -50,8 +42,6 @@ class DescribedDelegationToken(Struct):
 
 
 class DescribeDelegationTokenResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

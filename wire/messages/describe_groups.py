@@ -14,8 +14,6 @@ from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeGroupsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar = "0-6"
     flexible: ClassVar = "5+"
@@ -25,8 +23,6 @@ class DescribeGroupsRequest(Request):
 
 
 class DescribedGroupMember(Struct):
-    """Each of `DescribedGroup.members`."""
-
     member_id: str = ""
     group_instance_id: Annotated[str | None, V("4+", nullable="4+", ignorable=True)] = None
     client_id: str = ""
@@ -36,8 +32,6 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """Each of `DescribeGroupsResponse.groups`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V("6+", nullable="6+")] = None
     group_id: str = ""
@@ -49,8 +43,6 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar = "0-6"
     flexible: ClassVar = "5+"

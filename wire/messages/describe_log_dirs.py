@@ -13,15 +13,11 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class DescribableLogDirTopic(Struct):
-    """Each of `DescribeLogDirsRequest.topics`."""
-
     topic: str = ""
     partitions: list[Int32] = []
 
 
 class DescribeLogDirsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
     versions: ClassVar = "1-5"
     flexible: ClassVar = "2+"
@@ -30,8 +26,6 @@ class DescribeLogDirsRequest(Request):
 
 
 class DescribeLogDirsPartition(Struct):
-    """Each of `DescribeLogDirsTopic.partitions`."""
-
     partition_index: Int32 = 0
     partition_size: Int64 = 0
     offset_lag: Int64 = 0
@@ -39,15 +33,11 @@ class DescribeLogDirsPartition(Struct):
 
 
 class DescribeLogDirsTopic(Struct):
-    """Each of `DescribeLogDirsResult.topics`."""
-
     name: str = ""
     partitions: list[DescribeLogDirsPartition] = []
 
 
 class DescribeLogDirsResult(Struct):
-    """Each of `DescribeLogDirsResponse.results`."""
-
     error_code: Int16 = 0
     log_dir: str = ""
     topics: list[DescribeLogDirsTopic] = []
@@ -57,8 +47,6 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
     versions: ClassVar = "1-5"
     flexible: ClassVar = "2+"

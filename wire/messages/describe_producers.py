@@ -7,15 +7,11 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class TopicRequest(Struct):
-    """Each of `DescribeProducersRequest.topics`."""
-
     name: str = ""
     partition_indexes: list[Int32] = []
 
 
 class DescribeProducersRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -24,8 +20,6 @@ class DescribeProducersRequest(Request):
 
 
 class ProducerState(Struct):
-    """Each of `PartitionResponse.active_producers`."""
-
     producer_id: Int64 = 0
     producer_epoch: Int32 = 0
     last_sequence: Int32 = -1
@@ -35,8 +29,6 @@ class ProducerState(Struct):
 
 
 class PartitionResponse(Struct):
-    """Each of `TopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
@@ -44,15 +36,11 @@ class PartitionResponse(Struct):
 
 
 class TopicResponse(Struct):
-    """Each of `DescribeProducersResponse.topics`."""
-
     name: str = ""
     partitions: list[PartitionResponse] = []
 
 
 class DescribeProducersResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

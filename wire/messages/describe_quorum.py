@@ -11,21 +11,15 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class DescribeQuorumRequestPartitionData(Struct):
-    """Each of `DescribeQuorumRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
 
 
 class DescribeQuorumRequestTopicData(Struct):
-    """Each of `DescribeQuorumRequest.topics`."""
-
     topic_name: str = ""
     partitions: list[DescribeQuorumRequestPartitionData] = []
 
 
 class DescribeQuorumRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_QUORUM
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -34,8 +28,6 @@ class DescribeQuorumRequest(Request):
 
 
 class ReplicaState(Struct):
-    """Each of `DescribeQuorumResponsePartitionData.current_voters`."""
-
     replica_id: Int32 = 0
     replica_directory_id: Annotated[UUID, V("2+")] = NIL
     log_end_offset: Int64 = 0
@@ -44,8 +36,6 @@ class ReplicaState(Struct):
 
 
 class DescribeQuorumResponsePartitionData(Struct):
-    """Each of `DescribeQuorumResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = ""
@@ -57,30 +47,22 @@ class DescribeQuorumResponsePartitionData(Struct):
 
 
 class DescribeQuorumResponseTopicData(Struct):
-    """Each of `DescribeQuorumResponse.topics`."""
-
     topic_name: str = ""
     partitions: list[DescribeQuorumResponsePartitionData] = []
 
 
 class Listener(Struct):
-    """Each of `Node.listeners`."""
-
     name: Annotated[str, V("2+")] = ""
     host: Annotated[str, V("2+")] = ""
     port: Annotated[UInt16, V("2+")] = 0
 
 
 class Node(Struct):
-    """Each of `DescribeQuorumResponse.nodes`."""
-
     node_id: Annotated[Int32, V("2+")] = 0
     listeners: Annotated[list[Listener], V("2+")] = []
 
 
 class DescribeQuorumResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_QUORUM
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -10,22 +10,16 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class DescribeShareGroupOffsetsRequestTopic(Struct):
-    """Each of `DescribeShareGroupOffsetsRequestGroup.topics`."""
-
     topic_name: str = ""
     partitions: list[Int32] = []
 
 
 class DescribeShareGroupOffsetsRequestGroup(Struct):
-    """Each of `DescribeShareGroupOffsetsRequest.groups`."""
-
     group_id: str = ""
     topics: Annotated[list[DescribeShareGroupOffsetsRequestTopic] | None, V(nullable="0+")] = []
 
 
 class DescribeShareGroupOffsetsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -34,8 +28,6 @@ class DescribeShareGroupOffsetsRequest(Request):
 
 
 class DescribeShareGroupOffsetsResponsePartition(Struct):
-    """Each of `DescribeShareGroupOffsetsResponseTopic.partitions`."""
-
     partition_index: Int32 = 0
     start_offset: Int64 = 0
     leader_epoch: Int32 = 0
@@ -45,16 +37,12 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
 
 
 class DescribeShareGroupOffsetsResponseTopic(Struct):
-    """Each of `DescribeShareGroupOffsetsResponseGroup.topics`."""
-
     topic_name: str = ""
     topic_id: UUID = NIL
     partitions: list[DescribeShareGroupOffsetsResponsePartition] = []
 
 
 class DescribeShareGroupOffsetsResponseGroup(Struct):
-    """Each of `DescribeShareGroupOffsetsResponse.groups`."""
-
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsResponseTopic] = []
     error_code: Int16 = 0
@@ -62,8 +50,6 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 
 
 class DescribeShareGroupOffsetsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -7,21 +7,15 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struc
 
 
 class TopicRequest(Struct):
-    """Each of `DescribeTopicPartitionsRequest.topics`."""
-
     name: str = ""
 
 
 class Cursor(Struct):
-    """The value of `DescribeTopicPartitionsRequest.cursor`."""
-
     topic_name: str = ""
     partition_index: Int32 = 0
 
 
 class DescribeTopicPartitionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -32,8 +26,6 @@ class DescribeTopicPartitionsRequest(Request):
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """Each of `DescribeTopicPartitionsResponseTopic.partitions`."""
-
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -46,8 +38,6 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """Each of `DescribeTopicPartitionsResponse.topics`."""
-
     error_code: Int16 = 0
     name: Annotated[str | None, V(nullable="0+")] = ""
     topic_id: Annotated[UUID, V(ignorable=True)] = NIL
@@ -57,8 +47,6 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

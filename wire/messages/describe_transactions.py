@@ -7,8 +7,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct
 
 
 class DescribeTransactionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -17,15 +15,11 @@ class DescribeTransactionsRequest(Request):
 
 
 class TopicData(Struct):
-    """Each of `TransactionState.topics`."""
-
     topic: str = ""
     partitions: list[Int32] = []
 
 
 class TransactionState(Struct):
-    """Each of `DescribeTransactionsResponse.transaction_states`."""
-
     error_code: Int16 = 0
     transactional_id: str = ""
     transaction_state: str = ""
@@ -37,8 +31,6 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -7,14 +7,10 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class UserName(Struct):
-    """Each of `DescribeUserScramCredentialsRequest.users`."""
-
     name: str = ""
 
 
 class DescribeUserScramCredentialsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -23,15 +19,11 @@ class DescribeUserScramCredentialsRequest(Request):
 
 
 class CredentialInfo(Struct):
-    """Each of `DescribeUserScramCredentialsResult.credential_infos`."""
-
     mechanism: Int8 = 0
     iterations: Int32 = 0
 
 
 class DescribeUserScramCredentialsResult(Struct):
-    """Each of `DescribeUserScramCredentialsResponse.results`."""
-
     user: str = ""
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
@@ -39,8 +31,6 @@ class DescribeUserScramCredentialsResult(Struct):
 
 
 class DescribeUserScramCredentialsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -11,15 +11,11 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class TopicPartitions(Struct):
-    """Each of `ElectLeadersRequest.topic_partitions`."""
-
     topic: str = ""
     partitions: list[Int32] = []
 
 
 class ElectLeadersRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"
@@ -30,23 +26,17 @@ class ElectLeadersRequest(Request):
 
 
 class PartitionResult(Struct):
-    """Each of `ReplicaElectionResult.partition_result`."""
-
     partition_id: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class ReplicaElectionResult(Struct):
-    """Each of `ElectLeadersResponse.replica_election_results`."""
-
     topic: str = ""
     partition_result: list[PartitionResult] = []
 
 
 class ElectLeadersResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

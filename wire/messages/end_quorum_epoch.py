@@ -11,15 +11,11 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, UIn
 
 
 class ReplicaInfo(Struct):
-    """Each of `EndQuorumEpochRequestPartitionData.preferred_candidates`."""
-
     candidate_id: Annotated[Int32, V("1+")] = 0
     candidate_directory_id: Annotated[UUID, V("1+")] = NIL
 
 
 class EndQuorumEpochRequestPartitionData(Struct):
-    """Each of `EndQuorumEpochRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
@@ -28,23 +24,17 @@ class EndQuorumEpochRequestPartitionData(Struct):
 
 
 class EndQuorumEpochRequestTopicData(Struct):
-    """Each of `EndQuorumEpochRequest.topics`."""
-
     topic_name: str = ""
     partitions: list[EndQuorumEpochRequestPartitionData] = []
 
 
 class LeaderEndpoint(Struct):
-    """Each of `EndQuorumEpochRequest.leader_endpoints`."""
-
     name: Annotated[str, V("1+")] = ""
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class EndQuorumEpochRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.END_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"
@@ -55,8 +45,6 @@ class EndQuorumEpochRequest(Request):
 
 
 class EndQuorumEpochResponsePartitionData(Struct):
-    """Each of `EndQuorumEpochResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     leader_id: Int32 = 0
@@ -64,23 +52,17 @@ class EndQuorumEpochResponsePartitionData(Struct):
 
 
 class EndQuorumEpochResponseTopicData(Struct):
-    """Each of `EndQuorumEpochResponse.topics`."""
-
     topic_name: str = ""
     partitions: list[EndQuorumEpochResponsePartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `EndQuorumEpochResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("1+")] = 0
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class EndQuorumEpochResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.END_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -11,8 +11,6 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class EndTxnRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"
@@ -24,8 +22,6 @@ class EndTxnRequest(Request):
 
 
 class EndTxnResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -7,8 +7,6 @@ from wire.declare import Int16, Request, Response, V
 
 
 class EnvelopeRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.ENVELOPE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -19,8 +17,6 @@ class EnvelopeRequest(Request):
 
 
 class EnvelopeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.ENVELOPE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

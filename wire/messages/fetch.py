@@ -19,15 +19,11 @@ from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int6
 
 
 class ReplicaState(FrozenStruct, frozen=True):
-    """The value of `FetchRequest.replica_state`."""
-
     replica_id: Annotated[Int32, V("15+")] = -1
     replica_epoch: Annotated[Int64, V("15+")] = -1
 
 
 class FetchPartition(Struct):
-    """Each of `FetchTopic.partitions`."""
-
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, V("9+", ignorable=True)] = -1
     fetch_offset: Int64 = 0
@@ -39,24 +35,18 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """Each of `FetchRequest.topics`."""
-
     topic: Annotated[str, V("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
     partitions: list[FetchPartition] = []
 
 
 class ForgottenTopic(Struct):
-    """Each of `FetchRequest.forgotten_topics_data`."""
-
     topic: Annotated[str, V("7-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
     partitions: Annotated[list[Int32], V("7+")] = []
 
 
 class FetchRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar = "4-18"
     flexible: ClassVar = "12+"
@@ -76,36 +66,26 @@ class FetchRequest(Request):
 
 
 class EpochEndOffset(FrozenStruct, frozen=True):
-    """The value of `PartitionData.diverging_epoch`."""
-
     epoch: Annotated[Int32, V("12+")] = -1
     end_offset: Annotated[Int64, V("12+")] = -1
 
 
 class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    """The value of `PartitionData.current_leader`."""
-
     leader_id: Annotated[Int32, V("12+")] = -1
     leader_epoch: Annotated[Int32, V("12+")] = -1
 
 
 class SnapshotId(FrozenStruct, frozen=True):
-    """The value of `PartitionData.snapshot_id`."""
-
     end_offset: Int64 = -1
     epoch: Int32 = -1
 
 
 class AbortedTransaction(Struct):
-    """Each of `PartitionData.aborted_transactions`."""
-
     producer_id: Annotated[Int64, V("4+")] = 0
     first_offset: Annotated[Int64, V("4+")] = 0
 
 
 class PartitionData(Struct):
-    """Each of `FetchableTopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     high_watermark: Int64 = 0
@@ -120,16 +100,12 @@ class PartitionData(Struct):
 
 
 class FetchableTopicResponse(Struct):
-    """Each of `FetchResponse.responses`."""
-
     topic: Annotated[str, V("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
     partitions: list[PartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `FetchResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("16+")] = 0
     host: Annotated[str, V("16+")] = ""
     port: Annotated[Int32, V("16+")] = 0
@@ -137,8 +113,6 @@ class NodeEndpoint(Struct):
 
 
 class FetchResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar = "4-18"
     flexible: ClassVar = "12+"

@@ -10,15 +10,11 @@ from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int6
 
 
 class SnapshotId(FrozenStruct, frozen=True):
-    """The value of `FetchSnapshotRequestPartitionSnapshot.snapshot_id`."""
-
     end_offset: Int64 = 0
     epoch: Int32 = 0
 
 
 class FetchSnapshotRequestPartitionSnapshot(Struct):
-    """Each of `FetchSnapshotRequestTopicSnapshot.partitions`."""
-
     partition: Int32 = 0
     current_leader_epoch: Int32 = 0
     snapshot_id: SnapshotId = SnapshotId()
@@ -27,15 +23,11 @@ class FetchSnapshotRequestPartitionSnapshot(Struct):
 
 
 class FetchSnapshotRequestTopicSnapshot(Struct):
-    """Each of `FetchSnapshotRequest.topics`."""
-
     name: str = ""
     partitions: list[FetchSnapshotRequestPartitionSnapshot] = []
 
 
 class FetchSnapshotRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.FETCH_SNAPSHOT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -47,15 +39,11 @@ class FetchSnapshotRequest(Request):
 
 
 class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    """The value of `FetchSnapshotResponsePartitionSnapshot.current_leader`."""
-
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
 
 
 class FetchSnapshotResponsePartitionSnapshot(Struct):
-    """Each of `FetchSnapshotResponseTopicSnapshot.partitions`."""
-
     index: Int32 = 0
     error_code: Int16 = 0
     snapshot_id: SnapshotId = SnapshotId()
@@ -66,23 +54,17 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct):
-    """Each of `FetchSnapshotResponse.topics`."""
-
     name: str = ""
     partitions: list[FetchSnapshotResponsePartitionSnapshot] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `FetchSnapshotResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("1+")] = 0
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class FetchSnapshotResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.FETCH_SNAPSHOT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -12,8 +12,6 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class FindCoordinatorRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar = "0-6"
     flexible: ClassVar = "3+"
@@ -24,8 +22,6 @@ class FindCoordinatorRequest(Request):
 
 
 class Coordinator(Struct):
-    """Each of `FindCoordinatorResponse.coordinators`."""
-
     key: Annotated[str, V("4+")] = ""
     node_id: Annotated[Int32, V("4+")] = 0
     host: Annotated[str, V("4+")] = ""
@@ -35,8 +31,6 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar = "0-6"
     flexible: ClassVar = "3+"

@@ -7,8 +7,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response
 
 
 class GetTelemetrySubscriptionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -17,8 +15,6 @@ class GetTelemetrySubscriptionsRequest(Request):
 
 
 class GetTelemetrySubscriptionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

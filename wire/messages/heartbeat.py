@@ -12,8 +12,6 @@ from wire.declare import Int16, Int32, Request, Response, V
 
 
 class HeartbeatRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar = "0-4"
     flexible: ClassVar = "4+"
@@ -25,8 +23,6 @@ class HeartbeatRequest(Request):
 
 
 class HeartbeatResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar = "0-4"
     flexible: ClassVar = "4+"

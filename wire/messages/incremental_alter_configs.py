@@ -10,24 +10,18 @@ from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class AlterableConfig(Struct):
-    """Each of `AlterConfigsResource.configs`."""
-
     name: str = ""
     config_operation: Int8 = 0
     value: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class AlterConfigsResource(Struct):
-    """Each of `IncrementalAlterConfigsRequest.resources`."""
-
     resource_type: Int8 = 0
     resource_name: str = ""
     configs: list[AlterableConfig] = []
 
 
 class IncrementalAlterConfigsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"
@@ -37,8 +31,6 @@ class IncrementalAlterConfigsRequest(Request):
 
 
 class AlterConfigsResourceResponse(Struct):
-    """Each of `IncrementalAlterConfigsResponse.responses`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
     resource_type: Int8 = 0
@@ -46,8 +38,6 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class IncrementalAlterConfigsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -12,8 +12,6 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
 class InitProducerIdRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar = "0-6"
     flexible: ClassVar = "2+"
@@ -27,8 +25,6 @@ class InitProducerIdRequest(Request):
 
 
 class InitProducerIdResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar = "0-6"
     flexible: ClassVar = "2+"

@@ -7,23 +7,17 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class PartitionData(Struct):
-    """Each of `InitializeStateData.partitions`."""
-
     partition: Int32 = 0
     state_epoch: Int32 = 0
     start_offset: Int64 = 0
 
 
 class InitializeStateData(Struct):
-    """Each of `InitializeShareGroupStateRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class InitializeShareGroupStateRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.INITIALIZE_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -33,23 +27,17 @@ class InitializeShareGroupStateRequest(Request):
 
 
 class PartitionResult(Struct):
-    """Each of `InitializeStateResult.partitions`."""
-
     partition: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class InitializeStateResult(Struct):
-    """Each of `InitializeShareGroupStateResponse.results`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionResult] = []
 
 
 class InitializeShareGroupStateResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.INITIALIZE_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

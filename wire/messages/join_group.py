@@ -16,15 +16,11 @@ from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
 class JoinGroupRequestProtocol(Struct):
-    """Each of `JoinGroupRequest.protocols`."""
-
     name: str = ""
     metadata: bytes = b""
 
 
 class JoinGroupRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar = "0-9"
     flexible: ClassVar = "6+"
@@ -40,16 +36,12 @@ class JoinGroupRequest(Request):
 
 
 class JoinGroupResponseMember(Struct):
-    """Each of `JoinGroupResponse.members`."""
-
     member_id: str = ""
     group_instance_id: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None
     metadata: bytes = b""
 
 
 class JoinGroupResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar = "0-9"
     flexible: ClassVar = "6+"

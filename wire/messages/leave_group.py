@@ -13,16 +13,12 @@ from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class MemberIdentity(Struct):
-    """Each of `LeaveGroupRequest.members`."""
-
     member_id: Annotated[str, V("3+")] = ""
     group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = None
     reason: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None
 
 
 class LeaveGroupRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"
@@ -33,16 +29,12 @@ class LeaveGroupRequest(Request):
 
 
 class MemberResponse(Struct):
-    """Each of `LeaveGroupResponse.members`."""
-
     member_id: Annotated[str, V("3+")] = ""
     group_instance_id: Annotated[str | None, V("3+", nullable="3+")] = ""
     error_code: Annotated[Int16, V("3+")] = 0
 
 
 class LeaveGroupResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"

@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class ListConfigResourcesRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -20,15 +18,11 @@ class ListConfigResourcesRequest(Request):
 
 
 class ConfigResource(Struct):
-    """Each of `ListConfigResourcesResponse.config_resources`."""
-
     resource_name: str = ""
     resource_type: Annotated[Int8, V("1+", ignorable=True)] = 16
 
 
 class ListConfigResourcesResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -13,8 +13,6 @@ from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class ListGroupsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LIST_GROUPS
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"
@@ -24,8 +22,6 @@ class ListGroupsRequest(Request):
 
 
 class ListedGroup(Struct):
-    """Each of `ListGroupsResponse.groups`."""
-
     group_id: str = ""
     protocol_type: str = ""
     group_state: Annotated[str, V("4+", ignorable=True)] = ""
@@ -33,8 +29,6 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LIST_GROUPS
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -13,23 +13,17 @@ from wire.declare import Int16, Int32, Int64, Int8, Request, Response, Struct, V
 
 
 class ListOffsetsPartition(Struct):
-    """Each of `ListOffsetsTopic.partitions`."""
-
     partition_index: Int32 = 0
     current_leader_epoch: Annotated[Int32, V("4+", ignorable=True)] = -1
     timestamp: Int64 = 0
 
 
 class ListOffsetsTopic(Struct):
-    """Each of `ListOffsetsRequest.topics`."""
-
     name: str = ""
     partitions: list[ListOffsetsPartition] = []
 
 
 class ListOffsetsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar = "1-11"
     flexible: ClassVar = "6+"
@@ -41,8 +35,6 @@ class ListOffsetsRequest(Request):
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """Each of `ListOffsetsTopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     timestamp: Annotated[Int64, V("1+")] = -1
@@ -51,15 +43,11 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """Each of `ListOffsetsResponse.topics`."""
-
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = []
 
 
 class ListOffsetsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar = "1-11"
     flexible: ClassVar = "6+"

@@ -7,15 +7,11 @@ from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class ListPartitionReassignmentsTopics(Struct):
-    """Each of `ListPartitionReassignmentsRequest.topics`."""
-
     name: str = ""
     partition_indexes: list[Int32] = []
 
 
 class ListPartitionReassignmentsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -25,8 +21,6 @@ class ListPartitionReassignmentsRequest(Request):
 
 
 class OngoingPartitionReassignment(Struct):
-    """Each of `OngoingTopicReassignment.partitions`."""
-
     partition_index: Int32 = 0
     replicas: list[Int32] = []
     adding_replicas: list[Int32] = []
@@ -34,15 +28,11 @@ class OngoingPartitionReassignment(Struct):
 
 
 class OngoingTopicReassignment(Struct):
-    """Each of `ListPartitionReassignmentsResponse.topics`."""
-
     name: str = ""
     partitions: list[OngoingPartitionReassignment] = []
 
 
 class ListPartitionReassignmentsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

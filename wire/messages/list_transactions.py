@@ -11,8 +11,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ListTransactionsRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -24,16 +22,12 @@ class ListTransactionsRequest(Request):
 
 
 class TransactionState(Struct):
-    """Each of `ListTransactionsResponse.transaction_states`."""
-
     transactional_id: str = ""
     producer_id: Int64 = 0
     transaction_state: str = ""
 
 
 class ListTransactionsResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -22,15 +22,11 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struc
 
 
 class MetadataRequestTopic(Struct):
-    """Each of `MetadataRequest.topics`."""
-
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     name: Annotated[str | None, V(nullable="10+")] = ""
 
 
 class MetadataRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.METADATA
     versions: ClassVar = "0-13"
     flexible: ClassVar = "9+"
@@ -42,8 +38,6 @@ class MetadataRequest(Request):
 
 
 class MetadataResponseBroker(Struct):
-    """Each of `MetadataResponse.brokers`."""
-
     node_id: Int32 = 0
     host: str = ""
     port: Int32 = 0
@@ -51,8 +45,6 @@ class MetadataResponseBroker(Struct):
 
 
 class MetadataResponsePartition(Struct):
-    """Each of `MetadataResponseTopic.partitions`."""
-
     error_code: Int16 = 0
     partition_index: Int32 = 0
     leader_id: Int32 = 0
@@ -63,8 +55,6 @@ class MetadataResponsePartition(Struct):
 
 
 class MetadataResponseTopic(Struct):
-    """Each of `MetadataResponse.topics`."""
-
     error_code: Int16 = 0
     name: Annotated[str | None, V(nullable="12+")] = ""
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
@@ -74,8 +64,6 @@ class MetadataResponseTopic(Struct):
 
 
 class MetadataResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.METADATA
     versions: ClassVar = "0-13"
     flexible: ClassVar = "9+"

@@ -15,8 +15,6 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class OffsetCommitRequestPartition(Struct):
-    """Each of `OffsetCommitRequestTopic.partitions`."""
-
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
     committed_leader_epoch: Annotated[Int32, V("6+", ignorable=True)] = -1
@@ -24,16 +22,12 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """Each of `OffsetCommitRequest.topics`."""
-
     name: Annotated[str, V("0-9", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     partitions: list[OffsetCommitRequestPartition] = []
 
 
 class OffsetCommitRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar = "2-10"
     flexible: ClassVar = "8+"
@@ -47,23 +41,17 @@ class OffsetCommitRequest(Request):
 
 
 class OffsetCommitResponsePartition(Struct):
-    """Each of `OffsetCommitResponseTopic.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class OffsetCommitResponseTopic(Struct):
-    """Each of `OffsetCommitResponse.topics`."""
-
     name: Annotated[str, V("0-9", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     partitions: list[OffsetCommitResponsePartition] = []
 
 
 class OffsetCommitResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar = "2-10"
     flexible: ClassVar = "8+"

@@ -7,21 +7,15 @@ from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class OffsetDeleteRequestPartition(Struct):
-    """Each of `OffsetDeleteRequestTopic.partitions`."""
-
     partition_index: Int32 = 0
 
 
 class OffsetDeleteRequestTopic(Struct):
-    """Each of `OffsetDeleteRequest.topics`."""
-
     name: str = ""
     partitions: list[OffsetDeleteRequestPartition] = []
 
 
 class OffsetDeleteRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar = "0"
     flexible: ClassVar = "none"
@@ -31,22 +25,16 @@ class OffsetDeleteRequest(Request):
 
 
 class OffsetDeleteResponsePartition(Struct):
-    """Each of `OffsetDeleteResponseTopic.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class OffsetDeleteResponseTopic(Struct):
-    """Each of `OffsetDeleteResponse.topics`."""
-
     name: str = ""
     partitions: list[OffsetDeleteResponsePartition] = []
 
 
 class OffsetDeleteResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar = "0"
     flexible: ClassVar = "none"

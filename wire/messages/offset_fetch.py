@@ -17,23 +17,17 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response
 
 
 class OffsetFetchRequestTopic(Struct):
-    """Each of `OffsetFetchRequest.topics`."""
-
     name: Annotated[str, V("0-7")] = ""
     partition_indexes: Annotated[list[Int32], V("0-7")] = []
 
 
 class OffsetFetchRequestTopics(Struct):
-    """Each of `OffsetFetchRequestGroup.topics`."""
-
     name: Annotated[str, V("8-9", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     partition_indexes: Annotated[list[Int32], V("8+")] = []
 
 
 class OffsetFetchRequestGroup(Struct):
-    """Each of `OffsetFetchRequest.groups`."""
-
     group_id: Annotated[str, V("8+")] = ""
     member_id: Annotated[str | None, V("9+", nullable="9+", ignorable=True)] = None
     member_epoch: Annotated[Int32, V("9+", ignorable=True)] = -1
@@ -41,8 +35,6 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar = "1-10"
     flexible: ClassVar = "6+"
@@ -54,8 +46,6 @@ class OffsetFetchRequest(Request):
 
 
 class OffsetFetchResponsePartition(Struct):
-    """Each of `OffsetFetchResponseTopic.partitions`."""
-
     partition_index: Annotated[Int32, V("0-7")] = 0
     committed_offset: Annotated[Int64, V("0-7")] = 0
     committed_leader_epoch: Annotated[Int32, V("5-7", ignorable=True)] = -1
@@ -64,15 +54,11 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """Each of `OffsetFetchResponse.topics`."""
-
     name: Annotated[str, V("0-7")] = ""
     partitions: Annotated[list[OffsetFetchResponsePartition], V("0-7")] = []
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """Each of `OffsetFetchResponseTopics.partitions`."""
-
     partition_index: Annotated[Int32, V("8+")] = 0
     committed_offset: Annotated[Int64, V("8+")] = 0
     committed_leader_epoch: Annotated[Int32, V("8+", ignorable=True)] = -1
@@ -81,24 +67,18 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    """Each of `OffsetFetchResponseGroup.topics`."""
-
     name: Annotated[str, V("8-9", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     partitions: Annotated[list[OffsetFetchResponsePartitions], V("8+")] = []
 
 
 class OffsetFetchResponseGroup(Struct):
-    """Each of `OffsetFetchResponse.groups`."""
-
     group_id: Annotated[str, V("8+")] = ""
     topics: Annotated[list[OffsetFetchResponseTopics], V("8+")] = []
     error_code: Annotated[Int16, V("8+")] = 0
 
 
 class OffsetFetchResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar = "1-10"
     flexible: ClassVar = "6+"

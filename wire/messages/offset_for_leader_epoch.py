@@ -11,23 +11,17 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class OffsetForLeaderPartition(Struct):
-    """Each of `OffsetForLeaderTopic.partitions`."""
-
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, V("2+", ignorable=True)] = -1
     leader_epoch: Int32 = 0
 
 
 class OffsetForLeaderTopic(Struct):
-    """Each of `OffsetForLeaderEpochRequest.topics`."""
-
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = []
 
 
 class OffsetForLeaderEpochRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
     versions: ClassVar = "2-4"
     flexible: ClassVar = "4+"
@@ -37,8 +31,6 @@ class OffsetForLeaderEpochRequest(Request):
 
 
 class EpochEndOffset(Struct):
-    """Each of `OffsetForLeaderTopicResult.partitions`."""
-
     error_code: Int16 = 0
     partition: Int32 = 0
     leader_epoch: Annotated[Int32, V("1+", ignorable=True)] = -1
@@ -46,15 +38,11 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """Each of `OffsetForLeaderEpochResponse.topics`."""
-
     topic: str = ""
     partitions: list[EpochEndOffset] = []
 
 
 class OffsetForLeaderEpochResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
     versions: ClassVar = "2-4"
     flexible: ClassVar = "4+"

@@ -14,23 +14,17 @@ from wire.declare import NIL, UUID, FrozenStruct, Int16, Int32, Int64, Records, 
 
 
 class PartitionProduceData(Struct):
-    """Each of `TopicProduceData.partition_data`."""
-
     index: Int32 = 0
     records: Annotated[Records, V(nullable="0+")] = None
 
 
 class TopicProduceData(Struct):
-    """Each of `ProduceRequest.topic_data`."""
-
     name: Annotated[str, V("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
     partition_data: list[PartitionProduceData] = []
 
 
 class ProduceRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.PRODUCE
     versions: ClassVar = "3-13"
     flexible: ClassVar = "9+"
@@ -42,22 +36,16 @@ class ProduceRequest(Request):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """Each of `PartitionProduceResponse.record_errors`."""
-
     batch_index: Annotated[Int32, V("8+")] = 0
     batch_index_error_message: Annotated[str | None, V("8+", nullable="8+")] = None
 
 
 class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    """The value of `PartitionProduceResponse.current_leader`."""
-
     leader_id: Annotated[Int32, V("10+")] = -1
     leader_epoch: Annotated[Int32, V("10+")] = -1
 
 
 class PartitionProduceResponse(Struct):
-    """Each of `TopicProduceResponse.partition_responses`."""
-
     index: Int32 = 0
     error_code: Int16 = 0
     base_offset: Int64 = 0
@@ -69,16 +57,12 @@ class PartitionProduceResponse(Struct):
 
 
 class TopicProduceResponse(Struct):
-    """Each of `ProduceResponse.responses`."""
-
     name: Annotated[str, V("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, V("13+", ignorable=True)] = NIL
     partition_responses: list[PartitionProduceResponse] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `ProduceResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("10+")] = 0
     host: Annotated[str, V("10+")] = ""
     port: Annotated[Int32, V("10+")] = 0
@@ -86,8 +70,6 @@ class NodeEndpoint(Struct):
 
 
 class ProduceResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.PRODUCE
     versions: ClassVar = "3-13"
     flexible: ClassVar = "9+"

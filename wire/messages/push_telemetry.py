@@ -7,8 +7,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response
 
 
 class PushTelemetryRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.PUSH_TELEMETRY
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -21,8 +19,6 @@ class PushTelemetryRequest(Request):
 
 
 class PushTelemetryResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.PUSH_TELEMETRY
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -7,22 +7,16 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response
 
 
 class PartitionData(Struct):
-    """Each of `ReadStateData.partitions`."""
-
     partition: Int32 = 0
     leader_epoch: Int32 = 0
 
 
 class ReadStateData(Struct):
-    """Each of `ReadShareGroupStateRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class ReadShareGroupStateRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -32,8 +26,6 @@ class ReadShareGroupStateRequest(Request):
 
 
 class StateBatch(Struct):
-    """Each of `PartitionResult.state_batches`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     delivery_state: Int8 = 0
@@ -41,8 +33,6 @@ class StateBatch(Struct):
 
 
 class PartitionResult(Struct):
-    """Each of `ReadStateResult.partitions`."""
-
     partition: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
@@ -52,15 +42,11 @@ class PartitionResult(Struct):
 
 
 class ReadStateResult(Struct):
-    """Each of `ReadShareGroupStateResponse.results`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionResult] = []
 
 
 class ReadShareGroupStateResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -10,22 +10,16 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Request, Response, Stru
 
 
 class PartitionData(Struct):
-    """Each of `ReadStateSummaryData.partitions`."""
-
     partition: Int32 = 0
     leader_epoch: Int32 = 0
 
 
 class ReadStateSummaryData(Struct):
-    """Each of `ReadShareGroupStateSummaryRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class ReadShareGroupStateSummaryRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -35,8 +29,6 @@ class ReadShareGroupStateSummaryRequest(Request):
 
 
 class PartitionResult(Struct):
-    """Each of `ReadStateSummaryResult.partitions`."""
-
     partition: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
@@ -47,15 +39,11 @@ class PartitionResult(Struct):
 
 
 class ReadStateSummaryResult(Struct):
-    """Each of `ReadShareGroupStateSummaryResponse.results`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionResult] = []
 
 
 class ReadShareGroupStateSummaryResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

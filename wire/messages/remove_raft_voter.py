@@ -7,8 +7,6 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, V
 
 
 class RemoveRaftVoterRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -19,8 +17,6 @@ class RemoveRaftVoterRequest(Request):
 
 
 class RemoveRaftVoterResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -10,8 +10,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response
 
 
 class RenewDelegationTokenRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"
@@ -21,8 +19,6 @@ class RenewDelegationTokenRequest(Request):
 
 
 class RenewDelegationTokenResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"

@@ -11,8 +11,6 @@ from wire.declare import Int16, Int64, Request, Response, V
 
 
 class SaslAuthenticateRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SASL_AUTHENTICATE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"
@@ -21,8 +19,6 @@ class SaslAuthenticateRequest(Request):
 
 
 class SaslAuthenticateResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SASL_AUTHENTICATE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

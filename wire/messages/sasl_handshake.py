@@ -7,8 +7,6 @@ from wire.declare import Int16, Request, Response
 
 
 class SaslHandshakeRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "none"
@@ -17,8 +15,6 @@ class SaslHandshakeRequest(Request):
 
 
 class SaslHandshakeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "none"

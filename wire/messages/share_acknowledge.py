@@ -10,30 +10,22 @@ from wire.declare import NIL, UUID, Bool, FrozenStruct, Int16, Int32, Int64, Int
 
 
 class AcknowledgementBatch(Struct):
-    """Each of `AcknowledgePartition.acknowledgement_batches`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     acknowledge_types: list[Int8] = []
 
 
 class AcknowledgePartition(Struct):
-    """Each of `AcknowledgeTopic.partitions`."""
-
     partition_index: Int32 = 0
     acknowledgement_batches: list[AcknowledgementBatch] = []
 
 
 class AcknowledgeTopic(Struct):
-    """Each of `ShareAcknowledgeRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[AcknowledgePartition] = []
 
 
 class ShareAcknowledgeRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"
@@ -46,15 +38,11 @@ class ShareAcknowledgeRequest(Request):
 
 
 class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    """The value of `PartitionData.current_leader`."""
-
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
 
 
 class PartitionData(Struct):
-    """Each of `ShareAcknowledgeTopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
@@ -62,15 +50,11 @@ class PartitionData(Struct):
 
 
 class ShareAcknowledgeTopicResponse(Struct):
-    """Each of `ShareAcknowledgeResponse.responses`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `ShareAcknowledgeResponse.node_endpoints`."""
-
     node_id: Int32 = 0
     host: str = ""
     port: Int32 = 0
@@ -78,8 +62,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareAcknowledgeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"

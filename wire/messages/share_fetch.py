@@ -12,38 +12,28 @@ from wire.declare import (
 
 
 class AcknowledgementBatch(Struct):
-    """Each of `FetchPartition.acknowledgement_batches`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     acknowledge_types: list[Int8] = []
 
 
 class FetchPartition(Struct):
-    """Each of `FetchTopic.partitions`."""
-
     partition_index: Int32 = 0
     partition_max_bytes: Annotated[Int32, V("0")] = 0
     acknowledgement_batches: list[AcknowledgementBatch] = []
 
 
 class FetchTopic(Struct):
-    """Each of `ShareFetchRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[FetchPartition] = []
 
 
 class ForgottenTopic(Struct):
-    """Each of `ShareFetchRequest.forgotten_topics_data`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
 
 class ShareFetchRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SHARE_FETCH
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"
@@ -63,23 +53,17 @@ class ShareFetchRequest(Request):
 
 
 class LeaderIdAndEpoch(FrozenStruct, frozen=True):
-    """The value of `PartitionData.current_leader`."""
-
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
 
 
 class AcquiredRecords(Struct):
-    """Each of `PartitionData.acquired_records`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     delivery_count: Int16 = 0
 
 
 class PartitionData(Struct):
-    """Each of `ShareFetchableTopicResponse.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
@@ -91,15 +75,11 @@ class PartitionData(Struct):
 
 
 class ShareFetchableTopicResponse(Struct):
-    """Each of `ShareFetchResponse.responses`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `ShareFetchResponse.node_endpoints`."""
-
     node_id: Int32 = 0
     host: str = ""
     port: Int32 = 0
@@ -107,8 +87,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SHARE_FETCH
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"

@@ -9,8 +9,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struc
 
 
 class ShareGroupDescribeRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"
@@ -20,22 +18,16 @@ class ShareGroupDescribeRequest(Request):
 
 
 class TopicPartitions(Struct):
-    """Each of `Assignment.topic_partitions`."""
-
     topic_id: UUID = NIL
     topic_name: str = ""
     partitions: list[Int32] = []
 
 
 class Assignment(Struct):
-    """The value of `Member.assignment`."""
-
     topic_partitions: list[TopicPartitions] = []
 
 
 class Member(Struct):
-    """Each of `DescribedGroup.members`."""
-
     member_id: str = ""
     rack_id: Annotated[str | None, V(nullable="0+")] = None
     member_epoch: Int32 = 0
@@ -46,8 +38,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """Each of `ShareGroupDescribeResponse.groups`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
     group_id: str = ""
@@ -60,8 +50,6 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"

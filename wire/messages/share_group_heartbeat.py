@@ -7,8 +7,6 @@ from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
 class ShareGroupHeartbeatRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SHARE_GROUP_HEARTBEAT
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"
@@ -21,21 +19,15 @@ class ShareGroupHeartbeatRequest(Request):
 
 
 class TopicPartitions(Struct):
-    """Each of `Assignment.topic_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
 
 class Assignment(Struct):
-    """The value of `ShareGroupHeartbeatResponse.assignment`."""
-
     topic_partitions: list[TopicPartitions] = []
 
 
 class ShareGroupHeartbeatResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SHARE_GROUP_HEARTBEAT
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"

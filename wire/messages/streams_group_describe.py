@@ -9,8 +9,6 @@ from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, U
 
 
 class StreamsGroupDescribeRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -20,15 +18,11 @@ class StreamsGroupDescribeRequest(Request):
 
 
 class KeyValue(Struct):
-    """Each of `TopicInfo.topic_configs`."""
-
     key: str = ""
     value: str = ""
 
 
 class TopicInfo(Struct):
-    """Each of `Subtopology.state_changelog_topics`."""
-
     name: str = ""
     partitions: Int32 = 0
     replication_factor: Int16 = 0
@@ -36,8 +30,6 @@ class TopicInfo(Struct):
 
 
 class Subtopology(Struct):
-    """Each of `Topology.subtopologies`."""
-
     subtopology_id: str = ""
     source_topics: list[str] = []
     repartition_sink_topics: list[str] = []
@@ -46,45 +38,33 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    """The value of `DescribedGroup.topology`."""
-
     epoch: Int32 = 0
     subtopologies: Annotated[list[Subtopology] | None, V(nullable="0+")] = None
 
 
 class Endpoint(Struct):
-    """The value of `Member.user_endpoint`."""
-
     host: str = ""
     port: UInt16 = 0
 
 
 class TaskOffset(Struct):
-    """Each of `Member.task_offsets`."""
-
     subtopology_id: str = ""
     partition: Int32 = 0
     offset: Int64 = 0
 
 
 class TaskIds(Struct):
-    """Each of `Assignment.active_tasks`."""
-
     subtopology_id: str = ""
     partitions: list[Int32] = []
 
 
 class Assignment(Struct):
-    """The value of `Member.assignment`."""
-
     active_tasks: list[TaskIds] = []
     standby_tasks: list[TaskIds] = []
     warmup_tasks: list[TaskIds] = []
 
 
 class Member(Struct):
-    """Each of `DescribedGroup.members`."""
-
     member_id: str = ""
     member_epoch: Int32 = 0
     instance_id: Annotated[str | None, V(nullable="0+")] = None
@@ -103,8 +83,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """Each of `StreamsGroupDescribeResponse.groups`."""
-
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
     group_id: str = ""
@@ -117,8 +95,6 @@ class DescribedGroup(Struct):
 
 
 class StreamsGroupDescribeResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -7,15 +7,11 @@ from wire.declare import Bool, FrozenStruct, Int16, Int32, Int64, Int8, Request,
 
 
 class KeyValue(Struct):
-    """Each of `TopicInfo.topic_configs`."""
-
     key: str = ""
     value: str = ""
 
 
 class TopicInfo(Struct):
-    """Each of `Subtopology.state_changelog_topics`."""
-
     name: str = ""
     partitions: Int32 = 0
     replication_factor: Int16 = 0
@@ -23,16 +19,12 @@ class TopicInfo(Struct):
 
 
 class CopartitionGroup(Struct):
-    """Each of `Subtopology.copartition_groups`."""
-
     source_topics: list[Int16] = []
     source_topic_regex: list[Int16] = []
     repartition_source_topics: list[Int16] = []
 
 
 class Subtopology(Struct):
-    """Each of `Topology.subtopologies`."""
-
     subtopology_id: str = ""
     source_topics: list[str] = []
     source_topic_regex: list[str] = []
@@ -43,37 +35,27 @@ class Subtopology(Struct):
 
 
 class Topology(Struct):
-    """The value of `StreamsGroupHeartbeatRequest.topology`."""
-
     epoch: Int32 = 0
     subtopologies: list[Subtopology] = []
 
 
 class TaskIds(Struct):
-    """Each of `StreamsGroupHeartbeatRequest.active_tasks`."""
-
     subtopology_id: str = ""
     partitions: list[Int32] = []
 
 
 class Endpoint(FrozenStruct, frozen=True):
-    """The value of `StreamsGroupHeartbeatRequest.user_endpoint`."""
-
     host: str = ""
     port: UInt16 = 0
 
 
 class TaskOffset(Struct):
-    """Each of `StreamsGroupHeartbeatRequest.task_offsets`."""
-
     subtopology_id: str = ""
     partition: Int32 = 0
     offset: Int64 = 0
 
 
 class StreamsGroupHeartbeatRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.STREAMS_GROUP_HEARTBEAT
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -98,30 +80,22 @@ class StreamsGroupHeartbeatRequest(Request):
 
 
 class Status(Struct):
-    """Each of `StreamsGroupHeartbeatResponse.status`."""
-
     status_code: Int8 = 0
     status_detail: str = ""
 
 
 class TopicPartition(Struct):
-    """Each of `EndpointToPartitions.active_partitions`."""
-
     topic: str = ""
     partitions: list[Int32] = []
 
 
 class EndpointToPartitions(Struct):
-    """Each of `StreamsGroupHeartbeatResponse.partitions_by_user_endpoint`."""
-
     user_endpoint: Endpoint = Endpoint()
     active_partitions: list[TopicPartition] = []
     standby_partitions: list[TopicPartition] = []
 
 
 class StreamsGroupHeartbeatResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.STREAMS_GROUP_HEARTBEAT
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -13,15 +13,11 @@ from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
 class SyncGroupRequestAssignment(Struct):
-    """Each of `SyncGroupRequest.assignments`."""
-
     member_id: str = ""
     assignment: bytes = b""
 
 
 class SyncGroupRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"
@@ -36,8 +32,6 @@ class SyncGroupRequest(Request):
 
 
 class SyncGroupResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"

@@ -11,8 +11,6 @@ from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """Each of `TxnOffsetCommitRequestTopic.partitions`."""
-
     partition_index: Int32 = 0
     committed_offset: Int64 = 0
     committed_leader_epoch: Annotated[Int32, V("2+", ignorable=True)] = -1
@@ -20,15 +18,11 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """Each of `TxnOffsetCommitRequest.topics`."""
-
     name: str = ""
     partitions: list[TxnOffsetCommitRequestPartition] = []
 
 
 class TxnOffsetCommitRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"
@@ -44,22 +38,16 @@ class TxnOffsetCommitRequest(Request):
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """Each of `TxnOffsetCommitResponseTopic.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """Each of `TxnOffsetCommitResponse.topics`."""
-
     name: str = ""
     partitions: list[TxnOffsetCommitResponsePartition] = []
 
 
 class TxnOffsetCommitResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -7,8 +7,6 @@ from wire.declare import Int16, Int32, Request, Response, V
 
 
 class UnregisterBrokerRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -17,8 +15,6 @@ class UnregisterBrokerRequest(Request):
 
 
 class UnregisterBrokerResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -11,8 +11,6 @@ from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
 
 
 class FeatureUpdateKey(Struct):
-    """Each of `UpdateFeaturesRequest.feature_updates`."""
-
     feature: str = ""
     max_version_level: Int16 = 0
     allow_downgrade: Annotated[Bool, V("0")] = False
@@ -20,8 +18,6 @@ class FeatureUpdateKey(Struct):
 
 
 class UpdateFeaturesRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -32,16 +28,12 @@ class UpdateFeaturesRequest(Request):
 
 
 class UpdatableFeatureResult(Struct):
-    """Each of `UpdateFeaturesResponse.results`."""
-
     feature: str = ""
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = ""
 
 
 class UpdateFeaturesResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

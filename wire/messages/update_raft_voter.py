@@ -7,23 +7,17 @@ from wire.declare import NIL, UUID, FrozenStruct, Int16, Int32, Request, Respons
 
 
 class Listener(Struct):
-    """Each of `UpdateRaftVoterRequest.listeners`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
 
 
 class KRaftVersionFeature(FrozenStruct, frozen=True):
-    """The value of `UpdateRaftVoterRequest.kraft_version_feature`."""
-
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
 class UpdateRaftVoterRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.UPDATE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"
@@ -37,8 +31,6 @@ class UpdateRaftVoterRequest(Request):
 
 
 class CurrentLeader(FrozenStruct, frozen=True):
-    """The value of `UpdateRaftVoterResponse.current_leader`."""
-
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1
     host: str = ""
@@ -46,8 +38,6 @@ class CurrentLeader(FrozenStruct, frozen=True):
 
 
 class UpdateRaftVoterResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.UPDATE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

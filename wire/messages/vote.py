@@ -11,8 +11,6 @@ from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Request, Response
 
 
 class VoteRequestPartitionData(Struct):
-    """Each of `VoteRequestTopicData.partitions`."""
-
     partition_index: Int32 = 0
     replica_epoch: Int32 = 0
     replica_id: Int32 = 0
@@ -24,15 +22,11 @@ class VoteRequestPartitionData(Struct):
 
 
 class VoteRequestTopicData(Struct):
-    """Each of `VoteRequest.topics`."""
-
     topic_name: str = ""
     partitions: list[VoteRequestPartitionData] = []
 
 
 class VoteRequest(Request):
-    """What a broker or controller asks."""
-
     key: ClassVar = ApiKey.VOTE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"
@@ -43,8 +37,6 @@ class VoteRequest(Request):
 
 
 class VoteResponsePartitionData(Struct):
-    """Each of `VoteResponseTopicData.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     leader_id: Int32 = 0
@@ -53,23 +45,17 @@ class VoteResponsePartitionData(Struct):
 
 
 class VoteResponseTopicData(Struct):
-    """Each of `VoteResponse.topics`."""
-
     topic_name: str = ""
     partitions: list[VoteResponsePartitionData] = []
 
 
 class NodeEndpoint(Struct):
-    """Each of `VoteResponse.node_endpoints`."""
-
     node_id: Annotated[Int32, V("1+")] = 0
     host: Annotated[str, V("1+")] = ""
     port: Annotated[UInt16, V("1+")] = 0
 
 
 class VoteResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.VOTE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

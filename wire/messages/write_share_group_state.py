@@ -10,8 +10,6 @@ from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response
 
 
 class StateBatch(Struct):
-    """Each of `PartitionData.state_batches`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     delivery_state: Int8 = 0
@@ -19,8 +17,6 @@ class StateBatch(Struct):
 
 
 class PartitionData(Struct):
-    """Each of `WriteStateData.partitions`."""
-
     partition: Int32 = 0
     state_epoch: Int32 = 0
     leader_epoch: Int32 = 0
@@ -30,15 +26,11 @@ class PartitionData(Struct):
 
 
 class WriteStateData(Struct):
-    """Each of `WriteShareGroupStateRequest.topics`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionData] = []
 
 
 class WriteShareGroupStateRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"
@@ -48,23 +40,17 @@ class WriteShareGroupStateRequest(Request):
 
 
 class PartitionResult(Struct):
-    """Each of `WriteStateResult.partitions`."""
-
     partition: Int32 = 0
     error_code: Int16 = 0
     error_message: Annotated[str | None, V(nullable="0+")] = None
 
 
 class WriteStateResult(Struct):
-    """Each of `WriteShareGroupStateResponse.results`."""
-
     topic_id: UUID = NIL
     partitions: list[PartitionResult] = []
 
 
 class WriteShareGroupStateResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

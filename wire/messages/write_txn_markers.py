@@ -10,15 +10,11 @@ from wire.declare import Bool, Int16, Int32, Int64, Int8, Request, Response, Str
 
 
 class WritableTxnMarkerTopic(Struct):
-    """Each of `WritableTxnMarker.topics`."""
-
     name: str = ""
     partition_indexes: list[Int32] = []
 
 
 class WritableTxnMarker(Struct):
-    """Each of `WriteTxnMarkersRequest.markers`."""
-
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
     transaction_result: Bool = False
@@ -28,8 +24,6 @@ class WritableTxnMarker(Struct):
 
 
 class WriteTxnMarkersRequest(Request):
-    """What a client asks."""
-
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "1+"
@@ -38,29 +32,21 @@ class WriteTxnMarkersRequest(Request):
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    """Each of `WritableTxnMarkerTopicResult.partitions`."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
 
 
 class WritableTxnMarkerTopicResult(Struct):
-    """Each of `WritableTxnMarkerResult.topics`."""
-
     name: str = ""
     partitions: list[WritableTxnMarkerPartitionResult] = []
 
 
 class WritableTxnMarkerResult(Struct):
-    """Each of `WriteTxnMarkersResponse.markers`."""
-
     producer_id: Int64 = 0
     topics: list[WritableTxnMarkerTopicResult] = []
 
 
 class WriteTxnMarkersResponse(Response):
-    """What it is answered."""
-
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "1+"

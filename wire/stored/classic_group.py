@@ -24,8 +24,6 @@ class GroupMetadataKey(CoordinatorKey):
 
 
 class MemberMetadata(StoredPart):
-    """Each of `GroupMetadataValue.members`."""
-
     member_id: str = ""
     group_instance_id: Annotated[str | None, V("3+", nullable="3+", ignorable=True)] = None
     client_id: str = ""

@@ -40,15 +40,11 @@ class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
 
 
 class PartitionMetadata(StoredPart):
-    """Each of `TopicMetadata.partition_metadata`."""
-
     partition: Int32 = 0
     racks: list[str] = []
 
 
 class TopicMetadata(StoredPart):
-    """Each of `ConsumerGroupPartitionMetadataValue.topics`."""
-
     topic_id: UUID = NIL
     topic_name: str = ""
     num_partitions: Int32 = 0
@@ -77,15 +73,11 @@ class ConsumerGroupMemberMetadataKey(CoordinatorKey):
 
 
 class ClassicProtocol(StoredPart):
-    """Each of `ClassicMemberMetadata.supported_protocols`."""
-
     name: str = ""
     metadata: bytes = b""
 
 
 class ClassicMemberMetadata(StoredPart):
-    """The value of `ConsumerGroupMemberMetadataValue.classic_member_metadata`."""
-
     session_timeout_ms: Int32 = 0
     supported_protocols: list[ClassicProtocol] = []
 
@@ -142,8 +134,6 @@ class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
 
 
 class TopicPartition(StoredPart):
-    """Each of `ConsumerGroupTargetAssignmentMemberValue.topic_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
@@ -170,8 +160,6 @@ class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
 
 
 class TopicPartitions(StoredPart):
-    """Each of `ConsumerGroupCurrentMemberAssignmentValue.assigned_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
     assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = []

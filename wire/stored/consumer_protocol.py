@@ -12,8 +12,6 @@ from wire.declare import REQUEST_ELEMENTS_MAX, Int32, Stored, StoredPart, V
 
 
 class ConsumerProtocolSubscriptionTopicPartition(StoredPart):
-    """Each of `ConsumerProtocolSubscription.owned_partitions`."""
-
     topic: Annotated[str, V("1+")] = ""
     partitions: Annotated[list[Int32], V("1+")] = []
 
@@ -33,8 +31,6 @@ class ConsumerProtocolSubscription(Stored):
 
 
 class ConsumerProtocolAssignmentTopicPartition(StoredPart):
-    """Each of `ConsumerProtocolAssignment.assigned_partitions`."""
-
     topic: str = ""
     partitions: list[Int32] = []
 

@@ -30,8 +30,6 @@ class EndTxnMarker(Stored):
 
 
 class LeaderChangeMessageVoter(StoredPart):
-    """Each of `LeaderChangeMessage.voters`."""
-
     voter_id: Int32 = 0
     voter_directory_id: Annotated[UUID, V("1+")] = NIL
 
@@ -78,23 +76,17 @@ class KRaftVersionRecord(Stored):
 
 
 class Endpoint(StoredPart):
-    """Each of `VotersRecordVoter.endpoints`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
 
 
 class KRaftVersionFeature(StoredPart):
-    """The value of `VotersRecordVoter.kraft_version_feature`."""
-
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
 
 
 class VotersRecordVoter(StoredPart):
-    """Each of `VotersRecord.voters`."""
-
     voter_id: Int32 = 0
     voter_directory_id: UUID = NIL
     endpoints: list[Endpoint] = []

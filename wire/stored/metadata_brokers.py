@@ -19,8 +19,6 @@ from wire.stored.framing import FramedRecord
 
 
 class BrokerEndpoint(StoredPart):
-    """Each of `RegisterBrokerRecord.end_points`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
@@ -28,8 +26,6 @@ class BrokerEndpoint(StoredPart):
 
 
 class BrokerFeature(StoredPart):
-    """Each of `RegisterBrokerRecord.features`."""
-
     name: str = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0
@@ -104,8 +100,6 @@ class BrokerRegistrationChangeRecord(FramedRecord):
 
 
 class ControllerEndpoint(StoredPart):
-    """Each of `RegisterControllerRecord.end_points`."""
-
     name: str = ""
     host: str = ""
     port: UInt16 = 0
@@ -113,8 +107,6 @@ class ControllerEndpoint(StoredPart):
 
 
 class ControllerFeature(StoredPart):
-    """Each of `RegisterControllerRecord.features`."""
-
     name: str = ""
     min_supported_version: Int16 = 0
     max_supported_version: Int16 = 0

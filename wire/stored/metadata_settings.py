@@ -20,8 +20,6 @@ class ConfigRecord(FramedRecord):
 
 
 class EntityData(StoredPart):
-    """Each of `ClientQuotaRecord.entity`."""
-
     entity_type: str = ""
     entity_name: Annotated[str | None, V(nullable="0+")] = ""
 

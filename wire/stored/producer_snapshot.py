@@ -6,8 +6,6 @@ from wire.declare import Int16, Int32, Int64, Stored, StoredPart, UInt32, V
 
 
 class ProducerEntry(StoredPart):
-    """Each of `ProducerSnapshot.producer_entries`."""
-
     producer_id: Annotated[Int64, V("1")] = 0
     epoch: Annotated[Int16, V("1")] = 0
     last_sequence: Annotated[Int32, V("1")] = 0

@@ -10,8 +10,6 @@ from wire.declare import NIL, UUID, Int32, Int64, Stored, StoredPart, V
 
 
 class Voter(StoredPart):
-    """Each of `QuorumStateData.current_voters`."""
-
     voter_id: Annotated[Int32, V("0")] = 0
 
 

@@ -9,23 +9,17 @@ from wire.stored.framing import FramedRecord
 
 
 class TopicIdPartitionEntry(StoredPart):
-    """The value of `RemoteLogSegmentIdEntry.topic_id_partition`."""
-
     name: str = ""
     id: UUID = NIL
     partition: Int32 = 0
 
 
 class RemoteLogSegmentIdEntry(StoredPart):
-    """The value of `RemoteLogSegmentMetadataRecord.remote_log_segment_id`."""
-
     topic_id_partition: TopicIdPartitionEntry = field(default_factory=TopicIdPartitionEntry)
     id: UUID = NIL
 
 
 class SegmentLeaderEpochEntry(StoredPart):
-    """Each of `RemoteLogSegmentMetadataRecord.segment_leader_epochs`."""
-
     leader_epoch: Int32 = 0
     offset: Int64 = 0
 

@@ -84,8 +84,6 @@ class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
 
 
 class TopicPartition(StoredPart):
-    """Each of `ShareGroupTargetAssignmentMemberValue.topic_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
@@ -112,8 +110,6 @@ class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
 
 
 class TopicPartitions(StoredPart):
-    """Each of `ShareGroupCurrentMemberAssignmentValue.assigned_partitions`."""
-
     topic_id: UUID = NIL
     partitions: list[Int32] = []
 
@@ -142,16 +138,12 @@ class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
 
 
 class TopicPartitionsInfo(StoredPart):
-    """Each of `ShareGroupStatePartitionMetadataValue.initializing_topics`."""
-
     topic_id: UUID = NIL
     topic_name: str = ""
     partitions: list[Int32] = []
 
 
 class TopicInfo(StoredPart):
-    """Each of `ShareGroupStatePartitionMetadataValue.deleting_topics`."""
-
     topic_id: UUID = NIL
     topic_name: str = ""
 

@@ -19,8 +19,6 @@ class ShareSnapshotKey(CoordinatorKey):
 
 
 class StateBatch(StoredPart):
-    """Each of `ShareSnapshotValue.state_batches`."""
-
     first_offset: Int64 = 0
     last_offset: Int64 = 0
     delivery_state: Int8 = 0

@@ -17,8 +17,6 @@ class StreamsGroupMetadataKey(CoordinatorKey):
 
 
 class LastAssignmentConfig(StoredPart):
-    """Each of `StreamsGroupMetadataValue.last_assignment_configs`."""
-
     key: str = ""
     value: str = ""
 
@@ -48,15 +46,11 @@ class StreamsGroupMemberMetadataKey(CoordinatorKey):
 
 
 class Endpoint(StoredPart):
-    """The value of `StreamsGroupMemberMetadataValue.user_endpoint`."""
-
     host: str = ""
     port: UInt16 = 0
 
 
 class KeyValue(StoredPart):
-    """Each of `StreamsGroupMemberMetadataValue.client_tags`."""
-
     key: str = ""
     value: str = ""
 
@@ -112,8 +106,6 @@ class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
 
 
 class StreamsGroupTargetAssignmentMemberTaskIds(StoredPart):
-    """Each of `StreamsGroupTargetAssignmentMemberValue.active_tasks`."""
-
     subtopology_id: str = ""
     partitions: list[Int32] = []
 
@@ -142,8 +134,6 @@ class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
 
 
 class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
-    """Each of `StreamsGroupCurrentMemberAssignmentValue.active_tasks`."""
-
     subtopology_id: str = ""
     partitions: list[Int32] = []
     assignment_epochs: Annotated[list[Int32] | None, V(nullable="0+", tag=0)] = []
@@ -178,15 +168,11 @@ class StreamsGroupTopologyKey(CoordinatorKey):
 
 
 class TopicConfig(StoredPart):
-    """Each of `TopicInfo.topic_configs`."""
-
     key: str = ""
     value: str = ""
 
 
 class TopicInfo(StoredPart):
-    """Each of `Subtopology.state_changelog_topics`."""
-
     name: str = ""
     partitions: Int32 = 0
     replication_factor: Int16 = 0
@@ -194,16 +180,12 @@ class TopicInfo(StoredPart):
 
 
 class CopartitionGroup(StoredPart):
-    """Each of `Subtopology.copartition_groups`."""
-
     source_topics: list[Int16] = []
     source_topic_regex: list[Int16] = []
     repartition_source_topics: list[Int16] = []
 
 
 class Subtopology(StoredPart):
-    """Each of `StreamsGroupTopologyValue.subtopologies`."""
-
     subtopology_id: str = ""
     source_topics: list[str] = []
     source_topic_regex: list[str] = []

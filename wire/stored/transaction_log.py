@@ -21,8 +21,6 @@ class TransactionLogKey(CoordinatorKey):
 
 
 class PartitionsSchema(StoredPart):
-    """Each of `TransactionLogValue.transaction_partitions`."""
-
     topic: str = ""
     partition_ids: list[Int32] = []
 
