@@ -16,7 +16,9 @@ OPEN_FILES_MIN = 64
 OWN_DESCRIPTORS = 32
 """Standard streams, pollers, listener, metadata log, a worker's pipes (12 to 18), and files open for a moment."""
 SEALED_SEGMENTS_SHARE = 16
-"""One descriptor in so many is for sealed segments, until each log directory has `SEALED_SEGMENTS_MAX`."""
+"""One descriptor in so many is for sealed segments, until each log directory may load `SEALED_SEGMENTS_MAX`."""
+LENT = 2
+"""For each sealed segment that is loaded so many are open that are loaded no more, while they are sent to clients."""
 SEALED_SEGMENTS_MAX = 64
 CLIENTS_SHARE = 4
 """One descriptor in so many is kept for clients, where no config says how many."""
@@ -42,14 +44,15 @@ class Descriptors:
 
     @property
     def sealed_segments_max(self) -> int:
-        """Sealed segments that may be open in each log directory, at least one."""
-        share = self.open_files_max // SEALED_SEGMENTS_SHARE // self.log_directories
+        """Sealed segments that may be loaded in each log directory, at least one."""
+        share = self.open_files_max // SEALED_SEGMENTS_SHARE // (1 + LENT) // self.log_directories
         return max(1, min(SEALED_SEGMENTS_MAX, share))
 
     @property
     def _shared(self) -> int:
         """Descriptors for partitions and clients; each directory has a lock, and its sealed segments."""
-        return self.open_files_max - OWN_DESCRIPTORS - self.log_directories * (1 + self.sealed_segments_max)
+        of_a_directory = 1 + (1 + LENT) * self.sealed_segments_max
+        return self.open_files_max - OWN_DESCRIPTORS - self.log_directories * of_a_directory
 
     @property
     def partitions_max(self) -> int:

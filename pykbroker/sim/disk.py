@@ -50,7 +50,7 @@ class DiskFaults:
 class SimFile:
     """An open file. It lives on when its name is gone."""
 
-    __slots__ = ("_closed", "_disk", "_inode", "_warm", "path", "size")
+    __slots__ = ("__weakref__", "_closed", "_disk", "_inode", "_warm", "path", "size")
 
     def __init__(self, disk: SimDisk, path: str, inode: Inode) -> None:
         self._disk, self.path, self._inode = disk, path, inode

@@ -78,8 +78,8 @@ class LogReads:
             segment, position, size = self._segments.extent(offset, bytes_max, upper_offset, at_least_one)
         if not size:
             return b""
-        found = (segment.file.read_nowait(position, size) if size <= JOIN_BYTES_MAX
-                 else FileSlice(segment.file, position, size))
+        copied = size <= JOIN_BYTES_MAX or self._opening.loaded.is_crowded
+        found = segment.file.read_nowait(position, size) if copied else FileSlice(segment.file, position, size)
         self._traffic.bytes_out += size
         return found
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Protocol
+from weakref import WeakSet
 
 import msgspec
+import trio
 
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.segment import ActiveSegment, file_name
 from pykbroker.storage.traffic import Traffic
-from pykbroker.world.disk import Disk
+from pykbroker.world.disk import Disk, File
 
 LOADED_MAX = 64
+LOADING_AT_ONCE = 4
 UNLISTED = -1
 """As a recovery point: the checkpoint holds and says nothing of the log. No name in its directory need be durable."""
 
@@ -26,11 +29,18 @@ class Unloadable(Hashable, Protocol):
 
 
 class Loaded:
-    """The sealed segments of a directory that are open, with their indexes: the `loaded_max` used last."""
+    """The sealed segments of a directory that are open, with their indexes: the `loaded_max` used last.
+
+    A segment that is unloaded lends its file to those answers that are still sending it. While `loaded_max` files are
+    lent, answers get copies, so that no more than three times as many are open at once.
+    """
 
     def __init__(self, loaded_max: int = LOADED_MAX) -> None:
         self._loaded_max = loaded_max
         self._segments: OrderedDict[Unloadable, None] = OrderedDict()
+        self._lent: WeakSet[File] = WeakSet()
+        self.loading = trio.CapacityLimiter(LOADING_AT_ONCE)
+        """Held while a segment is loaded, which takes two descriptors."""
 
     def use(self, segment: Unloadable) -> None:
         """It is read now: keep it, and let go of the one that was not read for longest."""
@@ -38,6 +48,15 @@ class Loaded:
         self._segments.move_to_end(segment)
         while len(self._segments) > self._loaded_max:
             self._segments.popitem(last=False)[0].unload()
+
+    def lend(self, file: File) -> None:
+        """The file of a segment that is unloaded: it is open as long as anybody has it."""
+        self._lent.add(file)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many files are lent that no other one should be."""
+        return len(self._lent) >= self._loaded_max
 
     def forget(self, segment: Unloadable) -> None:
         """It is gone."""

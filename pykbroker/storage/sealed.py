@@ -80,10 +80,16 @@ class SealedSegment(Segment):
         """Give descriptor and memory back; slices that are still being sent keep the file open."""
         if self.is_loaded and not self.unwritten:
             self.is_loaded = False
+            self._opening.loaded.lend(self.file)
             del self.file, self.index, self.times
 
     async def load(self) -> None:
         """Open the file and read the indexes, or build them."""
+        async with self._opening.loaded.loading:
+            if not self.is_loaded:
+                await self._load()
+
+    async def _load(self) -> None:
         path = self.path(".log" + DELETED if self.is_dropped else ".log")
         try:
             file = self._disk.open(path)

@@ -22,7 +22,7 @@ locked_here: set[str] = set()
 class SystemFile:
     """A descriptor and the size it has grown to. Written by one task at a time."""
 
-    __slots__ = ("_durable", "_fd", "_no_wait", "_off_loop", "path", "size")
+    __slots__ = ("__weakref__", "_durable", "_fd", "_no_wait", "_off_loop", "path", "size")
 
     def __init__(self, path: str, fd: int, off_loop: OffLoop, durable: bool) -> None:
         self.path, self._fd, self._off_loop, self._durable = path, fd, off_loop, durable

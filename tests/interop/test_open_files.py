@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.core.descriptors import OWN_DESCRIPTORS
 from tests.interop.bad_batches import good
 from tests.interop.raw_client import PATIENCE_S, RawClient
 from tools.broker_process import BrokerProcess, limited
@@ -20,11 +23,14 @@ from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from wire.records.builder import BatchBuilder
 
 FEW = limited("-n 128")
-PARTITIONS_MAX, CLIENTS_MIN = 55, 32
+PARTITIONS_MAX, CLIENTS_MIN = 57, 32
+SEGMENTS = 50
 TIMEOUT_MS = 30_000
 
 
@@ -74,8 +80,8 @@ def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., Br
         client.call(DeleteTopicsResponse, DeleteTopicsRequest([], ["full"], TIMEOUT_MS), 5)
         assert create(client, "t", PARTITIONS_MAX) == (0, None)
     said = broker.stderr.read_text()
-    assert "0 of at most 55 partitions are open, which leaves room for 87 connections" in said
-    assert "the topic auto, which a client needs, is not created: 1 more partition(s) beside 55 would exceed" in said
+    assert "0 of at most 57 partitions are open, which leaves room for 89 connections" in said
+    assert "the topic auto, which a client needs, is not created: 1 more partition(s) beside 57 would exceed" in said
     assert broker.stop() == 0
 
 
@@ -99,6 +105,45 @@ def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
     assert broker.stop() == 0
 
 
+def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room_for(
+        start_broker: Callable[..., BrokerProcess]) -> None:
+    """Each has asked for another sealed segment, which is too long for its socket, and stays open while it is sent."""
+    broker = start_broker(program=FEW)
+    builder = BatchBuilder()
+    builder.append(b"k", bytes(900_000), timestamp=int(time.time() * 1000))
+    batch = builder.build()
+    with contextlib.ExitStack() as open_clients:
+        client = open_clients.enter_context(RawClient(broker.address))
+        topic = client.create_topic({"internal.segment.bytes": "1000000"})
+        for _ in range(SEGMENTS):
+            assert client.produce(topic, batch) == 0
+        wait_for_few_files(broker)
+        for number in range(PARTITIONS_MAX):
+            reader = open_clients.enter_context(RawClient(broker.address))
+            reader.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.socket.sendall(encode_request(fetching(topic, number % SEGMENTS), 12, 1, "slow"))
+        for offset in range(SEGMENTS):
+            found = client.call(FetchResponse, fetching(topic, offset), 12).responses[0].partitions[0]
+            assert (found.error_code, len(found.records or b"")) == (0, len(batch))
+        assert client.produce(topic, batch) == 0, "the segment is rolled"
+    assert "Too many open files" not in broker.stderr.read_text()
+    assert broker.stop() == 0
+
+
+def fetching(topic: str, offset: int) -> FetchRequest:
+    """One batch of a million bytes at most."""
+    partition = FetchPartition(0, -1, offset, partition_max_bytes=1_000_000)
+    return FetchRequest(max_bytes=1_000_000, topics=[FetchTopic(topic, partitions=[partition])])
+
+
+def wait_for_few_files(broker: BrokerProcess) -> None:
+    """Until the segments that were just rolled are flushed, and closed but for a few."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(os.listdir(f"/proc/{broker.pid}/fd")) > OWN_DESCRIPTORS:
+        assert time.monotonic() < deadline, broker.said()
+        time.sleep(0.01)
+
+
 def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_offline(
         start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
@@ -111,14 +156,14 @@ def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_
     small = start_broker(*data, program=FEW)
     with RawClient(small.address) as client:
         assert leaders(client, "__consumer_offsets") == {ErrorCode.NONE: 50}
-        assert leaders(client, "t") == {ErrorCode.NONE: 5, ErrorCode.LEADER_NOT_AVAILABLE: 235}
+        assert leaders(client, "t") == {ErrorCode.NONE: 7, ErrorCode.LEADER_NOT_AVAILABLE: 233}
         assert create(client, "u", 1)[0] == ErrorCode.POLICY_VIOLATION
     assert count_apis(small.port) > 0
     lines = [line for line in small.stderr.read_text().splitlines() if "stay offline" in line]
     assert len(lines) == 1
-    assert "235 partitions, of which t-5 is the first, stay offline" in lines[0]
+    assert "233 partitions, of which t-7 is the first, stay offline" in lines[0]
     assert small.stop() == 0
-    assert not (tmp_path / "d/.kafka_cleanshutdown").exists(), "235 logs still have to be recovered"
+    assert not (tmp_path / "d/.kafka_cleanshutdown").exists(), "233 logs still have to be recovered"
     broker.start()
     with RawClient(broker.address) as client:
         assert leaders(client, "t", "__consumer_offsets") == {ErrorCode.NONE: 290}

@@ -19,17 +19,20 @@ from wire.messages.create_topics import CreateTopicsRequest
 
 
 @pytest.mark.parametrize(("limit", "directories", "configured", "expected"), [
-    (128, 1, -1, (32, 8, 55)),
-    (256, 1, -1, (64, 16, 143)),
-    (1024, 1, -1, (256, 64, 671)),
-    (1024, 4, -1, (256, 16, 668)),
-    (3996, 1, -1, (999, 64, 2900)),
-    (4000, 1, -1, (1000, 64, 2903)),
-    (4004, 1, -1, (1000, 64, 2907)),
-    (128, 1, 0, (0, 8, 87)),
-    (128, 1, 60, (60, 8, 27)),
-    (1 << 20, 1, 5000, (5000, 64, (1 << 20) - 5097)),
-    (128, 12, -1, (32, 1, 40)),
+    (128, 1, -1, (32, 2, 57)),
+    (256, 1, -1, (64, 5, 144)),
+    (1024, 1, -1, (256, 21, 672)),
+    (1024, 4, -1, (256, 5, 672)),
+    (3024, 1, -1, (756, 63, 2046)),
+    (3072, 1, -1, (768, 64, 2079)),
+    (3120, 1, -1, (780, 64, 2115)),
+    (3996, 1, -1, (999, 64, 2772)),
+    (4000, 1, -1, (1000, 64, 2775)),
+    (4004, 1, -1, (1000, 64, 2779)),
+    (128, 1, 0, (0, 2, 89)),
+    (128, 1, 60, (60, 2, 29)),
+    (1 << 20, 1, 5000, (5000, 64, (1 << 20) - 5225)),
+    (128, 12, -1, (32, 1, 16)),
 ])
 def test_what_a_limit_leaves_for_clients_sealed_segments_and_partitions(
         limit: int, directories: int, configured: int, expected: tuple[int, int, int]) -> None:
@@ -43,7 +46,7 @@ def test_what_is_given_out_is_never_more_than_the_limit(limit: int) -> None:
     assert share.clients_min <= DESCRIPTORS_FOR_CLIENTS_MAX
     assert share.sealed_segments_max <= SEALED_SEGMENTS_MAX
     for partitions in (0, 1, share.partitions_max):
-        assert partitions + share.sealed_segments_max + share.connections_max(partitions) < limit
+        assert partitions + 3 * share.sealed_segments_max + share.connections_max(partitions) < limit
     assert share.connections_max(share.partitions_max) == share.clients_min
     assert share.connections_max(share.partitions_max - 1) == share.clients_min + 1
     assert share.connections_max(share.partitions_max + 1) == share.clients_min
@@ -59,20 +62,20 @@ def test_a_broker_does_not_start_below_the_least_number_of_open_files() -> None:
 
 def test_a_config_that_leaves_nothing_for_partitions_is_named() -> None:
     with pytest.raises(StartError, match=r"raise the limit .* or lower pykbroker\.client\.descriptors\.min"):
-        Descriptors(128, for_clients_min=87).check_start()
-    Descriptors(128, for_clients_min=86).check_start()
-    Descriptors(129, for_clients_min=87).check_start()
+        Descriptors(128, for_clients_min=89).check_start()
+    Descriptors(128, for_clients_min=88).check_start()
+    Descriptors(129, for_clients_min=89).check_start()
 
 
 def test_partitions_are_refused_above_the_bound_with_what_to_do() -> None:
     share = Descriptors(128)
-    share.check_room(54, 1)
-    share.check_room(0, 55)
+    share.check_room(56, 1)
+    share.check_room(0, 57)
     with pytest.raises(ApiError) as caught:
-        share.check_room(54, 2)
+        share.check_room(56, 2)
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert caught.value.message == (
-        "2 more partition(s) beside 54 would exceed the 55 that this broker can keep open: the process may open 128"
+        "2 more partition(s) beside 56 would exceed the 57 that this broker can keep open: the process may open 128"
         " files, of which 32 are kept for clients. Delete topics, or raise the limit of open files (ulimit -n) and"
         " restart the broker.")
     UNBOUNDED.check_room(10**6, 10**6)
@@ -92,10 +95,10 @@ def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
 
 def test_topics_are_created_up_to_the_bound_and_refused_before_anything_is_placed() -> None:
     room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 56)) == [ErrorCode.POLICY_VIOLATION]
+    assert created(room, ("a", 58)) == [ErrorCode.POLICY_VIOLATION]
     assert room.decided == ()
     assert created(room, ("a", 50)) == [0]
-    assert created(room, ("b", 4), ("c", 2), ("d", 1)) == [0, ErrorCode.POLICY_VIOLATION, 0]
+    assert created(room, ("b", 6), ("c", 2), ("d", 1)) == [0, ErrorCode.POLICY_VIOLATION, 0]
     assert created(room, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]
     assert created(room, ("e", 1), validate_only=True) == [ErrorCode.POLICY_VIOLATION]
     assert sorted(room.replayed().topics.by_name) == ["a", "b", "d"]
@@ -103,8 +106,8 @@ def test_topics_are_created_up_to_the_bound_and_refused_before_anything_is_place
 
 def test_topics_grow_up_to_the_bound() -> None:
     room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 50), ("b", 1)) == [0, 0]
-    assert grown(room, ("a", 53), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
+    assert created(room, ("a", 52), ("b", 1)) == [0, 0]
+    assert grown(room, ("a", 55), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
     assert len(room.decided) == 3
     assert grown(room, ("b", 2)) == [0]
     assert grown(room, ("b", 3)) == [ErrorCode.POLICY_VIOLATION]
@@ -114,7 +117,7 @@ def test_deleted_topics_make_room_also_for_a_controller_that_begins_with_an_imag
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 50), ("b", 5)) == [0, 0]
+    assert created(room, ("a", 52), ("b", 5)) == [0, 0]
     room.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
     assert created(room, ("c", 6), ("d", 5)) == [ErrorCode.POLICY_VIOLATION, 0]
     later = Room(room.replayed(), descriptors=Descriptors(128))

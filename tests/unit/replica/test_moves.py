@@ -255,11 +255,11 @@ async def test_a_copy_that_does_not_hold_is_made_anew(dirs: tuple[Path, Path], d
 
 async def test_a_copy_takes_no_descriptor_that_is_kept_for_clients(
         dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """128 with two directories leave 54."""
+    """128 with two directories leave 56."""
     monkeypatch.setattr(system, "open_files_max", lambda: 128)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
-        await client.create("full", 53)
+        await client.create("full", 55)
         assert await alter(client, (there, "t", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
         assert "t-0 does not move to another log directory, for lack of a descriptor" in caplog.text
         assert await alter(client, (here, "t", 0)) == [0], "it is there"
