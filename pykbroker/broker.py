@@ -240,12 +240,12 @@ class Broker:
         slots = settings.config.max_incremental_fetch_session_cache_slots
         self._fetch_sessions = FetchSessionCache(slots, world.rng)
         self._lifecycle = Lifecycle(controller, identity, world.rng)
-        self._groups = groups_runtime(settings.config, world, lambda: controller.images.current)
+        self._groups = groups_runtime(settings.config, world, lambda: controller.images.current, turns)
         self._producer_ids = ProducerIds(controller, identity.node_id, lambda: self._lifecycle.broker_epoch)
         self._transactions = TransactionCoordinator(
             settings.config, self._image, self._producer_ids, self._groups,
             lambda topic, index: OwnLog(replicas.partition(topic, index)), world.wall_ms,
-            world.off_loop,
+            world.off_loop, turns,
         )
 
     @classmethod
@@ -550,12 +550,12 @@ class Broker:
         return settings.advertise_host, settings.advertise_port or self._bound.port
 
 
-def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage]) -> Runtime:
+def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:
     """The machines of groups, none of them led yet."""
     settings = GroupSettings.of(config)
     return Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(
         settings, world.rng, lambda: image().topics, lambda group: image().configs.of(ConfigResource.GROUP, group),
-    ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms, world.off_loop)
+    ), Batches(GROUP_RECORDS, 0, read_run=read_run), world.wall_ms, world.off_loop, turns)
 
 
 async def open_directory(world: World, disk: Disk, opener: Opener, descriptors: Descriptors) -> LogDirectory:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
+from pykbroker.core.steps import Steps
 from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
@@ -72,11 +73,12 @@ class Batches:
         self._catalogue, self._base_sequence, self._codec = catalogue, base_sequence, codec
         self._read_run = read_run
 
-    def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> list[Written]:
-        """The batches; with `split` none is larger than needed to stay below the bound."""
+    def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> Steps[list[Written]]:
+        """Return the batches; with `split` none is larger than needed to stay below the bound."""
         written: list[Written] = []
         builder, held = None, list[LogRecord]()
         for record in decided:
+            yield
             if isinstance(record, Marker):
                 if builder is not None:
                     written.append((builder.build(), held))

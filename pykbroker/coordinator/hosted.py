@@ -15,9 +15,12 @@ from pykbroker.coordinator.call import Call, not_coordinator
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.machine import CoordinatorMachine, Said
 from pykbroker.core.errors import ApiError
-from pykbroker.core.outcome import Entry
+from pykbroker.core.outcome import Entry, Outcome
+from pykbroker.core.replication.producers import Marker
 from pykbroker.core.replication.verification import Verification
+from pykbroker.core.steps import Steps, finish
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.turns import State, Turns
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
@@ -40,19 +43,26 @@ CALLS_MAX = 100_000
 
 
 class Hosted:
-    """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time."""
+    """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time.
+
+    Of requests, notices and ticks one is decided, written and replayed after the other. What is done within a share of
+    the loop is done before `ask` returns; what takes longer goes on in shares, and whatever comes then waits behind it.
+    """
 
     def __init__(self, name: str, journal: Journal, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int], off_loop: OffLoop, replaying: trio.Lock) -> None:
+                 wall_ms: Callable[[], int], off_loop: OffLoop, replaying: trio.Lock,
+                 turns: Turns) -> None:
         self._name, self._journal, self._new_machine = name, journal, new_machine
         self._framing, self._wall_ms, self._off_loop, self._replaying = framing, wall_ms, off_loop, replaying
+        self._turns = turns
         self.leader_epoch = journal.leader_epoch
         self._machine: CoordinatorMachine | None = None
         self._calls: dict[Call, None] = {}
         self._uncommitted: deque[tuple[int, Call, Any]] = deque()  # offset that must be committed, caller, response
         self._replayed = 0  # all below this offset was
         self._steps = 0  # of the replay, since others had their turn
-        self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
+        self._under_way: deque[Steps[None]] = deque()  # one after the other
+        self._due, self._work, self._sooner, self._failed, self._rested = (trio.Event() for _ in range(5))
         self._alarm_ms = inf
         self._ended = False
         if journal.log_start_offset == journal.log_end_offset:
@@ -65,14 +75,8 @@ class Hosted:
         machine = self._require_machine()
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        call, wall_ms = Call(), self._wall_ms()
-        try:
-            self._do(machine.handle(request, call, trio.current_time() * 1000, wall_ms), wall_ms, call, shown)
-        except ApiError as error:
-            self._tell(call, error)
-        except Exception:
-            self._unload()  # what a bug has left of its state is nothing to go on from
-            raise
+        call = Call()
+        self._do(self._asked(machine, request, call, shown))
         if not call.settled:
             self._calls[call] = None
         self._wake_earlier()
@@ -81,9 +85,31 @@ class Hosted:
     def notify(self, notice: Any) -> None:
         """Tell the machine something that it does not answer; one that is not there will not miss it."""
         if self._machine is not None:
-            wall_ms = self._wall_ms()
-            self._do(self._machine.handle(notice, None, trio.current_time() * 1000, wall_ms), wall_ms)
+            self._do(self._handled(self._machine, notice))
             self._wake_earlier()
+
+    def _do(self, steps: Steps[None]) -> None:
+        """Do at once what one share of the loop is enough for, if nothing is under way: else it is done in its turn."""
+        if self._under_way or self._turns.begin(steps) is State.UNFINISHED:
+            self._under_way.append(steps)
+            self._work.set()
+
+    def _asked(self, machine: CoordinatorMachine, request: Any, call: Call,
+               shown: Verification | None) -> Steps[None]:
+        try:
+            yield from self._handled(machine, request, call, shown)
+        except ApiError as error:
+            self._tell(call, error)
+        except Exception:
+            self._unload()  # what a bug has left of its state is nothing to go on from
+            raise
+
+    def _handled(self, machine: CoordinatorMachine, request: Any, call: Call | None = None,
+                 shown: Verification | None = None) -> Steps[None]:
+        wall_ms = self._wall_ms()
+        said = machine.handle(request, call, trio.current_time() * 1000, wall_ms)
+        outcome = said if isinstance(said, Outcome) else (yield from said)
+        yield from self._carry_out(machine, outcome, wall_ms, call, shown)
 
     def _require_machine(self) -> CoordinatorMachine:
         if self._ended or not self._journal.is_leader or self._journal.leader_epoch != self.leader_epoch:
@@ -92,14 +118,15 @@ class Hosted:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._machine
 
-    def _do(self, outcome: Said, wall_ms: int, asked: Call | None = None, shown: Verification | None = None) -> None:
+    def _carry_out(self, machine: CoordinatorMachine, outcome: Said, wall_ms: int, asked: Call | None = None,
+                   shown: Verification | None = None) -> Steps[None]:
         """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
 
         What the log refuses changes nothing, and those who would have been answered are told.
         """
         if outcome.records:
             try:
-                self._write(outcome, wall_ms, shown)
+                yield from self._write(machine, outcome, wall_ms, shown)
             except ApiError as refused:
                 for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
                     if isinstance(call, Call):
@@ -109,24 +136,32 @@ class Hosted:
             if isinstance(token, Call):
                 self._tell(token, response)
 
-    def _write(self, outcome: Said, wall_ms: int, shown: Verification | None) -> None:
+    def _write(self, machine: CoordinatorMachine, outcome: Said, wall_ms: int,
+               shown: Verification | None) -> Steps[None]:
+        """Append all at once, then replay it. Who gives up between two steps has to unload the machine."""
         bytes_max = self._journal.batch_bytes_max
-        written = self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
+        written = yield from self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
         for batch, _ in written:
             if isinstance(batch, bytes) and len(batch) > bytes_max:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
-        assert self._machine is not None
-        for place, (batch, held) in enumerate(written):
-            try:
-                end = self._journal.append_own(batch, wall_ms, shown)
-            except ApiError as error:
-                if error.code not in LOST and not place:
-                    raise
-                self._give_up(error)
-                raise not_coordinator() from error
+        if machine is not self._machine or self._journal.leader_epoch != self.leader_epoch:
+            raise not_coordinator()
+        ends = [self._append(batch, wall_ms, shown, is_first=not place) for place, (batch, _) in enumerate(written)]
+        for end, (_, held) in zip(ends, written, strict=True):
             for offset, record in enumerate(held, end - len(held)):
-                self._machine.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
+                machine.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
+                yield
             self._replayed = end
+
+    def _append(self, batch: bytes | Marker, wall_ms: int, shown: Verification | None, *, is_first: bool) -> int:
+        """The offset after it. ApiError: it is refused, and if it is not the first the machine is unloaded."""
+        try:
+            return self._journal.append_own(batch, wall_ms, shown)
+        except ApiError as error:
+            if error.code not in LOST and is_first:
+                raise
+            self._give_up(error)
+            raise not_coordinator() from error
 
     def _tell(self, call: Call, response: Any) -> None:
         """Now, if all that was replayed is committed, and else when it is."""
@@ -134,7 +169,7 @@ class Hosted:
         if self._machine is not None and (
                 self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due):
             self._uncommitted.append((self._replayed, call, response))
-            self._work.set()
+            self._due.set()
         else:
             self._settle(call, response)
 
@@ -164,6 +199,7 @@ class Hosted:
     async def _serve(self, machine: CoordinatorMachine) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tick, machine)
+            nursery.start_soon(self._work_off)
             nursery.start_soon(self._commit)
             await self._failed.wait()
             nursery.cancel_scope.cancel()
@@ -177,6 +213,7 @@ class Hosted:
     def _unload(self) -> None:
         """Forget the machine: every caller must look for another one."""
         self._machine = None
+        self._under_way.clear()
         self._failed.set()
         self._uncommitted.clear()
         calls, self._calls = self._calls, {}
@@ -186,10 +223,10 @@ class Hosted:
     def _begin(self, machine: CoordinatorMachine, replayed: int) -> None:
         """All of the log is replayed: requests may come."""
         self._machine, self._replayed = machine, replayed
-        self._work, self._sooner, self._failed = trio.Event(), trio.Event(), trio.Event()
+        self._due, self._work, self._sooner, self._failed = (trio.Event() for _ in range(4))
         self._alarm_ms = inf
         wall_ms = self._wall_ms()
-        self._do(machine.loaded(trio.current_time() * 1000, wall_ms), wall_ms)
+        finish(self._carry_out(machine, machine.loaded(trio.current_time() * 1000, wall_ms), wall_ms))
         self._wake_earlier()
 
     async def _load(self) -> None:
@@ -239,6 +276,8 @@ class Hosted:
     async def _tick(self, machine: CoordinatorMachine) -> None:
         """Let the machine do what falls due, one thing after the other."""
         while True:
+            while self._under_way:
+                await self._rested.wait()
             self._sooner = trio.Event()
             self._alarm_ms = alarm_ms = machine.deadline_ms
             with trio.move_on_at(alarm_ms / 1000) as scope:
@@ -248,18 +287,37 @@ class Hosted:
                     self._tick_once(machine, alarm_ms)
 
     def _tick_once(self, machine: CoordinatorMachine, alarm_ms: float) -> None:
-        now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
         try:
-            self._do(machine.tick(now_ms, wall_ms), wall_ms)
+            self._do(self._ticked(machine, alarm_ms))
         except Exception:
             logger.exception("%s is given up and loaded again", self._name)
             self._unload()
 
+    def _ticked(self, machine: CoordinatorMachine, alarm_ms: float) -> Steps[None]:
+        now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
+        yield from self._carry_out(machine, machine.tick(now_ms, wall_ms), wall_ms)
+
+    async def _work_off(self) -> None:
+        """Go on with what one share was not enough for, and with what has come behind it."""
+        while True:
+            await self._work.wait()
+            self._work, self._rested = trio.Event(), trio.Event()
+            while self._under_way:
+                try:
+                    await self._turns.walk(self._under_way[0])
+                except Exception:
+                    logger.exception("%s is given up and loaded again", self._name)
+                    self._unload()
+                else:
+                    self._under_way.popleft()
+            self._rested.set()
+            self._wake_earlier()
+
     async def _commit(self) -> None:
         """Answer those whose records are committed: one flush and one wait for all who came before it."""
         while True:
-            await self._work.wait()
-            self._work = trio.Event()
+            await self._due.wait()
+            self._due = trio.Event()
             try:
                 while self._uncommitted:
                     replayed, (first, _, _) = self._replayed, self._uncommitted[0]  # none is left after an unload

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from pykbroker.core.coordinator_record import LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry, Outcome, Token
+from pykbroker.core.steps import Steps
 
 Said = Outcome[LogRecord, Any]
 
@@ -13,6 +14,7 @@ Said = Outcome[LogRecord, Any]
 class CoordinatorMachine(Protocol):
     """One partition's state. `now_ms` never jumps and is for deadlines; `wall_ms` since 1970 is for what is stored.
 
+    One call after the other: `replay` is not called either before the last step of one that is made in steps.
     An outcome with replies is appended as a whole or not at all; one without may be spread over several batches.
     """
 
@@ -23,8 +25,8 @@ class CoordinatorMachine(Protocol):
     def loaded(self, now_ms: float, wall_ms: int) -> Said:
         """All of the log was replayed, and this broker leads: timers start."""
 
-    def handle(self, request: Any, token: Token, now_ms: float, wall_ms: int) -> Said:
-        """Decide. `ApiError` refuses the whole request, and then nothing has changed."""
+    def handle(self, request: Any, token: Token, now_ms: float, wall_ms: int) -> Said | Steps[Said]:
+        """Decide, at once or in steps. `ApiError` refuses the whole request, and then nothing has changed."""
 
     def tick(self, now_ms: float, wall_ms: int) -> Said:
         """What the passing of time decides; a bounded part of it, if `deadline_ms` is still past then."""

@@ -16,16 +16,17 @@ from pykbroker.core.coordinator_key import partition_of
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.verification import Verification
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.turns import Turns
 
 
 class Runtime:
     """`follow` says what is led, `run` keeps the machines alive, `ask` may be called at any time."""
 
     def __init__(self, topic: str, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int], off_loop: OffLoop) -> None:
+                 wall_ms: Callable[[], int], off_loop: OffLoop, turns: Turns) -> None:
         self._topic, self._new_machine, self._framing = topic, new_machine, framing
         self._wall_ms, self._off_loop = wall_ms, off_loop
-        self._partitions = 0
+        self._partitions, self._turns = 0, turns
         self._hosted: dict[int, Hosted] = {}
         self._scopes: dict[int, trio.CancelScope] = {}
         self._changed, self._replaying = trio.Event(), trio.Lock()
@@ -75,7 +76,7 @@ class Runtime:
         for index, journal in led.items():
             if index not in self._hosted:
                 self._hosted[index] = Hosted(f"{self._topic}-{index}", journal, self._new_machine, self._framing,
-                                             self._wall_ms, self._off_loop, self._replaying)
+                                             self._wall_ms, self._off_loop, self._replaying, self._turns)
                 self._changed.set()
 
     async def run(self) -> None:

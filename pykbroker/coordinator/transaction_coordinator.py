@@ -18,6 +18,7 @@ from pykbroker.core.names import TRANSACTION_STATE_TOPIC
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.settings import TRANSACTION_FEATURE, TransactionSettings
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.turns import Turns
 from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 
@@ -26,10 +27,10 @@ class TransactionCoordinator:
 
     def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage], producer_ids: ProducerIds,
                  groups: Runtime, log_of: Callable[[str, int], Journal], wall_ms: Callable[[], int],
-                 off_loop: OffLoop) -> None:
+                 off_loop: OffLoop, turns: Turns) -> None:
         settings = TransactionSettings.of(config, lambda: image().features.level(TRANSACTION_FEATURE))
         self._runtime = Runtime(TRANSACTION_STATE_TOPIC, lambda: TransactionsMachine(settings, producer_ids),
-                                Batches(TRANSACTION_RECORDS), wall_ms, off_loop)
+                                Batches(TRANSACTION_RECORDS), wall_ms, off_loop, turns)
         self.transactions = Transactions(
             self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms)
         self.endings = Endings(log_of, groups, wall_ms)

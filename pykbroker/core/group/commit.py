@@ -14,6 +14,7 @@ from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
 from pykbroker.core.replication.producers import Marker
+from pykbroker.core.steps import Steps
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages import offset_commit as plain
@@ -29,7 +30,7 @@ TIME_MS_MAX = 2**63 - 1
 CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
 
 
-def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     """Partition by partition; only metadata that is too long is refused. It counts as a sign of life."""
     request: plain.OffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -53,11 +54,12 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         for partition in topic.partitions:
             code = _write(shard, request.group_id, topic.name, topic.topic_id, partition, expire_ms, step)
             answers.append(plain.OffsetCommitResponsePartition(partition.partition_index, code))
+            yield
         response.topics.append(plain.OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
     step.reply(token, response)
 
 
-def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     """As `commit`, but what is written holds when the transaction is committed, and says nothing of the member."""
     request: txn.TxnOffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -75,6 +77,7 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
             code = _write(shard, request.group_id, topic.name, NIL, partition, -1, step,
                           request.producer_id, request.producer_epoch)
             answers.append(txn.TxnOffsetCommitResponsePartition(partition.partition_index, code))
+            yield
         response.topics.append(txn.TxnOffsetCommitResponseTopic(topic.name, answers))
     step.reply(token, response)
 

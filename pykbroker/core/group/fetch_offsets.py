@@ -9,6 +9,7 @@ from pykbroker.core.group.offsets import Committed
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
+from pykbroker.core.steps import Steps
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
@@ -21,7 +22,7 @@ from wire.messages.offset_fetch import (
 NO_OFFSET = -1
 
 
-def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -> None:
+def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -> Steps[None]:
     """Of the partitions asked for, or of all; with `require_stable` those that a transaction may change are refused."""
     group_id, topics = asked.group.group_id, asked.group.topics
     _check(shard, asked)
@@ -35,6 +36,7 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
         for partition in topic.partition_indexes:
             unstable = asked.require_stable and shard.offsets.is_pending(group_id, topic.name, partition)
             answers.append(_answer(partition, topic.topic_id, held.get(partition), unstable))
+            yield
         response.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, answers))
     step.reply(token, response)
 

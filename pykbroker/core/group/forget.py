@@ -13,6 +13,7 @@ from pykbroker.core.group.offsets import NEVER, Committed
 from pykbroker.core.group.shard import Due, Group, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from wire.messages.offset_delete import (
@@ -29,7 +30,7 @@ OFFSETS_MAX = 2000
 """Looked at in one step."""
 
 
-def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     """OffsetDelete. Of a group with members only those of topics that none of them reads."""
     request: OffsetDeleteRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -47,10 +48,11 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> None
             held = shard.offsets.get(group.id, topic.name, answer.partition_index)
             if held is not None or shard.offsets.is_pending(group.id, topic.name, answer.partition_index):
                 step.write(tombstone(group.id, topic.name, answer.partition_index))
+            yield
     step.reply(token, response)
 
 
-def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     """DeleteGroups: each on its own, with all that it has committed."""
     request: DeleteGroupsRequest = asked.message
     response = DeleteGroupsResponse()
@@ -61,6 +63,7 @@ def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         if group is not None and not code:
             for topic, partition in shard.offsets.partitions(group_id):
                 step.write(tombstone(group_id, topic, partition))
+                yield
             _delete(group, step)
     step.reply(token, response)
 

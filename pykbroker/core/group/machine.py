@@ -31,6 +31,7 @@ from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.replication.producers import Marker
+from pykbroker.core.steps import Steps
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
@@ -44,7 +45,7 @@ from wire.messages.offset_delete import OffsetDeleteRequest
 from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-Handler = Callable[[Shard, Any, Token, Step], None]
+Handler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
 Said = Outcome[LogRecord, Any]
 Question = Asked | FetchOffsets | ForgetTopics | Marker
 
@@ -122,12 +123,12 @@ class GroupMachine:
                 departure.resume(shard, group, step)
         return step.outcome()
 
-    def handle(self, request: Question, token: Token, now_ms: float, wall_ms: int) -> Said:
+    def handle(self, request: Question, token: Token, now_ms: float, wall_ms: int) -> Said | Steps[Said]:
         """Decide, or park the caller. `ApiError` refuses the whole request, and then nothing has changed."""
         step = Step(now_ms, wall_ms)
         kind = type(request.message) if isinstance(request, Asked) else type(request)
-        HANDLE[kind](self._shard, request, token, step)
-        return step.outcome()
+        steps = HANDLE[kind](self._shard, request, token, step)
+        return step.outcome() if steps is None else _in_steps(steps, step)
 
     def tick(self, now_ms: float, wall_ms: int) -> Said:
         """The one thing that is due first."""
@@ -140,3 +141,8 @@ class GroupMachine:
     def replay(self, entry: Entry[StoredRecord]) -> None:
         """Take a record of the log into the state."""
         replay(self._shard, entry)
+
+
+def _in_steps(steps: Steps[None], step: Step) -> Steps[Said]:
+    yield from steps
+    return step.outcome()

@@ -5,8 +5,6 @@ Frozen: each method answers the transaction as it will be, and the record of tha
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -96,12 +94,14 @@ class Transaction(msgspec.Struct, frozen=True):
 
         Transaction version 0 has records that are not flexible: what is tagged is not kept.
         """
-        topics = groupby(sorted(self.partitions), key=itemgetter(0))
+        topics: dict[str, list[int]] = {}
+        for topic, index in self.partitions:
+            topics.setdefault(topic, []).append(index)
         value = TransactionLogValue(
             producer_id=self.producer_id, producer_epoch=self.epoch, transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
             transaction_partitions=None if self.state is State.EMPTY else [
-                PartitionsSchema(topic, [index for _, index in found]) for topic, found in topics],
+                PartitionsSchema(topic, sorted(indexes)) for topic, indexes in sorted(topics.items())],
             transaction_last_update_timestamp_ms=self.updated_ms, transaction_start_timestamp_ms=self.started_ms)
         if transaction_version > 0:
             value.previous_producer_id, value.next_producer_id = self.previous_producer_id, self.next_producer_id

@@ -29,6 +29,7 @@ from pykbroker.core.txn.requests import (
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import State
 from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.world.turns import Turns
 from tests.unit.coordinator.memory_log import MemoryLog
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import OffsetFetchRequestGroup
@@ -74,9 +75,9 @@ class House:
             (GROUP_METADATA_TOPIC, 0): MemoryLog(), ("a", 0): MemoryLog(), ("b", 3): MemoryLog()}
         settings = TransactionSettings(lambda: 2, abort_interval_ms=1000)
         self.runtime = Runtime("__transaction_state", lambda: TransactionsMachine(settings, self.ids),
-                               Batches(TRANSACTION_RECORDS), lambda: self.wall_ms, InlineOffLoop())
+                               Batches(TRANSACTION_RECORDS), lambda: self.wall_ms, InlineOffLoop(), Turns(lambda: 0))
         self.groups = Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(GroupSettings(), Random(1)),
-                              Batches(GROUP_RECORDS, 0), lambda: WALL_MS, InlineOffLoop())
+                              Batches(GROUP_RECORDS, 0), lambda: WALL_MS, InlineOffLoop(), Turns(lambda: 0))
         endings = Endings(self.partition, self.groups, lambda: WALL_MS)
         self.writer = MarkerWriter(self.runtime, endings, lambda topic, index: (topic, index) in self.partitions)
         self.transactions = Transactions(self.runtime, self.ids, 100)

@@ -25,6 +25,7 @@ from pykbroker.core.outcome import Outcome
 from pykbroker.core.replication.producers import Marker
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.turns import Turns
 from tests.unit.coordinator.memory_log import MemoryLog
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -48,9 +49,10 @@ ONE_BY_ONE, IN_RUNS = Batches(GROUP_RECORDS, 0), Batches(GROUP_RECORDS, 0, read_
 
 
 def runtime_of(settings: GroupSettings | None = None, framing: Batches = ONE_BY_ONE,
-               off_loop: OffLoop = INLINE) -> Runtime:
+               off_loop: OffLoop = INLINE, turns: Turns | None = None) -> Runtime:
     obeyed = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
-    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), framing, lambda: WALL_MS, off_loop)
+    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), framing, lambda: WALL_MS, off_loop,
+                   turns or Turns(lambda: 0))
 
 
 @asynccontextmanager
@@ -360,7 +362,8 @@ class Faulty(GroupMachine):
 
 async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
     settings = GroupSettings(group_initial_rebalance_delay_ms=0)
-    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE)
+    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE,
+                      Turns(lambda: 0))
     async with trio.open_nursery() as nursery:
         runtime.follow(1, {0: MemoryLog()})
         nursery.start_soon(runtime.run)
@@ -406,7 +409,7 @@ class Busy:
 
     deadline_ms = -inf
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: Taken) -> None:
         self._turns = turns
 
     def loaded(self, now_ms: float, wall_ms: int) -> Outcome[Any, Any]:
@@ -417,7 +420,7 @@ class Busy:
         return Outcome()
 
 
-class Turns(trio.abc.Instrument):
+class Taken(trio.abc.Instrument):
     """In which pass of the loop each turn was taken."""
 
     def __init__(self) -> None:
@@ -429,9 +432,9 @@ class Turns(trio.abc.Instrument):
 
 
 async def test_machines_of_which_each_is_busy_take_turns() -> None:
-    turns = Turns()
+    turns = Taken()
     runtime = Runtime("__consumer_offsets", lambda: Busy(turns),  # type: ignore[arg-type,return-value]
-                      ONE_BY_ONE, lambda: WALL_MS, INLINE)
+                      ONE_BY_ONE, lambda: WALL_MS, INLINE, Turns(lambda: 0))
     trio.lowlevel.add_instrument(turns)
     async with trio.open_nursery() as nursery:
         runtime.follow(20, {index: MemoryLog() for index in range(20)})

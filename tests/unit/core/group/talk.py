@@ -12,6 +12,8 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
+from pykbroker.core.outcome import Outcome
+from pykbroker.core.steps import finish
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.heartbeat import HeartbeatRequest
@@ -54,7 +56,8 @@ class Talk:
         token = object() if token is None else token
         asked = Asked(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
-            self._do(self.machine.handle(asked, token, self.now_ms, self.wall_ms))
+            said = self.machine.handle(asked, token, self.now_ms, self.wall_ms)
+            self._do(said if isinstance(said, Outcome) else finish(said))
         except ApiError as error:
             return error.code
         return self.replies.get(token)

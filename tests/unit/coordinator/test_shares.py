@@ -1,0 +1,168 @@
+"""Requests for thousands of partitions: handled in shares of the loop, as a whole, and one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.coordinator.call import Call
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import Asked, FetchOffsets
+from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns
+from tests.unit.coordinator.memory_log import MemoryLog
+from tests.unit.coordinator.test_runtime import runtime_of
+from wire.error_codes import ErrorCode
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from wire.records.batch import batches
+
+MANY = 2_000
+SLOW = SHARE_NS + 1
+"""A clock that goes so far between two looks finds each share used up."""
+
+
+@asynccontextmanager
+async def hosting(log: MemoryLog) -> AsyncIterator[Runtime]:
+    runtime = runtime_of(turns=Turns(count(0, SLOW).__next__))
+    async with trio.open_nursery() as nursery:
+        runtime.follow(1, {0: log})
+        nursery.start_soon(runtime.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield runtime
+        nursery.cancel_scope.cancel()
+
+
+def commit(runtime: Runtime, offset: int, partitions: int = MANY) -> Call:
+    return runtime.ask("g", Asked(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[
+        OffsetCommitRequestPartition(index, offset) for index in range(partitions)])]), 8))
+
+
+def commit_in_transaction(runtime: Runtime) -> Call:
+    return runtime.ask("g", Asked(TxnOffsetCommitRequest("x", "g", 7, 0, topics=[TxnOffsetCommitRequestTopic("t", [
+        TxnOffsetCommitRequestPartition(index, 1) for index in range(MANY)])]), 3))
+
+
+def fetch(runtime: Runtime) -> Call:
+    return runtime.ask("g", FetchOffsets(OffsetFetchRequestGroup("g", topics=[
+        OffsetFetchRequestTopics("t", partition_indexes=list(range(MANY)))]), require_stable=False))
+
+
+def delete(runtime: Runtime) -> Call:
+    return runtime.ask("g", Asked(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [
+        OffsetDeleteRequestPartition(index) for index in range(MANY)])]), 0))
+
+
+async def committed(runtime: Runtime) -> set[int]:
+    (topic,) = (await fetch(runtime).wait()).topics
+    return {one.committed_offset for one in topic.partitions}
+
+
+async def turns_of_others(call: Call) -> int:
+    """How often others have the loop before the call is answered."""
+    turns = 0
+    while not call.settled:
+        await trio.lowlevel.checkpoint()
+        turns += 1
+    call.result()
+    return turns
+
+
+@pytest.mark.parametrize(("ask", "passes"), [
+    (lambda runtime: commit(runtime, 2), 3), (commit_in_transaction, 3), (fetch, 1), (delete, 3)],
+    ids=["OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "OffsetDelete"])
+async def test_others_have_their_turn(ask: Callable[[Runtime], Call], passes: int) -> None:
+    async with hosting(MemoryLog()) as runtime:
+        await commit(runtime, 1).wait()
+        assert await turns_of_others(ask(runtime)) >= passes * MANY // STEPS_A_LOOK - 1
+
+
+async def test_a_small_request_is_answered_at_once() -> None:
+    async with hosting(MemoryLog()) as runtime:
+        assert commit(runtime, 1, partitions=1).settled
+
+
+async def test_a_large_commit_is_one_batch() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        await commit(runtime, 1).wait()
+    assert [header.count for data in log.stored for header in batches(data)] == [MANY]
+
+
+async def test_what_comes_behind_a_large_request_waits_for_it() -> None:
+    async with hosting(MemoryLog()) as runtime:
+        calls = [commit(runtime, 1), commit(runtime, 2, partitions=1), fetch(runtime), commit(runtime, 3)]
+        order = list[int]()
+
+        async def note(place: int, call: Call) -> None:
+            await call.wait()
+            order.append(place)
+
+        async with trio.open_nursery() as nursery:
+            for place, call in enumerate(calls):
+                nursery.start_soon(note, place, call)
+        assert order == [0, 1, 2, 3]
+        (topic,) = calls[2].result().topics
+        assert [one.committed_offset for one in topic.partitions] == [2] + [1] * (MANY - 1)
+        assert await committed(runtime) == {3}
+
+
+@pytest.mark.parametrize("turns", [1, MANY // STEPS_A_LOOK, 5 * MANY // 2 // STEPS_A_LOOK])
+async def test_a_machine_lost_meanwhile_has_committed_all_or_nothing(turns: int) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        calls = commit(runtime, 1), commit(runtime, 2, partitions=1)
+        for _ in range(turns):
+            await trio.lowlevel.checkpoint()
+        log.leader_epoch += 1
+        runtime.follow(1, {0: log})
+        for call in calls:
+            with pytest.raises(ApiError) as refused:
+                await call.wait()
+            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        await trio.testing.wait_all_tasks_blocked()
+        assert await committed(runtime) == ({1} if log.stored else {-1})
+        assert bool(log.stored) == (turns > 2 * MANY // STEPS_A_LOOK)
+
+
+async def test_an_epoch_that_ends_before_the_append_is_seen() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        call = commit(runtime, 1)
+        log.leader_epoch += 1
+        with pytest.raises(ApiError) as refused:
+            await call.wait()
+        assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        assert not log.stored
+
+
+async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
+        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        await commit(runtime, 1, partitions=1).wait()
+        hosted: Any = runtime._hosted[0]
+
+        def broken(entry: object) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(hosted._machine, "replay", broken)
+        for call in commit(runtime, 2), fetch(runtime):
+            with pytest.raises(ApiError) as refused:
+                await call.wait()
+            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        assert "is given up and loaded again" in caplog.text
+        await trio.sleep(5)
+        assert await committed(runtime) == {2}
