@@ -7,8 +7,8 @@ Where one partition cannot be added none is: the others are OPERATION_NOT_ATTEMP
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Collection, Generator
+from typing import ClassVar, TypeVar
 
 import msgspec
 import trio
@@ -19,16 +19,20 @@ from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import finish
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
 from pykbroker.core.txn.requests import Answer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
 )  # fmt: skip
+
+T = TypeVar("T")
 
 FENCED_VERSION_FIRST, BROKERS_VERSION_FIRST = 2, 4
 
@@ -47,25 +51,28 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
             if self.authorizer.allows(context.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 return self._of_broker(request)
             return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return self._of_client(context, request)
+
+    def _of_client(self, context: Context, request: AddPartitionsToTxnRequest) -> Steps:
         topics, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
 
-        def respond(reply: Reply) -> AddPartitionsToTxnResponse:
+        def respond(reply: Reply) -> Steps:
             assert isinstance(reply, Decided)
-            code = spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results(topics, {}, code))
+            return response_of(topics, {}, spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
 
         if not permitted(self.authorizer, context.principal, self.key, transactional_id):
-            return respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        if refused := self._refused(topics, context.principal):
-            refusal = results(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED)
-            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refusal)
-        return self.transactions.ask(AddPartitions(
-            transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch, places(topics),
+            return (yield from respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
+        if refused := (yield from self._refused(topics, context.principal)):
+            return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
+        asked = self.transactions.ask(AddPartitions(
+            transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch,
+            (yield from places(topics)),
         ), respond)  # fmt: skip
+        return (yield from asked) if isinstance(asked, Generator) else asked
 
     def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
         """The same error for every partition, and for the whole where brokers ask."""
-        refusal = results(request.v3_and_below_topics, {}, code)
+        refusal = finish(results(request.v3_and_below_topics, {}, code))
         return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 
     async def _of_broker(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
@@ -75,45 +82,77 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
         await trio.lowlevel.checkpoint()  # there may be many
-        if refused := self._refused(asked.topics):
-            return results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        who = asked.transactional_id, asked.producer_id, asked.producer_epoch, places(asked.topics)
+        if refused := await unhurried(self._refused(asked.topics)):
+            return await unhurried(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
+        partitions = await unhurried(places(asked.topics))
+        who = asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
         reply = await self.transactions.asked(
             VerifyPartitions(*who) if asked.verify_only else AddPartitions(*who, EPOCH_BUMP_VERSION)
         )
         if isinstance(reply, Verified):
-            return results(asked.topics, dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE), ErrorCode.NONE)
+            refused = dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)
+            return await unhurried(results(asked.topics, refused, ErrorCode.NONE))
         assert isinstance(reply, Decided)
-        return results(asked.topics, {}, reply.error_code)
+        return await unhurried(results(asked.topics, {}, reply.error_code))
 
     def _refused(
         self, topics: list[AddPartitionsToTxnTopic], principal: str | None = None
-    ) -> dict[TopicPartition, ErrorCode]:
+    ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
         """What is not there, or not this client's to write to; None is a broker."""
-        known, refused = self.image().topics, dict[TopicPartition, ErrorCode]()
-        for topic, index in places(topics):
+        known, refused = self.image().topics.by_name, dict[TopicPartition, ErrorCode]()
+        for topic in topics:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            there: Collection[int] = ()
             if principal is not None and (
-                is_internal(topic)
-                or not self.authorizer.allows(principal, Operation.WRITE, ResourceType.TOPIC, topic)
+                is_internal(topic.name)
+                or not self.authorizer.allows(principal, Operation.WRITE, ResourceType.TOPIC, topic.name)
             ):
-                refused[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif known.partition(topic, index) is None:
-                refused[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic.name in known:
+                there = known[topic.name].partitions.keys()
+            for few in portions(topic.partitions):
+                refused.update(((topic.name, index), code) for index in few if index not in there)
+                yield
         return refused
 
 
-def places(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
-    """The partitions that are named."""
-    return frozenset((topic.name, index) for topic in topics for index in topic.partitions)
+def places(topics: list[AddPartitionsToTxnTopic]) -> Generator[None, None, frozenset[TopicPartition]]:
+    """Return the partitions that are named."""
+    found = set[TopicPartition]()
+    for topic in topics:
+        for few in portions(topic.partitions):
+            found.update((topic.name, index) for index in few)
+            yield
+    return frozenset(found)
+
+
+def response_of(topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode],
+                others: ErrorCode) -> Generator[None, None, AddPartitionsToTxnResponse]:
+    """Return what a client is answered."""
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(yield from results(topics, refused, others)))
 
 
 def results(topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode],
-            others: ErrorCode) -> list[AddPartitionsToTxnTopicResult]:
-    """A result for each partition; `others` for those that are not `refused`."""
-    return [
-        AddPartitionsToTxnTopicResult(topic.name, [
-            AddPartitionsToTxnPartitionResult(index, refused.get((topic.name, index), others))
-            for index in topic.partitions
-        ])
-        for topic in topics
-    ]  # fmt: skip
+            others: ErrorCode) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+    """Return a result for each partition; `others` for those that are not `refused`."""
+    found = []
+    for topic in topics:
+        answer = AddPartitionsToTxnTopicResult(topic.name, [])
+        for few in portions(topic.partitions):
+            answer.results_by_partition += [
+                AddPartitionsToTxnPartitionResult(index, refused.get((topic.name, index), others)) for index in few]
+            yield
+        found.append(answer)
+        yield
+    return found
+
+
+async def unhurried(steps: Generator[None, None, T]) -> T:
+    """Go to the end of steps that are a portion each; others have their turn after each."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await trio.lowlevel.checkpoint()

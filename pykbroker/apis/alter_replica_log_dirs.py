@@ -7,16 +7,20 @@ already ends a move. A partition that is named for several directories moves to 
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import finish
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Context, Held, Steps
 from wire.api import ApiKey
+from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -24,6 +28,10 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+
+
+AT_ONCE_MAX = 256
+"""Partitions of a request that are read at once; then others have their turn."""
 
 
 class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
@@ -37,14 +45,19 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: AlterReplicaLogDirsRequest) -> Held:
         return Held(self._answer(context, request))
 
-    async def _answer(self, context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    async def _answer(self, context: Context, request: AlterReplicaLogDirsRequest) -> Response | Steps:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return answer({key: await self._move(*key, path) for key, path in destinations(request).items()})
+        wanted: dict[tuple[str, int], str] = {}
+        for count, (key, path) in enumerate(named(request), 1):
+            wanted[key] = path
+            if count % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
+        return answer({key: await self._move(*key, path) for key, path in wanted.items()})
 
     def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
         """The same error for each partition."""
-        return answer(dict.fromkeys(destinations(request), code))
+        return finish(answer(dict.fromkeys(dict(named(request)), code)))
 
     async def _move(self, topic: str, index: int, path: str) -> ErrorCode:
         try:
@@ -54,15 +67,16 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
         return ErrorCode.NONE
 
 
-def destinations(request: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
-    """(topic, partition) -> the path that it is to move to."""
-    return {(topic.name, index): directory.path
-            for directory in request.dirs for topic in directory.topics for index in topic.partitions}
+def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
+    """Yield each (topic, partition), and the path that it is to move to."""
+    return (((topic.name, index), directory.path)
+            for directory in request.dirs for topic in directory.topics for index in topic.partitions)
 
 
-def answer(codes: dict[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
-    """What came of each partition, by topic."""
+def answer(codes: dict[tuple[str, int], ErrorCode]) -> Generator[None, None, AlterReplicaLogDirsResponse]:
+    """Return what came of each partition, by topic."""
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (topic, index), code in codes.items():
         topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, code))
+        yield
     return AlterReplicaLogDirsResponse(results=[AlterReplicaLogDirTopicResult(*one) for one in topics.items()])

@@ -19,6 +19,8 @@ HEAD = struct.Struct(">ii")
 HEAD_TAGGED = struct.Struct(">iix")
 SIZE_BYTES = 4
 HISTOGRAM_BUCKETS = 40
+PARTS_MAX = 1000
+"""Buffers of a large reply that are joined in one step."""
 
 
 class Route:
@@ -87,10 +89,15 @@ class Route:
         return stepwise_decoder(APIS[self.key].request, self.version)(data, pos, end)
 
     def encode_slowly(self, response: Response) -> Generator[None, None, Encoded]:
-        """As a step for each element of its arrays."""
+        """As `encode`, a step for each element of its arrays; parts that are to be joined are, a few at a time."""
         parts: list[Any] = []
-        yield from stepwise_encoder(type(response), self.version)(response, parts)
-        return Encoded(parts)
+        joined: list[Any] = []
+        for _ in stepwise_encoder(type(response), self.version)(response, parts):
+            if self.joins and len(parts) > PARTS_MAX:
+                joined.append(b"".join(parts))
+                parts.clear()
+            yield
+        return Encoded(joined + parts)
 
 
 def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:

@@ -9,7 +9,7 @@ import pytest
 from pykbroker.apis.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -54,7 +54,8 @@ async def test_each_partition_is_moved_once(
     request_: AlterReplicaLogDirsRequest, asked: list[Any], answered: list[Any]
 ) -> None:
     replicas: Any = Moving()
-    assert codes(await AlterReplicaLogDirs(replicas, Denies())(context(2), request_).coroutine) == answered
+    held = AlterReplicaLogDirs(replicas, Denies())(context(2), request_)
+    assert codes(gone_through(await held.coroutine)) == answered
     assert replicas.asked == asked
 
 

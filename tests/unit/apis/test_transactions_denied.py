@@ -14,7 +14,7 @@ from pykbroker.apis.end_txn import EndTxn
 from pykbroker.apis.txn_offset_commit import TxnOffsetCommit
 from pykbroker.apis.write_txn_markers import WriteTxnMarkers
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -34,7 +34,7 @@ NOBODY: Any = None
 
 async def answer(handler: Any, version: int, request: Any) -> Any:
     found = handler(context(version), request)
-    return await found if inspect.isawaitable(found) else found
+    return await found if inspect.isawaitable(found) else gone_through(found)
 
 
 async def test_ends() -> None:

@@ -1,0 +1,146 @@
+"""Requests that name one partition after the other, thousands of them: no step of the loop goes through them all."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import trio
+
+from pykbroker.apis.add_partitions_to_txn import AddPartitionsToTxn
+from pykbroker.apis.alter_replica_log_dirs import AT_ONCE_MAX, AlterReplicaLogDirs
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.txn.requests import Answer, Verified
+from pykbroker.server.table import PARTS_MAX, Route
+from pykbroker.storage import portions
+from tests.unit.apis.calling import Denies, context
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+
+MANY = 20_000
+PORTIONS = MANY // portions.AT_ONCE_MAX
+THERE = PartitionImage((1,), (1,), 1, 0, 0)
+TOPIC = TopicImage("t", bytes(16), {0: THERE, 1: THERE})
+IMAGE = MetadataImage(topics=TopicsImage({"t": TOPIC}, {}))
+
+
+class Coordinator:
+    """Takes all partitions, and keeps what it was asked."""
+
+    def ask(self, request: Any, respond: Any) -> Any:
+        self.asked = request
+        return respond(Answer())
+
+    async def asked_of(self, request: Any) -> Any:
+        self.asked = request
+        return Verified(frozenset())
+
+
+def asking(indexes: list[int]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=[
+        AddPartitionsToTxnTopic("t", indexes)])
+
+
+def counted(steps: Generator[None, None, Any]) -> tuple[int, Any]:
+    """How many steps there are, and what they lead to."""
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as finished:
+            return count, finished.value
+        count += 1
+
+
+def added(indexes: list[int]) -> tuple[int, AddPartitionsToTxnResponse, Any]:
+    coordinator: Any = Coordinator()
+    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
+    steps: Any = handler(context(3), asking(indexes))
+    count, response = counted(steps)
+    return count, response, getattr(coordinator, "asked", None)
+
+
+def codes(response: AddPartitionsToTxnResponse) -> list[int]:
+    (topic,) = response.results_by_topic_v3_and_below
+    return [one.partition_error_code for one in topic.results_by_partition]
+
+
+def test_partitions_are_added_in_portions() -> None:
+    count, response, asked = added([index % 2 for index in range(MANY)])
+    assert asked.partitions == {("t", 0), ("t", 1)}
+    assert codes(response) == [0] * MANY
+    assert count >= 3 * PORTIONS
+
+
+def test_partitions_are_refused_in_portions() -> None:
+    count, response, asked = added(list(range(MANY)))
+    assert asked is None
+    assert codes(response) == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2 + [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (MANY - 2)
+    assert count >= 2 * PORTIONS
+
+
+async def others_turns(answer: Any) -> tuple[int, Any]:
+    """How often others have the loop while a coroutine runs, and its result."""
+    turns, found = 0, []
+
+    async def run() -> None:
+        found.append(await answer)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        while not found:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+    return turns, found[0]
+
+
+async def test_a_brokers_partitions_are_verified_in_portions() -> None:
+    coordinator: Any = Coordinator()
+    coordinator.asked = coordinator.asked_of
+    handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
+    topics = [AddPartitionsToTxnTopic("t", [index % 2 for index in range(MANY)])]
+    turns, response = await others_turns(handler(context(5), AddPartitionsToTxnRequest(transactions=[
+        AddPartitionsToTxnTransaction("x", 1, 0, verify_only=True, topics=topics)])))
+    (result,) = response.results_by_transaction
+    assert len(result.topic_results[0].results_by_partition) == MANY
+    assert turns >= 3 * PORTIONS
+
+
+async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -> None:
+    class Moving:
+        async def move(self, topic: str, index: int, path: str) -> None:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+
+    replicas: Any = Moving()
+    held = AlterReplicaLogDirs(replicas, Denies())(context(2), AlterReplicaLogDirsRequest(dirs=[
+        AlterReplicaLogDir("/a", [AlterReplicaLogDirTopic("t", list(range(MANY)))])]))
+    turns, steps = await others_turns(held.coroutine)
+    assert turns >= MANY // AT_ONCE_MAX
+    count, response = counted(steps)
+    assert count == MANY
+    assert len(response.results[0].partitions) == MANY
+
+
+def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
+    response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult("t", [
+        AddPartitionsToTxnPartitionResult(index, index % 7) for index in range(MANY)])])
+    route, whole = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
+    route.encode(response, whole)
+    _, encoded = counted(route.encode_slowly(response))
+    assert b"".join(encoded.parts) == b"".join(whole)
+    assert len(encoded.parts) <= PARTS_MAX + len(whole) // PARTS_MAX + 1 < len(whole)
