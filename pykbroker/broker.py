@@ -398,7 +398,7 @@ class Broker:
 
     async def _assign(self, delta: Delta) -> None:
         try:
-            await self._lifecycle.assign(self._replicas.misplaced(delta))
+            await self._lifecycle.assign(await self._replicas.misplaced(delta))
         except ApiError as refusal:
             logger.warning("the controller does not note in which log directories new partitions lie: %s. The next"
                            " start tells it again.", refusal)

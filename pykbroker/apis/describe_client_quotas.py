@@ -17,7 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_client_quotas import (
@@ -44,7 +44,7 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    def __call__(self, context: Context, request: DescribeClientQuotasRequest) -> Steps:
         if not permitted(self.authorizer, context.principal, self.key):
             return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:
@@ -53,6 +53,7 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
             return failed(error.code, error.message)
         entries: dict[tuple[tuple[str, str | None], ...], EntryData] = {}
         for record in self.image().records.of(ClientQuotaRecord):
+            yield
             entity = {part.entity_type: part.entity_name for part in record.entity}
             if matches(entity, request.components, request.strict):
                 parts = tuple(entity.items())

@@ -30,6 +30,7 @@ from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.partition_directory import PartitionDirectory
+from pykbroker.storage.portions import AT_ONCE_MAX, portions
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 
@@ -140,7 +141,7 @@ class Replicas:
             for topic in sorted(topics, key=lambda one: not is_internal(one.name)):  # which serve clients of all others
                 await self._take(topic)
             self._tell_left_closed()
-            self._configure(delta)
+            await self._configure(delta)
 
     async def move(self, topic: str, index: int, path: str) -> None:
         """Begin to move a partition to another log directory (KIP-113). ApiError."""
@@ -229,7 +230,9 @@ class Replicas:
                 continue
             if self._by_name.get(image.name) is topic:
                 del self._by_name[image.name]
-            for index, partition in topic.partitions.items():
+            for place, (index, partition) in enumerate(topic.partitions.items(), 1):
+                if place % AT_ONCE_MAX == 0:
+                    await trio.lowlevel.checkpoint()
                 partition.resign(partition.leader_epoch)
                 self.moves.forget(partition)
                 deleted.setdefault(partition.directory, []).append((image.name, index))
@@ -242,7 +245,9 @@ class Replicas:
     async def _take(self, image: TopicImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead. Others get their turn between partitions."""
         topic = self._by_id.get(image.id) or Topic(image.name, image.id)
-        for index, placed in image.partitions.items():
+        for place, (index, placed) in enumerate(image.partitions.items(), 1):
+            if place % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
             if self._node_id in placed.replicas:
                 partition = topic.partitions.get(index)
                 if partition is None:
@@ -283,12 +288,14 @@ class Replicas:
         self._unmade.discard((image.id, index))
         return Partition(image.name, index, log, directory)
 
-    def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
+    async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Of what has changed: where partitions (topic id, index) lie of which the metadata does not know it."""
         found: dict[tuple[bytes, int], bytes] = {}
         for topic_id in sorted(delta.topics_changed):
             placed = delta.image.topics.by_id[topic_id].partitions
-            for index, partition in self._by_id[topic_id].partitions.items():
+            for place, (index, partition) in enumerate(self._by_id[topic_id].partitions.items(), 1):
+                if place % AT_ONCE_MAX == 0:
+                    await trio.lowlevel.checkpoint()
                 directory_id = self._places.id_of(partition.directory)
                 assigned = placed[index].directory(self._node_id)
                 if partition.log is not None and assigned != directory_id:
@@ -297,17 +304,20 @@ class Replicas:
                     found[topic_id, index] = LOST  # for the next start, which will have lost nothing
         return found
 
-    def _configure(self, delta: Delta) -> None:
+    async def _configure(self, delta: Delta) -> None:
         """A config of a broker may mean something to any topic, that of a topic to itself alone."""
         changed = delta.configs_changed
         everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
         for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:
             topic = self._by_name.get(name)
             config = self._log_config(name, delta.image)
-            for partition in topic.partitions.values() if topic is not None else ():
-                if partition.log is not None:
-                    partition.log.configure(config)
-                    self.moves.configure(partition)
+            await trio.lowlevel.checkpoint()
+            for few in portions(topic.partitions.values() if topic is not None else ()):
+                for partition in few:
+                    if partition.log is not None:
+                        partition.log.configure(config)
+                        self.moves.configure(partition)
+                await trio.lowlevel.checkpoint()
 
     def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
         return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.dynamic(self._node_id))

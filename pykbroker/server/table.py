@@ -19,6 +19,8 @@ HEAD = struct.Struct(">ii")
 HEAD_TAGGED = struct.Struct(">iix")
 SIZE_BYTES = 4
 HISTOGRAM_BUCKETS = 40
+JOINED_BYTES_MAX = 1 << 20
+"""Of a reply that was encoded in steps: a larger one is sent in the parts that it has, for copying it takes long."""
 PARTS_MAX = 1000
 """Buffers of a large reply that are joined in one step."""
 
@@ -70,11 +72,13 @@ class Route:
     def frame(self, correlation_id: int, response: Response | Encoded, out: list[Any]) -> None:
         """Append the reply, size first, to `out`."""
         parts: list[Any] = []
+        joins = self.joins
         if type(response) is Encoded:
             parts = response.parts
+            joins = joins and sum(map(len, parts)) <= JOINED_BYTES_MAX
         else:
             self.encode(response, parts)
-        if self.joins:
+        if joins:
             body = b"".join(parts)
             size = len(body) + self.size_extra
             out.append(self.pack_head(size, correlation_id) + body)

@@ -11,7 +11,7 @@ from pykbroker.apis.describe_client_quotas import DescribeClientQuotas
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
@@ -119,13 +119,14 @@ async def test_what_is_only_validated_is_not_kept(client: Client) -> None:
 ])
 def test_a_filter_that_means_nothing_is_refused(components: Any, code: ErrorCode, message: str) -> None:
     handler = DescribeClientQuotas(MetadataImage, Denies())
-    response = handler(context(1), DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components]))
+    response = gone_through(handler(
+        context(1), DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components])))
     assert (response.error_code, response.error_message, response.entries) == (code, message, None)
 
 
 def test_describing_needs_a_right() -> None:
     handler = DescribeClientQuotas(MetadataImage, Denies(Operation.DESCRIBE_CONFIGS))
-    response = handler(context(1), DescribeClientQuotasRequest())
+    response = gone_through(handler(context(1), DescribeClientQuotasRequest()))
     assert (response.error_code, response.entries) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+import pytest
 import trio
 
 from pykbroker.apis.add_partitions_to_txn import AddPartitionsToTxn
@@ -12,7 +13,8 @@ from pykbroker.apis.alter_replica_log_dirs import AT_ONCE_MAX, AlterReplicaLogDi
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.txn.requests import Answer, Verified
-from pykbroker.server.table import PARTS_MAX, Route
+from pykbroker.server.handler import Encoded
+from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
 from pykbroker.storage import portions
 from tests.unit.apis.calling import Denies, context
 from wire.api import ApiKey
@@ -144,3 +146,14 @@ def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
     _, encoded = counted(route.encode_slowly(response))
     assert b"".join(encoded.parts) == b"".join(whole)
     assert len(encoded.parts) <= PARTS_MAX + len(whole) // PARTS_MAX + 1 < len(whole)
+
+
+@pytest.mark.parametrize(("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1),
+                                               (JOINED_BYTES_MAX + 1, 3)])
+def test_a_reply_beyond_the_bound_is_sent_in_its_parts(size: int, buffers: int) -> None:
+    route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
+    route.frame(7, Encoded([b"x", bytes(size - 1)]), out)
+    assert len(out) == buffers
+    head, body = b"".join(out)[:9], b"".join(out)[9:]
+    assert (int.from_bytes(head[:4], "big"), head[4:]) == (size + 5, b"\0\0\0\7\0")
+    assert body == b"x" + bytes(size - 1)
