@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import patiently
 from pykbroker.storage.log import Appended, Log
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
@@ -67,7 +68,15 @@ async def slowly(method: Callable[..., T], *args: Any) -> T:
 
 def content(data: Buffer | FileSlice) -> bytes:
     """The bytes of what `read` answered."""
-    return bytes(data.file.read_nowait(data.offset, data.size)) if isinstance(data, FileSlice) else bytes(data)
+    if not isinstance(data, FileSlice):
+        return bytes(data)
+    assert isinstance(data.file, SystemFile)
+    return file_bytes(data.file)[data.offset : data.offset + data.size]
+
+
+def file_bytes(file: SystemFile) -> bytes:
+    """All that is in a file, also on a machine short of memory, where the page cache has nothing of it."""
+    return os.pread(file.fileno(), file.size, 0)
 
 
 async def every_batch(log: Log) -> list[Batch]:

@@ -22,7 +22,7 @@ from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.worker import WorkerGone
 from tests.unit.storage.compacted import COMPACTED, last_values, put
-from tests.unit.storage.logs import NOW
+from tests.unit.storage.logs import NOW, file_bytes
 
 ID = bytes(range(16))
 FAST = CleanerSettings(backoff_ms=15_000, keys_max=1000, bytes_per_second=1e300)
@@ -67,7 +67,7 @@ class House:
 
     def checkpointed(self) -> dict[tuple[str, int], int]:
         file = self.disk.open(CLEANED)
-        return decode_offsets(bytes(file.read_nowait(0, file.size)))
+        return decode_offsets(file_bytes(file))
 
 
 async def opened(disk: SystemDisk) -> LogDirectory:

@@ -131,7 +131,7 @@ async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(dis
             log.offset_for_timestamp(timestamp, 4)
         assert not opened
         assert (await slowly(log.offset_for_timestamp, timestamp, 4) or ())[1] == offset
-        assert log.offset_for_timestamp(timestamp, 4) is not None
+        assert await slowly(log.offset_for_timestamp, timestamp, 4) is not None
         assert len(opened) == 1
 
 
@@ -209,9 +209,9 @@ async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk
                                      transactional=True))
     log.append_as_leader(marker(1, commit=False), 0)
     log.append(batch(bytes(50_000)), 0, NOW)
-    data = log.read(0, 1 << 20, 3, at_least_one=True)
+    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
     assert isinstance(data, FileSlice)
-    assert log.aborted_transactions(0, data) == [AbortedTransaction(1, 0, 1, 2)]
+    assert await slowly(log.aborted_transactions, 0, data) == [AbortedTransaction(1, 0, 1, 2)]
     await log.close()
     log = await open_log(disk, clean=True)
     plain = await log.read_slowly(2, 10, 3, at_least_one=True)

@@ -17,7 +17,7 @@ from pykbroker.storage.log import Log
 from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
-from tests.unit.storage.logs import DIRECTORY, NOW, batch, content, every_byte, filled, open_log
+from tests.unit.storage.logs import DIRECTORY, NOW, batch, content, every_byte, file_bytes, filled, open_log
 from wire.error_codes import ErrorCode
 from wire.records.batch import batches
 
@@ -103,7 +103,7 @@ async def test_large_ranges_travel_as_slices_of_the_file(disk: SystemDisk) -> No
     log = await open_log(disk, LogConfig())
     for _ in range(10):
         log.append(batch(bytes(20_000)), 0, NOW)
-    data = log.read(0, 1 << 20, 10, at_least_one=True)
+    data = await log.read_slowly(0, 1 << 20, 10, at_least_one=True)
     assert isinstance(data, FileSlice)
     assert len(data) == log.size_bytes
     assert content(data) == await every_byte(log)
@@ -153,7 +153,7 @@ async def serve_flipped(disk: SystemDisk, at: int, bit: int) -> None:
     whole = await every_byte(log)
     await log.close()
     file = disk.open(f"{DIRECTORY}/{0:020d}.log")
-    data = bytearray(file.read_nowait(0, file.size))
+    data = bytearray(file_bytes(file))
     at %= len(data)
     if any(start + 12 <= at < start + 16 for start in positions(data)):
         return

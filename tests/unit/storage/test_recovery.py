@@ -19,7 +19,8 @@ from pykbroker.world import system_disk
 from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, filled, marker, open_log, slowly,
+    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, file_bytes, filled, marker, open_log,
+    slowly,
 )  # fmt: skip
 from wire.error_codes import ErrorCode
 from wire.records.batch import HEADER_BYTES, batches
@@ -35,7 +36,7 @@ def contents(disk: SystemDisk) -> dict[str, bytes]:
     found = {}
     for name in disk.names(DIRECTORY):
         file = disk.open(f"{DIRECTORY}/{name}")
-        found[name] = bytes(file.read_nowait(0, file.size))
+        found[name] = file_bytes(file)
     return found
 
 
@@ -359,7 +360,7 @@ async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> 
     check = attempted(log, 0)
     await attempted(log, log.log_end_offset // 2).fetch()
     await check.fetch()
-    assert content(log.read(0, 100, log.log_end_offset, at_least_one=True))
+    assert content(await log.read_slowly(0, 100, log.log_end_offset, at_least_one=True))
 
 
 def attempted(log: Log, offset: int) -> NotCached:
@@ -580,7 +581,7 @@ async def test_a_compaction_whose_result_is_damaged_is_given_up(disk: SystemDisk
 async def test_snapshots_stay_where_segments_begin_and_at_the_end(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
-    snapshot = disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot").read_nowait(0, 10_000)
+    snapshot = file_bytes(disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot"))
     for stray in (3, 5, 10_000):
         disk.open(f"{DIRECTORY}/{stray:020d}.snapshot", create=True).append(snapshot)
     await open_log(disk, recovery_point=log.log_end_offset)
