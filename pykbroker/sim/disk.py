@@ -231,8 +231,10 @@ class SimDisk:
     def total_bytes(self) -> int:
         return self.faults.room_bytes
 
-    async def sync_directory(self, path: str) -> None:
+    async def sync_directory(self, path: str, files: tuple[str, ...] = ()) -> None:
         self.enter()
+        for file in files:
+            await self.open(f"{path}/{file}" if path else file).sync()
         mark = self.volume.find_directory(path).unsynced.mark
         await self.wait()
         self.enter()

@@ -125,5 +125,5 @@ class Disk(Protocol):
     def total_bytes(self) -> int:
         """Size of the volume."""
 
-    async def sync_directory(self, path: str) -> None:
-        """Make names in `path` durable: creations, renames, removals."""
+    async def sync_directory(self, path: str, files: tuple[str, ...] = ()) -> None:
+        """Make names in `path` durable: creations, renames, removals. First the content of these files in it."""

@@ -7,11 +7,13 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 from pykbroker.world.disk import Buffer, Locked, NotCached, Shortened
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_file import NO_WAIT, lock_whole, pread, pwrite, sync_descriptor
+from pykbroker.world.system_syncs import Syncs
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -22,10 +24,10 @@ locked_here: set[str] = set()
 class SystemFile:
     """A descriptor and the size it has grown to. Written by one task at a time."""
 
-    __slots__ = ("__weakref__", "_durable", "_fd", "_no_wait", "_off_loop", "path", "size")
+    __slots__ = ("__weakref__", "_fd", "_no_wait", "_off_loop", "_syncs", "path", "size")
 
-    def __init__(self, path: str, fd: int, off_loop: OffLoop, durable: bool) -> None:
-        self.path, self._fd, self._off_loop, self._durable = path, fd, off_loop, durable
+    def __init__(self, path: str, fd: int, off_loop: OffLoop, syncs: Syncs | None) -> None:
+        self.path, self._fd, self._off_loop, self._syncs = path, fd, off_loop, syncs
         self._no_wait = NO_WAIT
         self.size = os.fstat(fd).st_size
 
@@ -92,8 +94,8 @@ class SystemFile:
         self.size = size
 
     async def sync(self) -> None:
-        if self._durable:
-            await self._off_loop(sync_descriptor, self.fileno())
+        if self._syncs is not None:
+            await self._syncs(sync_descriptor, self.fileno())
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -110,7 +112,8 @@ class SystemDisk:
     def __init__(self, root: str, off_loop: OffLoop, *, durable: bool = True) -> None:
         self.path = root
         self._root = os.path.abspath(root)
-        self._off_loop, self._durable = off_loop, durable
+        self._off_loop = off_loop
+        self._syncs = Syncs(off_loop) if durable else None
         self._locks: dict[str, int] = {}
         with suppress(OSError):  # told by the first thing that is done in it
             os.makedirs(self._root, exist_ok=True)
@@ -120,7 +123,7 @@ class SystemDisk:
 
     def open(self, path: str, *, create: bool = False) -> SystemFile:
         fd = self._descriptor(path, create)
-        return SystemFile(self._at(path), fd, self._off_loop, self._durable)
+        return SystemFile(self._at(path), fd, self._off_loop, self._syncs)
 
     def _descriptor(self, path: str, create: bool) -> int:
         try:
@@ -184,14 +187,23 @@ class SystemDisk:
     def total_bytes(self) -> int:
         return shutil.disk_usage(self._root).total
 
-    async def sync_directory(self, path: str) -> None:
-        if self._durable and sys.platform != "win32":
-            await self._off_loop(_sync_directory, self._at(path))
+    async def sync_directory(self, path: str, files: tuple[str, ...] = ()) -> None:
+        if self._syncs is not None:
+            whole = self._at(path)
+            await self._syncs(_sync_paths, (*(os.path.join(whole, file) for file in files), whole))
 
 
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
+def _sync_paths(paths: tuple[str, ...]) -> None:
+    """The files, and at last their directory, for which Windows has no fsync."""
+    for path in paths[:-1]:
+        _sync_path(path, os.O_RDWR, sync_descriptor)
+    if sys.platform != "win32":
+        _sync_path(paths[-1], os.O_RDONLY, os.fsync)
+
+
+def _sync_path(path: str, flags: int, sync: Callable[[int], None]) -> None:
+    fd = os.open(path, flags)
     try:
-        os.fsync(fd)
+        sync(fd)
     finally:
         os.close(fd)

@@ -1,0 +1,86 @@
+"""fsyncs of one disk, in few threads: a hop to a thread costs more than to sync a file beside others does.
+
+1. What waits to be synced when a thread is free goes there together.
+2. Two that want the same synced, and of which neither has begun, share one fsync: it covers what both had written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from pykbroker.world.off_loop import OffLoop
+
+Subject = tuple[str, ...] | int
+"""What is synced: files by their paths, or one by its descriptor."""
+THREADS_MAX = 8
+SYNCS_MAX = 64
+"""In one hop: the first one is told of its end when the last one has ended."""
+
+
+class Sync:
+    """One fsync: `function` of `subject`, and how it ended once `done` is set."""
+
+    __slots__ = ("done", "failure", "function", "subject")
+
+    def __init__(self, function: Callable[[Any], None], subject: Subject) -> None:
+        self.function, self.subject = function, subject
+        self.done = trio.Event()
+        self.failure: OSError | None = None
+
+    def run(self) -> None:
+        """In a thread."""
+        try:
+            self.function(self.subject)
+        except OSError as failure:
+            self.failure = failure
+
+
+class Syncs:
+    """Those that wait for a thread, oldest first, by what they are to sync."""
+
+    def __init__(self, off_loop: OffLoop) -> None:
+        self._off_loop = off_loop
+        self._waiting: dict[Subject, Sync] = {}
+        self._threads = 0
+
+    async def __call__(self, function: Callable[[Any], None], subject: Subject) -> None:
+        """Call `function(subject)` in a thread. It runs to its end, and is waited for, also if the caller is cancelled.
+
+        OSError: as `function` raised it.
+        """
+        sync = self._waiting.get(subject)
+        if sync is None:
+            sync = self._waiting[subject] = Sync(function, subject)
+            if self._threads < THREADS_MAX:
+                self._threads += 1
+                trio.lowlevel.spawn_system_task(self._work)
+        with trio.CancelScope(shield=True):
+            await sync.done.wait()
+        if sync.failure is not None:
+            raise OSError(*sync.failure.args) from sync.failure
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                taken = self._take()
+                try:
+                    await self._off_loop(run_all, taken)
+                finally:
+                    for sync in taken:
+                        sync.done.set()
+        finally:
+            self._threads -= 1
+
+    def _take(self) -> list[Sync]:
+        """A share of what waits, so that each thread has some."""
+        count = min(SYNCS_MAX, -(-len(self._waiting) // THREADS_MAX))
+        return [self._waiting.pop(subject) for subject in list(self._waiting)[:count]]
+
+
+def run_all(syncs: list[Sync]) -> None:
+    """One after the other."""
+    for sync in syncs:
+        sync.run()

@@ -1,0 +1,69 @@
+"""fsyncs that come together."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+import pytest
+import trio
+
+from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.system_syncs import SYNCS_MAX, THREADS_MAX, Sync, Syncs
+
+
+async def test_syncs_of_one_thing_that_have_not_begun_are_one() -> None:
+    done: list[tuple[str, ...]] = []
+    syncs = Syncs(SystemOffLoop())
+    async with trio.open_nursery() as nursery:
+        for _ in range(50):
+            nursery.start_soon(syncs, done.append, ("root",))
+    assert done == [("root",)]
+    await syncs(done.append, ("root",))
+    assert len(done) == 2
+
+
+@pytest.mark.parametrize(("count", "largest"), [
+    (1, 1), (THREADS_MAX * SYNCS_MAX, SYNCS_MAX), (THREADS_MAX * SYNCS_MAX + 9, SYNCS_MAX)])
+async def test_each_hop_has_a_share_and_no_more_than_its_bound(count: int, largest: int) -> None:
+    hops, done = list[int](), list[int]()
+
+    async def off_loop(function: Callable[[list[Sync]], None], taken: list[Sync]) -> None:
+        hops.append(len(taken))
+        await trio.lowlevel.checkpoint()
+        function(taken)
+
+    syncs = Syncs(off_loop)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        for number in range(count):
+            nursery.start_soon(syncs, done.append, number)
+    assert sorted(done) == list(range(count))
+    assert max(hops) == largest
+
+
+async def test_a_failure_is_told_to_those_who_asked_for_that_sync_alone() -> None:
+    def fails(number: int) -> None:
+        if number == 3:
+            raise OSError(errno.EIO, "Input/output error")
+
+    syncs, failed = Syncs(SystemOffLoop()), list[int]()
+
+    async def ask(number: int) -> None:
+        try:
+            await syncs(fails, number)
+        except OSError as failure:
+            assert failure.errno == errno.EIO
+            failed.append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in (1, 2, 3, 3, 4):
+            nursery.start_soon(ask, number)
+    assert failed == [3, 3]
+
+
+async def test_a_caller_that_is_cancelled_waits_for_the_end() -> None:
+    done: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await Syncs(SystemOffLoop())(done.append, 7)
+    assert done == [7]
