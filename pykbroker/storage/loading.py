@@ -30,10 +30,15 @@ class Loading(msgspec.Struct, gc=False):
     times_file: bytes | None = None
 
 
-async def load(disk: Disk, directory: str, segment: ActiveSegment) -> Loading:
-    """Fill a segment that was just opened. Checksums are not looked at."""
-    loading = Loading(index_file=await _read(disk, file_name(directory, segment.base_offset, ".index")),
-                      times_file=await _read(disk, file_name(directory, segment.base_offset, ".timeindex")))
+async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list[str] | None = None) -> Loading:
+    """Fill a segment that was just opened. Checksums are not looked at.
+
+    `present`: the names of its index files, where the caller knows that there are no others.
+    """
+    loading = Loading()
+    if present is None or present:
+        loading.index_file = await _read(disk, file_name(directory, segment.base_offset, ".index"))
+        loading.times_file = await _read(disk, file_name(directory, segment.base_offset, ".timeindex"))
     if loading.index_file and loading.times_file is not None:
         await _resume(segment, loading.index_file, loading.times_file)
     loading.damage = await note_rest(segment, segment.file.size)

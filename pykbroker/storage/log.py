@@ -21,7 +21,7 @@ from pykbroker.storage.leftovers import offsets_of
 from pykbroker.storage.log_reads import LogReads
 from pykbroker.storage.opening import Loaded, Opening
 from pykbroker.storage.rebuild import producers_at
-from pykbroker.storage.recovery import LogState, begin, recover
+from pykbroker.storage.recovery import NO_SNAPSHOT, LogState, begin, needs_snapshot, recover
 from pykbroker.storage.replay import remember
 from pykbroker.storage.retention import expired
 from pykbroker.storage.rewrite import is_long_work, opens_records, rewrites, rewritten
@@ -90,22 +90,24 @@ class Log(LogReads):
         self._off_loop = off_loop
         self._reshaping = trio.Lock()
         self._durability = Durability(opening, self._segments, self.epochs, state.recovery_point,
-                                      is_placed=state.is_placed)
+                                      is_placed=state.is_placed, epochs_durable=state.epochs_durable)
+        self._snapshot_offset = state.snapshot_offset
         self.configure(opening.config)
 
     @classmethod
     async def open(cls, disk: Disk, directory: str, config: LogConfig, *, off_loop: OffLoop, now_ms: int = 0,
-                   recovery_point: int = 0, log_start_offset: int = 0, cleaned_offset: int = 0, clean: bool = False,
+                   recovery_point: int = 0, log_start_offset: int = 0, cleaned_offset: int = 0,
+                   high_watermark: int = 0, clean: bool = False,
                    jitter: Callable[[int], int] = no_jitter, loaded: Loaded | None = None,
                    traffic: Traffic | None = None) -> Log:
         """Recover the log in `directory`, which exists; an empty one begins at `log_start_offset`.
 
-        `recovery_point`: all below is known to be synced. `clean`: the last broker here closed it. `jitter` draws a
-        number below its argument. `loaded`, `traffic`: shared by the logs of a disk. CorruptLog: damage below
-        the recovery point.
+        `recovery_point`: all below is known to be synced; `high_watermark`: all below was there. `clean`: the last
+        broker here closed it. `jitter` draws a number below its argument. `loaded`, `traffic`: shared by the logs of a
+        disk. CorruptLog: damage below the recovery point.
         """
         opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic(), recovery_point,
-                          log_start_offset, cleaned_offset)
+                          log_start_offset, cleaned_offset, high_watermark)
         state = await recover(opening, clean=clean)
         state.producers.expire(now_ms, config.producer_id_expiration_ms)
         return cls(opening, off_loop, state)
@@ -292,6 +294,7 @@ class Log(LogReads):
         path = file_name(self.directory, self.log_end_offset, ".snapshot")
         with warned(path):
             replace(self._disk, path, producer_snapshot.encode(self.producers.entries()))
+            self._snapshot_offset = self.log_end_offset
 
     # Leadership
 
@@ -308,7 +311,10 @@ class Log(LogReads):
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         if self.epochs.assign(leader_epoch, start_offset):
-            self._durability.save_epochs()
+            if self._active.base_offset:
+                self._durability.save_epochs()
+            else:
+                self._durability.note_epochs()
 
     # Flushing
 
@@ -447,9 +453,13 @@ class Log(LogReads):
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
         self.cleaned_offset = min(self.cleaned_offset, end)
+        kept = NO_SNAPSHOT
         for taken in offsets_of(self._disk.names(self.directory), ".snapshot"):
             if taken > end:
                 self._disk.remove(file_name(self.directory, taken, ".snapshot"))
+            else:
+                kept = taken
+        self._snapshot_offset = kept
         self.epochs.truncate_end(end)
         self._durability.retreat(end)
         self.producers = await producers_at(self._disk, self.directory, self._segments.every(), end)
@@ -503,6 +513,7 @@ class Log(LogReads):
         """
         self.delete_records(log.log_start_offset)
         self.producers = log.producers
+        self._take_snapshot()
         for epoch, start_offset in log.epochs.entries[-1:]:
             self._assign_epoch(epoch, start_offset)
 
@@ -527,10 +538,10 @@ class Log(LogReads):
         """Make all durable, write what lets the next broker open the log at once, give the files back."""
         if self.failed is None:
             await self.flush()
-            taken = offsets_of(self._disk.names(self.directory), ".snapshot")
-            if self.log_end_offset > max(taken, default=0):
+            if needs_snapshot(self._active, self._snapshot_offset):
                 self._take_snapshot()
-            await self._durability.settle([SealedSegment.of(self._active, self._opening)])
+            lacks_index = self._active.lacks_index
+            await self._durability.settle([SealedSegment.of(self._active, self._opening)], indexes=lacks_index)
         self._segments.close()
 
 

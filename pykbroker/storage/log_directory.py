@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-CLOSING_AT_ONCE = 8
+CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
 """`log.flush.offset.checkpoint.interval.ms`, and that for log starts."""
@@ -240,7 +240,7 @@ class LogDirectory:
         self.logs[key] = log = await Log.open(
             self._disk, directory_name(topic, partition), config, off_loop=self._opener, now_ms=self._wall_ms(),
             recovery_point=self._checkpoints.recovery_point(key), log_start_offset=left[LOG_STARTS].get(key, 0),
-            cleaned_offset=left[CLEANED].get(key, 0),
+            cleaned_offset=left[CLEANED].get(key, 0), high_watermark=left[HIGH_WATERMARKS].get(key, 0),
             clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
         return log
 

@@ -17,6 +17,8 @@ from pykbroker.world.disk import Disk, File
 
 LOADED_MAX = 64
 LOADING_AT_ONCE = 4
+REPLAYED_BYTES_MAX = 16 << 10
+"""Of an active segment: so much a start reads anew rather than a file that sums it up."""
 UNLISTED = -1
 """As a recovery point: the checkpoint holds and says nothing of the log. No name in its directory need be durable."""
 
@@ -67,7 +69,7 @@ class Opening(msgspec.Struct):
     """What is known of a log before its files are opened; `config` and `directory` are always the current ones.
 
     `jitter` draws a number below its argument. All below `recovery_point` is known to be synced. What
-    was compacted lies below `cleaned_offset`, or the topic is compacted now.
+    was compacted lies below `cleaned_offset`, or the topic is compacted now. `high_watermark`: as last checkpointed.
     """
 
     disk: Disk
@@ -79,6 +81,7 @@ class Opening(msgspec.Struct):
     recovery_point: int = 0
     log_start_offset: int = 0
     cleaned_offset: int = 0
+    high_watermark: int = 0
 
     def active(self, base_offset: int) -> ActiveSegment:
         """A segment's file, opened or created, with nothing known of what is in it."""

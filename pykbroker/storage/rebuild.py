@@ -93,8 +93,10 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
     segment.aborted_unread = False
 
 
-async def recorded_epochs(disk: Disk, directory: str) -> LeaderEpochs | None:
-    """As the file has them; None if it does not hold."""
+async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> LeaderEpochs | None:
+    """As the file has them; None if it is not among the names in the directory, or does not hold."""
+    if EPOCHS not in names:
+        return None
     try:
         content = await read_disposable(disk, f"{directory}/{EPOCHS}")
         return None if content is None else LeaderEpochs(decode_epochs(content))

@@ -11,7 +11,9 @@
    clean shutdown it ends there.
 5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
    a checkpoint has let nothing go.
-6. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
+6. After a crash it may end earlier than it did, if what was not synced was lost, and goes on; a line says what tells
+   of more: the high watermark's checkpoint, a producer snapshot, a leader epoch. A kill of the broker loses nothing.
+7. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
    what follows.
 """
 
@@ -26,10 +28,11 @@ from pykbroker.core.replication.epochs import LeaderEpochs
 from pykbroker.core.replication.producers import Producers
 from pykbroker.storage import lost_writes, producer_snapshot
 from pykbroker.storage.checked import TO_THE_END
+from pykbroker.storage.checkpoints import EPOCHS
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.leftovers import INDEXES, offsets_of, tidy
 from pykbroker.storage.loading import load
-from pykbroker.storage.opening import UNLISTED, Opening
+from pykbroker.storage.opening import REPLAYED_BYTES_MAX, UNLISTED, Opening
 from pykbroker.storage.partition_directory import METADATA
 from pykbroker.storage.rebuild import producers_at, rebuilt_epochs, recorded_epochs
 from pykbroker.storage.replay import recall
@@ -40,11 +43,15 @@ from pykbroker.storage.walk import Walk
 
 logger = logging.getLogger(__name__)
 
+NO_SNAPSHOT = -1
+
 
 class LogState(msgspec.Struct):
     """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable.
 
     `is_placed`: the directory was closed in order, with what is in it, and nothing was done to it since.
+    `epochs_durable`: what the file says of leader epochs; None where that is not known, or may not be durable.
+    `snapshot_offset`: of the newest producer snapshot, -1 where there is none.
     """
 
     active: ActiveSegment
@@ -55,14 +62,17 @@ class LogState(msgspec.Struct):
     log_start_offset: int
     recovery_point: int
     is_placed: bool
+    epochs_durable: tuple[tuple[int, int], ...] | None
+    snapshot_offset: int = NO_SNAPSHOT
 
 
 def begin(opening: Opening) -> LogState:
     """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
     start = opening.log_start_offset
     state = LogState(opening.active(start), [], [], LeaderEpochs(), Producers(), start, max(0, opening.recovery_point),
-                     is_placed=False)
+                     is_placed=False, epochs_durable=())
     state.active.checked.add(0, TO_THE_END)
+    state.active.indexed_bytes = 0
     return state
 
 
@@ -72,7 +82,8 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     names = await tidy(disk, directory, clean=clean)
     snapshots = offsets_of(names, ".snapshot")
     bases = offsets_of(names, ".log")
-    epochs = await recorded_epochs(disk, directory)
+    epochs = await recorded_epochs(disk, directory, names)
+    epochs_durable = () if EPOCHS not in names else epochs.entries if clean and epochs is not None else None
     if bases:
         bases = await _beginning(opening, bases, epochs, clean=clean)
     is_placed = clean and bool(bases)
@@ -82,9 +93,9 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
     state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
-                     max(bases[0], opening.log_start_offset), opening.recovery_point, is_placed)
+                     max(bases[0], opening.log_start_offset), opening.recovery_point, is_placed, epochs_durable)
     if clean:
-        await _open_end(opening, state)
+        await _open_end(opening, state, names)
     known = [*sealed, state.active] if clean else sealed
     if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
         epochs = await rebuilt_epochs(known)  # they were lost, or cut for a start that was not written down
@@ -92,8 +103,13 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     state.producers = await producers_at(
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots)
     if not clean:
+        told = {"the checkpoint of high watermarks": opening.high_watermark,
+                "a producer snapshot": max(snapshots, default=0), "a leader epoch": max(state.epochs.starts, default=0)}
         state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
         await _scan(opening, state, bases[first:])
+        if not indexes_of(names, state.active.base_offset):
+            state.active.indexed_bytes = 0
+        _tell_of_loss(opening, state.active.next_offset, told)
     await _bound(opening, state)
     _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
@@ -108,6 +124,16 @@ async def _bound(opening: Opening, state: LogState) -> None:
     state.epochs.truncate_end(end)
     state.epochs.truncate_start(state.log_start_offset)
     state.recovery_point = max(0, min(state.recovery_point, end))
+
+
+def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
+    """Warn of what was there before a crash and is not any more. `told`: how far the log reached, by who says so."""
+    witness = max(told, key=told.__getitem__)
+    if told[witness] > max(end, opening.log_start_offset):
+        logger.warning("%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
+                       " broker loses none; a power failure loses what was not flushed. If there was none, a file of"
+                       " this partition was removed or cut", opening.disk.path, opening.directory, end, witness,
+                       told[witness])
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
@@ -127,10 +153,21 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
     return []
 
 
-async def _open_end(opening: Opening, state: LogState) -> None:
+def indexes_of(names: list[str], base_offset: int) -> list[str]:
+    """The index files of a segment among the names of its directory."""
+    own = [f"{base_offset:020d}{suffix}" for suffix in INDEXES]
+    return [name for name in own if name in names]
+
+
+async def _open_end(opening: Opening, state: LogState, names: list[str]) -> None:
     """After a clean shutdown: find the end of the active segment. CorruptLog: it is not where the log was closed."""
     segment = state.active
-    loading = await load(opening.disk, opening.directory, segment)
+    present = indexes_of(names, segment.base_offset)
+    loading = await load(opening.disk, opening.directory, segment, present)
+    if not present:
+        segment.indexed_bytes = 0
+    elif (segment.index.encode(), segment.times.encode()) == (loading.index_file, loading.times_file):
+        segment.indexed_bytes = segment.size
     if 0 < opening.recovery_point < segment.next_offset:
         raise CorruptLog(f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
                          f"{opening.recovery_point}: its last segment is not its own")
@@ -248,11 +285,24 @@ def _settle_snapshots(opening: Opening, state: LogState, found: list[int], *, ta
     """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
-    newest = max((offset for offset in found if offset <= end), default=0)
+    newest = max((offset for offset in found if offset <= end), default=NO_SNAPSHOT)
     for offset in found:
         if offset > end or (offset not in bases and offset != newest):
             disk.remove(file_name(directory, offset, ".snapshot"))
-    if not taken and end > newest:
+    state.snapshot_offset = newest
+    if not taken and needs_snapshot(state.active, newest):
         path = file_name(directory, end, ".snapshot")
         with warned(path):
             replace(disk, path, producer_snapshot.encode(state.producers.entries()))
+            state.snapshot_offset = end
+
+
+def needs_snapshot(active: ActiveSegment, newest: int) -> bool:
+    """Whether the next start would need more than a few KiB of the active segment to know the producers at its end.
+
+    `newest`: the offset of the newest snapshot.
+    """
+    if active.next_offset <= max(newest, 0):
+        return False
+    is_covered = newest > active.base_offset or not active.base_offset
+    return not is_covered or active.size > REPLAYED_BYTES_MAX

@@ -105,9 +105,12 @@ class Segment:
 
 
 class ActiveSegment(Segment):
-    """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll."""
+    """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll.
 
-    __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "offset_max", "size_max", "timestamp_max")
+    `indexed_bytes`: what its index files speak of; 0 where there are none, -1 where that is not known.
+    """
+
+    __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "indexed_bytes", "offset_max", "size_max", "timestamp_max")
 
     def __init__(self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0) -> None:
         super().__init__(base_offset, config)
@@ -116,12 +119,18 @@ class ActiveSegment(Segment):
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
         self._began_ms, self._jitter_ms = -1, jitter_ms
         self._since_entry = 0
+        self.indexed_bytes = -1
         self.configure(config)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was appended."""
         return not self.size
+
+    @property
+    def lacks_index(self) -> bool:
+        """Whether index files must be written for the next start to have what is indexed."""
+        return self.indexed_bytes != self.size and (self.indexed_bytes != 0 or len(self.index) > 0)
 
     def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
         """Whether such a batch must begin the next segment."""

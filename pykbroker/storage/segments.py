@@ -76,6 +76,7 @@ class Segments:
             self._opening.disk.remove(index)
         following = self._opening.active(base_offset)
         following.checked.add(0, TO_THE_END)
+        following.indexed_bytes = 0
         sealed = SealedSegment.of(self.active, self._opening)
         self.sealed.append(sealed)
         self.unsynced.append(sealed)

@@ -341,6 +341,29 @@ async def test_a_flipped_byte_after_a_kill_is_a_torn_tail_above_the_recovery_poi
     assert f"cut to offset {end}" in caplog.text
 
 
+WITNESSES = {
+    "replication-offset-checkpoint": "the checkpoint of high watermarks",
+    "rolls-0/*.snapshot": "a producer snapshot",
+    "rolls-0/leader-epoch-checkpoint": "a leader epoch",
+}
+"""What says how far a log reached, by the files that say it."""
+
+
+@pytest.mark.parametrize("left", [*WITNESSES, None])
+async def test_a_last_segment_removed_after_a_kill_is_missed_if_anything_tells_of_it(
+        clean: Path, caplog: pytest.LogCaptureFixture, left: str | None) -> None:
+    newest = segments(clean)[-1]
+    base = int(newest.stem)
+    marker_gone(clean, base)
+    for pattern in (f"rolls-0/{newest.stem}.*", *(name for name in WITNESSES if name != left)):
+        remove(clean, pattern)
+    async with serving(clean) as client:
+        assert await offset_of(client, "rolls", 0, -1, committed=False) == base
+    lines = [line for line in caplog.messages if "rolls-0 ends at offset" in line]
+    assert [f"ends at offset {base}, and {WITNESSES[left]}" in line for line in lines if left] == [True] * len(lines)
+    assert len(lines) == (left is not None)
+
+
 @pytest.mark.parametrize("make", [
     partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
     ids=["empty", "a copy of a partition"])

@@ -32,6 +32,11 @@ class LeaderEpochs:
         """(epoch, start offset), ascending."""
         return tuple(self._entries)
 
+    @property
+    def starts(self) -> list[int]:
+        """The offsets where the epochs begin, ascending."""
+        return [start for _, start in self._entries]
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """`epoch` begins at `start_offset`. Entries that contradict it are older leaders' and give way."""
         if self._entries and self._entries[-1][0] == epoch and self._entries[-1][1] <= start_offset:

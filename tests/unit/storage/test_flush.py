@@ -11,14 +11,25 @@ from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
 from pykbroker.core.errors import ApiError
-from pykbroker.storage import lost_writes
+from pykbroker.storage import durability, lost_writes, recovery
 from pykbroker.storage.checkpoints import EPOCHS, encode_epochs
+from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.small_files import read_whole
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
 from wire.error_codes import ErrorCode
+
+
+BIG = LogConfig()
+"""With segments that take all that these tests append."""
+
+
+@pytest.fixture
+def whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of leader epochs is written for a log of any size."""
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
 
 
 @pytest.fixture
@@ -30,7 +41,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counted[file.path.rpartition("/")[2]] += 1
         await trio.lowlevel.checkpoint()
 
-    async def sync_directory(disk: SystemDisk, path: str) -> None:
+    async def sync_directory(disk: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
         counted[path or "root"] += 1
         await trio.lowlevel.checkpoint()
 
@@ -39,6 +50,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
+@pytest.mark.usefixtures("whole_epochs")
 async def test_the_first_flush_makes_the_names_durable_later_ones_the_data_alone(
         disk: SystemDisk, syncs: Counter[str]) -> None:
     log = await open_log(disk)
@@ -128,6 +140,7 @@ async def test_flushes_of_a_log_that_is_deleted_meanwhile_end_and_blame_no_disk(
     assert (log.failed, lost_writes.are_noted(disk)) == (None, False)
 
 
+@pytest.mark.usefixtures("whole_epochs")
 async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without descriptors neither a directory nor the epochs' file can be opened; nothing was lost by that."""
     log = await open_log(disk)
@@ -139,7 +152,7 @@ async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monke
             raise OSError(errno.EMFILE, "Too many open files")
         return opened(self, path, create=create)
 
-    async def directories_refused(_: SystemDisk, path: str) -> None:
+    async def directories_refused(_: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
         raise OSError(errno.EMFILE, "Too many open files", path)
 
     for name, refused in (("open", epochs_refused), ("sync_directory", directories_refused)):
@@ -148,7 +161,6 @@ async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monke
             with pytest.raises(OSError, match="Too many"):
                 await log.flush()
         assert (log.failed, log.recovery_point) == (None, 0)
-    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
     await log.flush()
     assert (log.failed, log.recovery_point) == (None, 1)
     assert disk.exists(f"{DIRECTORY}/leader-epoch-checkpoint")
@@ -170,6 +182,7 @@ async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
     await log.close()
 
 
+@pytest.mark.usefixtures("whole_epochs")
 async def test_the_epochs_may_change_while_they_are_being_made_durable(
         disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await open_log(disk)
@@ -187,11 +200,11 @@ async def test_the_epochs_may_change_while_they_are_being_made_durable(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(log.flush)
         await asked.wait()
-        log.become_leader(7)
+        log.append(batch(), 7, NOW)
         nursery.start_soon(log.flush)
         await wait_all_tasks_blocked()
         answered.set()
-    assert log.recovery_point == 1
+    assert log.recovery_point == 2
     assert synced == [encode_epochs([(0, 0)]), encode_epochs([(0, 0), (7, 1)])]
     assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == synced[-1]
 
@@ -248,3 +261,57 @@ async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
     first = min(name for name in names if name.endswith(".log"))
     assert int(first[:20]) == log.log_start_offset > 0
     assert not [name for name in names if name < first and name.endswith("index")]
+
+
+async def test_a_log_is_closed_without_files_that_would_tell_no_more_than_its_batches(disk: SystemDisk) -> None:
+    log = await open_log(disk, BIG)
+    log.become_leader(3)
+    filled(log, 5)
+    await log.close()
+    assert disk.names(DIRECTORY) == [f"{0:020d}.log"]
+    again = await open_log(disk, BIG, clean=True, recovery_point=log.log_end_offset)
+    assert again.epochs.entries == log.epochs.entries
+    assert again.end_offset_for_epoch(0) == (0, log.log_end_offset)
+
+
+@pytest.mark.usefixtures("whole_epochs")
+async def test_a_log_in_which_nothing_was_appended_is_closed_as_it_was(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk, BIG)
+    filled(log, 400)
+    await log.close()
+    again = await open_log(disk, BIG, clean=True, recovery_point=log.log_end_offset)
+    again.become_leader(9)
+    opened = SystemDisk.open
+
+    def refuse(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
+        assert not create, f"{path} is written"
+        return opened(self, path)
+
+    monkeypatch.setattr(SystemDisk, "open", refuse)
+    await again.close()
+
+
+async def test_an_epoch_is_written_with_the_first_batch_of_it(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    filled(log, 40)
+    await log.close()
+    end = log.log_end_offset
+    again = await open_log(disk, clean=True, recovery_point=end)
+    again.become_leader(9)
+    await again.flush()
+    again.append(batch(), 9, NOW)
+    await again.flush()
+    assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == encode_epochs([(0, 0), (9, end)])
+
+
+@pytest.mark.parametrize(("bytes_over", "written"), [(-1, False), (0, False), (1, True)])
+async def test_how_much_a_start_replays_rather_than_reads_from_a_file(
+        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool) -> None:
+    log = await open_log(disk, BIG)
+    log.append(batch(), 0, NOW)
+    for module in (durability, recovery):
+        monkeypatch.setattr(module, "REPLAYED_BYTES_MAX", log.size_bytes - bytes_over)
+    await log.close()
+    assert disk.exists(f"{DIRECTORY}/{EPOCHS}") is written
+    assert disk.exists(f"{DIRECTORY}/{1:020d}.snapshot") is written

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.sim.off_loop import InlineOffLoop
-from pykbroker.storage import log_directory
+from pykbroker.storage import durability, log_directory
 from pykbroker.storage.checkpoints import decode_offsets
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
@@ -294,6 +294,7 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
 
 async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
         house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
@@ -342,7 +343,7 @@ async def test_a_topic_is_deleted_without_looking_through_its_directory(
         await directory.create_log("topic", partition, TOPIC_ID, SMALL)
     listed, synced = [], []
 
-    async def note(_: SystemDisk, path: str) -> None:
+    async def note(_: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
         synced.append(path)
 
     monkeypatch.setattr(SystemDisk, "names", lambda _, path: listed.append(path))
@@ -355,6 +356,7 @@ async def test_a_disk_that_was_full_is_looked_after_again(
         house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
         autojump_clock: trio.testing.MockClock) -> None:
     """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
     other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
@@ -560,7 +562,7 @@ async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_a
     for index in range(2):
         filled(await directory.create_log("topic", index, TOPIC_ID, SMALL), 2)
 
-    async def refuse(disk: SystemDisk, path: str) -> None:
+    async def refuse(disk: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
         if path == "topic-0":
             raise OSError(errno.EMFILE, "Too many open files")
 

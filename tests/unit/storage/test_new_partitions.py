@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.storage import durability
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
@@ -41,7 +42,9 @@ async def test_it_costs_one_directory_and_two_files(disk: SystemDisk, monkeypatc
     assert done == ["make_directory topic-0", "open topic-0/partition.metadata", f"open topic-0/{0:020d}.log"]
 
 
-async def test_its_leader_epochs_are_written_with_the_first_flush(disk: SystemDisk, tmp_path: Path) -> None:
+async def test_its_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
+        disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", 0)
     log = await (await opened(disk)).create_log("topic", 0, TOPIC_ID, SMALL)
     log.become_leader(4)
     assert log.epochs.entries == ((4, 0),)
@@ -59,6 +62,6 @@ async def test_a_kill_before_the_first_flush_loses_no_leader_epoch(disk: SystemD
     entries = log.epochs.entries
     assert [epoch for epoch, _ in entries] == [4, 7]
     disk.unlock(".lock")
-    disk.remove(EPOCHS)
+    assert not disk.exists(EPOCHS)
     again = await (await opened(disk)).open_log("topic", 0, TOPIC_ID, SMALL)
     assert again.epochs.entries == entries
