@@ -20,7 +20,7 @@ from pykbroker.sim.volume import Volume
 from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.portions import AT_ONCE_MAX
 
-MANY = 4 * AT_ONCE_MAX
+MANY = 8 * AT_ONCE_MAX
 TOPIC = TopicImage("t", b"t" * 16, {index: PartitionImage((1,), (1,), 1, 0, 0) for index in range(MANY)})
 FIRST = Delta.since_nothing(MetadataImage(offset=1, topics=TopicsImage({"t": TOPIC}, {TOPIC.id: TOPIC})))
 LATER = Delta(FIRST.image, replace(FIRST.image, offset=2))
@@ -59,7 +59,7 @@ async def turns_of_others(work: Awaitable[object]) -> int:
     lambda replicas: replicas.misplaced(LED_ANEW)], ids=["led anew", "configured", "looked for"])
 async def test_others_have_their_turn(work: Callable[[Replicas], Awaitable[object]]) -> None:
     replicas = await serving()
-    assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX - 1
+    assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX // 2  # who is first in a turn is drawn
 
 
 async def test_all_partitions_of_a_deleted_topic_go() -> None:
