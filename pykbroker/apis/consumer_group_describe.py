@@ -5,7 +5,7 @@ v1 which protocol a member speaks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -16,6 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.steps import Steps as Shares
 from pykbroker.core.steps import each
 from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
@@ -37,8 +38,8 @@ class ConsumerGroupDescribe:
 
     def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Steps:
         calls = yield from each(partial(self._ask, context), request.group_ids)
-        return when_settled(calls, lambda: ConsumerGroupDescribeResponse(groups=[
-            self._described(context, request, *asked) for asked in zip(request.group_ids, calls, strict=True)]))
+        answer = when_settled(calls, lambda: self._answer(context, request, calls))
+        return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _ask(self, context: Context, group_id: str) -> Call:
         if not self.enabled():
@@ -48,6 +49,12 @@ class ConsumerGroupDescribe:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
+
+    def _answer(self, context: Context, request: ConsumerGroupDescribeRequest,
+                calls: list[Call]) -> Shares[ConsumerGroupDescribeResponse]:
+        asked = zip(request.group_ids, calls, strict=True)
+        groups = yield from each(lambda one: self._described(context, request, *one), asked)
+        return ConsumerGroupDescribeResponse(groups=groups)
 
     def _described(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
                    call: Call) -> DescribedGroup:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import (
@@ -44,11 +46,15 @@ class DeleteTopics(msgspec.Struct, frozen=True):
             known = context.version >= DISABLED_VERSION_FIRST
             return self.refuse(request, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)
         if context.version < BY_ID_VERSION_FIRST:
-            request.topics = [DeleteTopicState(name=name) for name in request.topic_names]
+            for names in portions(request.topic_names):
+                request.topics += [DeleteTopicState(name=name) for name in names]
+                await trio.lowlevel.checkpoint()
             request.topic_names = []
         allowed, refused = list[DeleteTopicState](), list[DeleteTopicState]()
-        for topic in request.topics:
-            (allowed if self._allowed(context, topic) else refused).append(topic)
+        for few in portions(request.topics):
+            for topic in few:
+                (allowed if self._allowed(context, topic) else refused).append(topic)
+            await trio.lowlevel.checkpoint()
         request.topics = allowed
         response = await self.controller.delete_topics(request)
         response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]

@@ -6,6 +6,7 @@ v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -16,6 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.steps import Steps as Shares
 from pykbroker.core.steps import each
 from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
@@ -34,20 +36,25 @@ class DescribeGroups:
 
     def __call__(self, context: Context, request: DescribeGroupsRequest) -> Steps:
         calls = yield from each(partial(self._ask, context), request.groups)
-        return when_settled(calls, lambda: self._answer(context, request, calls))
+        answer = when_settled(calls, lambda: self._answer(context, request, calls))
+        return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _ask(self, context: Context, group_id: str) -> Call:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
-    def _answer(self, context: Context, request: DescribeGroupsRequest, calls: list[Call]) -> DescribeGroupsResponse:
-        described = [_described(group_id, call) for group_id, call in zip(request.groups, calls, strict=True)]
-        for group in described if request.include_authorized_operations else ():
-            if not group.error_code:
+    def _answer(self, context: Context, request: DescribeGroupsRequest,
+                calls: list[Call]) -> Shares[DescribeGroupsResponse]:
+        response = DescribeGroupsResponse()
+        for group_id, call in zip(request.groups, calls, strict=True):
+            group = _described(group_id, call)
+            if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = authorized_operations(
                     self.authorizer, context.principal, ResourceType.GROUP, group.group_id)
-        return DescribeGroupsResponse(groups=described)
+            response.groups.append(group)
+            yield
+        return response
 
 
 def _described(group_id: str, call: Call) -> DescribedGroup:

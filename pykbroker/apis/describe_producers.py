@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -13,18 +13,23 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps as Shares
 from pykbroker.core.steps import each
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (
-    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicRequest, TopicResponse,
+    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
 )  # fmt: skip
 
 
 class DescribeProducers(msgspec.Struct, frozen=True):
-    """What this broker's log remembers; a producer that wrote nothing for producer.id.expiration.ms is forgotten."""
+    """Answers from this broker's log, which forgets a producer that wrote nothing for producer.id.expiration.ms.
+
+    A partition is answered once, however often a topic names it: a request of 1 MB would otherwise ask for gigabytes.
+    """
 
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
     versions: ClassVar[str] = "0"
@@ -34,24 +39,30 @@ class DescribeProducers(msgspec.Struct, frozen=True):
 
     def __call__(self, context: Context, request: DescribeProducersRequest) -> Steps:
         response = DescribeProducersResponse()
-        for topic in request.topics:
-            partitions = yield from self._partitions(context, topic)
-            response.topics.append(TopicResponse(topic.name, partitions))
+        for name, indexes in by_topic(request).items():
+            partitions = yield from self._partitions(context, name, indexes)
+            response.topics.append(TopicResponse(name, partitions))
+            yield
         return response
 
     def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
         """The same error for every partition."""
         return DescribeProducersResponse(topics=[
-            TopicResponse(topic.name, [PartitionResponse(index, code) for index in topic.partition_indexes])
-            for topic in request.topics
+            TopicResponse(name, [PartitionResponse(index, code) for index in indexes])
+            for name, indexes in by_topic(request).items()
         ])  # fmt: skip
 
-    def _partitions(self, context: Context, topic: TopicRequest) -> Generator[None, None, list[PartitionResponse]]:
+    def _partitions(self, context: Context, topic: str, indexes: Iterable[int]) -> Shares[list[PartitionResponse]]:
         try:
-            self._check_topic(context, topic.name)
+            self._check_topic(context, topic)
         except ApiError as error:
-            return [PartitionResponse(index, error.code, error.message) for index in topic.partition_indexes]
-        return (yield from each(partial(self._partition, topic.name), topic.partition_indexes))
+            return (yield from each(partial(PartitionResponse, error_code=error.code, error_message=error.message),
+                                    indexes))
+        found = []
+        for index in indexes:
+            found.append((yield from self._partition(topic, index)))
+            yield
+        return found
 
     def _check_topic(self, context: Context, name: str) -> None:
         check_topic_name(name)
@@ -60,15 +71,27 @@ class DescribeProducers(msgspec.Struct, frozen=True):
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
-    def _partition(self, topic: str, index: int) -> PartitionResponse:
+    def _partition(self, topic: str, index: int) -> Shares[PartitionResponse]:
         try:
             log = self.replicas.partition(topic, index).require_leader()
         except ApiError as error:
             return PartitionResponse(index, error.code)
-        return PartitionResponse(index, active_producers=[
-            ProducerState(
-                producer.producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
-                producer.coordinator_epoch, producer.txn_first_offset,
-            )
-            for producer in log.producers.entries()
-        ])  # fmt: skip
+        response = PartitionResponse(index)
+        for few in portions(log.producers.entries()):
+            response.active_producers += [
+                ProducerState(
+                    producer.producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
+                    producer.coordinator_epoch, producer.txn_first_offset,
+                )
+                for producer in few
+            ]
+            yield
+        return response
+
+
+def by_topic(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:
+    """Return the partitions of each topic, in the order of the request."""
+    indexes: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        indexes.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    return indexes

@@ -10,15 +10,19 @@ from collections import Counter
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
+from pykbroker.core.steps import Steps as Shares
+from pykbroker.core.steps import each
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Context, Held, Steps
 from pykbroker.server.log_levels import alter_levels
+from pykbroker.storage.portions import AT_ONCE_MAX
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
@@ -41,10 +45,12 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
 
     async def _answer(
         self, context: Context, request: IncrementalAlterConfigsRequest
-    ) -> IncrementalAlterConfigsResponse:
+    ) -> Steps:
         resources, allowed, answers = request.resources, [], {}
         times = Counter(map(named, resources))
-        for resource in resources:
+        for count, resource in enumerate(resources, 1):
+            if count % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
             try:
                 check_config_right(self.authorizer, context.principal, Operation.ALTER_CONFIGS, named(resource))
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
@@ -56,13 +62,21 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
                 answers[named(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
         response = await self.controller.incremental_alter_configs(request)
-        answers.update({named(answer): answer for answer in response.responses})
-        response.responses = [answers[named(resource)] for resource in resources]
-        return response
+        return in_order(resources, answers, response)
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
         """The same error for each resource."""
         return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
+
+
+def in_order(resources: list[AlterConfigsResource], answers: dict[tuple[int, str], AlterConfigsResourceResponse],
+             response: IncrementalAlterConfigsResponse) -> Shares[IncrementalAlterConfigsResponse]:
+    """Return the response with the controller's answers and `answers` in the order of the request."""
+    for answer in response.responses:
+        answers[named(answer)] = answer
+        yield
+    response.responses = yield from each(lambda resource: answers[named(resource)], resources)
+    return response
 
 
 def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:

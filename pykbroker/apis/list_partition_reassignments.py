@@ -5,7 +5,7 @@ Null asks for all of them; what does not move, or does not exist, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 import msgspec
@@ -13,7 +13,9 @@ import msgspec
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.core.steps import Steps as Shares
+from pykbroker.server.handler import Context, Steps
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.list_partition_reassignments import (
@@ -32,18 +34,22 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(
-        self, context: Context, request: ListPartitionReassignmentsRequest
-    ) -> ListPartitionReassignmentsResponse:
+    def __call__(self, context: Context, request: ListPartitionReassignmentsRequest) -> Steps:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = self.image().topics.by_name
+        asked: list[tuple[str, Iterable[int]]]
         if request.topics is None:
-            asked = [(topic, list(topic.partitions)) for topic in known.values()]
+            asked = [(topic.name, topic.partitions) for topic in known.values()]
         else:
-            asked = [(known[topic.name], topic.partition_indexes) for topic in request.topics if topic.name in known]
-        found = [OngoingTopicReassignment(topic.name, ongoing(topic, indexes)) for topic, indexes in asked]
-        return ListPartitionReassignmentsResponse(error_message=None, topics=[one for one in found if one.partitions])
+            asked = [(topic.name, topic.partition_indexes) for topic in request.topics]
+        response = ListPartitionReassignmentsResponse(error_message=None)
+        for name, indexes in asked:
+            partitions = (yield from ongoing(known[name], indexes)) if name in known else []
+            if partitions:
+                response.topics.append(OngoingTopicReassignment(name, partitions))
+            yield
+        return response
 
     def refuse(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
         """An error for the whole, with the partitions that were asked for."""
@@ -54,10 +60,14 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
         ])  # fmt: skip
 
 
-def ongoing(topic: TopicImage, indexes: list[int]) -> list[OngoingPartitionReassignment]:
-    """Those of these partitions that move."""
-    return [
-        OngoingPartitionReassignment(index, list(one.replicas), list(one.adding), list(one.removing))
-        for index in indexes
-        if (one := topic.partitions.get(index)) is not None and (one.adding or one.removing)
-    ]
+def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Shares[list[OngoingPartitionReassignment]]:
+    """Return those of these partitions that move."""
+    found = []
+    for few in portions(indexes):
+        found += [
+            OngoingPartitionReassignment(index, list(one.replicas), list(one.adding), list(one.removing))
+            for index in few
+            if (one := topic.partitions.get(index)) is not None and (one.adding or one.removing)
+        ]
+        yield
+    return found

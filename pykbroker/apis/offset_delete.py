@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,9 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.core.steps import Steps as Shares
+from pykbroker.server.handler import Context, Steps
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (
@@ -31,34 +33,39 @@ class OffsetDelete:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetDeleteRequest) -> Answer:
+    def __call__(self, context: Context, request: OffsetDeleteRequest) -> Steps:
         if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, request.group_id):
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         refused: dict[str, list[OffsetDeleteResponsePartition]] = {}
         for topic in request.topics:
-            self._refuse_some(context, topic, refused.setdefault(topic.name, []))
+            yield from self._refuse_some(context, topic, refused.setdefault(topic.name, []))
         request.topics = [topic for topic in request.topics if topic.partitions]
         call = self.groups.ask(request.group_id, Asked(request, context.version))
-        return when_settled([call], lambda: _merged(call.result(), refused))
+        answer = when_settled([call], lambda: _merged(call.result(), refused))
+        return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _refuse_some(self, context: Context, topic: OffsetDeleteRequestTopic,
-                     refused: list[OffsetDeleteResponsePartition]) -> None:
+                     refused: list[OffsetDeleteResponsePartition]) -> Shares[None]:
         """Take the partitions that cannot be deleted out of the request, and answer them."""
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, topic.name):
             code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
-        refused.extend(OffsetDeleteResponsePartition(one.partition_index, code)
-                       for one in topic.partitions if one.partition_index not in present)
-        topic.partitions = [one for one in topic.partitions if one.partition_index in present]
+        taken = []
+        for few in portions(topic.partitions):
+            refused.extend(OffsetDeleteResponsePartition(one.partition_index, code)
+                           for one in few if one.partition_index not in present)
+            taken += [one for one in few if one.partition_index in present]
+            yield
+        topic.partitions = taken
 
 
 def _merged(response: OffsetDeleteResponse,
-            refused: dict[str, list[OffsetDeleteResponsePartition]]) -> OffsetDeleteResponse:
-    """With what was refused beforehand, each topic once."""
+            refused: dict[str, list[OffsetDeleteResponsePartition]]) -> Shares[OffsetDeleteResponse]:
+    """Add the partitions that were refused beforehand; each topic is answered once."""
     told = {topic.name: topic for topic in response.topics}
     for name, partitions in refused.items():
         if partitions:
@@ -67,4 +74,5 @@ def _merged(response: OffsetDeleteResponse,
                 response.topics.append(OffsetDeleteResponseTopic(name, partitions))
             else:
                 topic.partitions += partitions
+        yield
     return response

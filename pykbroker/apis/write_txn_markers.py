@@ -16,7 +16,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Marker
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Context
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (
@@ -24,8 +26,8 @@ from wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 )  # fmt: skip
 
-APPENDED_MAX = 100
-"""At once; then others have their turn."""
+AT_ONCE_MAX = 100
+"""Markers that are appended or waited for in one step of the loop."""
 
 
 class WriteTxnMarkers(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: WriteTxnMarkersRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return self._write([asked for asked in request.markers if asked.topics])
+        return self._write(request.markers)
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
         """The same error for every partition."""
@@ -47,24 +49,37 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
 
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
         response, appended = WriteTxnMarkersResponse(), list[tuple[WritableTxnMarkerPartitionResult, Ending]]()
+        for count, _ in enumerate(self._append(markers, response, appended), 1):
+            if count % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
+        for few in portions(appended, AT_ONCE_MAX):
+            for partition, ending in few:
+                try:
+                    await ending.wait()
+                except ApiError as error:
+                    partition.error_code = error.code
+            await trio.lowlevel.checkpoint()
+        return response
+
+    def _append(self, markers: list[WritableTxnMarker], response: WriteTxnMarkersResponse,
+                appended: list[tuple[WritableTxnMarkerPartitionResult, Ending]]) -> Steps[None]:
+        """Append each marker to its partitions, one in each step; `response` gets their results."""
         for asked in markers:
-            response.markers.append(answer := result(asked, ErrorCode.NONE))
-            for topic in answer.topics:
-                for place, partition in enumerate(topic.partitions, 1):
+            yield
+            if not asked.topics:
+                continue
+            marker = marker_of(asked)
+            response.markers.append(answer := WritableTxnMarkerResult(asked.producer_id))
+            for topic in asked.topics:
+                yield
+                answer.topics.append(answered := WritableTxnMarkerTopicResult(topic.name))
+                for index in topic.partition_indexes:
+                    answered.partitions.append(partition := WritableTxnMarkerPartitionResult(index))
                     try:
-                        ending = self.endings.append(topic.name, partition.partition_index, marker_of(asked))
-                        appended.append((partition, ending))
+                        appended.append((partition, self.endings.append(topic.name, index, marker)))
                     except ApiError as error:
                         partition.error_code = error.code
-                    if place % APPENDED_MAX == 0:
-                        await trio.lowlevel.checkpoint()
-            await trio.lowlevel.checkpoint()
-        for partition, ending in appended:
-            try:
-                await ending.wait()
-            except ApiError as error:
-                partition.error_code = error.code
-        return response
+                    yield
 
 
 def marker_of(asked: WritableTxnMarker) -> Marker:

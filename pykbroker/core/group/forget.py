@@ -42,12 +42,14 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
     for topic in request.topics:
         read = group.subscribes(topic.name) and bool(group.members)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if read else ErrorCode.NONE
-        answers = [OffsetDeleteResponsePartition(one.partition_index, code) for one in topic.partitions]
-        response.topics.append(OffsetDeleteResponseTopic(topic.name, answers))
-        for answer in () if read else answers:
-            held = shard.offsets.get(group.id, topic.name, answer.partition_index)
-            if held is not None or shard.offsets.is_pending(group.id, topic.name, answer.partition_index):
-                step.write(tombstone(group.id, topic.name, answer.partition_index))
+        answer = OffsetDeleteResponseTopic(topic.name)
+        response.topics.append(answer)
+        for one in topic.partitions:
+            index = one.partition_index
+            answer.partitions.append(OffsetDeleteResponsePartition(index, code))
+            if not read and (shard.offsets.get(group.id, topic.name, index) is not None
+                             or shard.offsets.is_pending(group.id, topic.name, index)):
+                step.write(tombstone(group.id, topic.name, index))
             yield
     step.reply(token, response)
 

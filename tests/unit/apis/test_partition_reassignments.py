@@ -10,7 +10,7 @@ from pykbroker.apis.alter_partition_reassignments import AlterPartitionReassignm
 from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
@@ -90,8 +90,8 @@ def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> A
     topic, other = TopicImage("t", b"t" * 16, {0: stays, 1: moves}), TopicImage("u", b"u" * 16, {0: stays})
     image = MetadataImage(topics=TopicsImage({"t": topic, "u": other}, {topic.id: topic, other.id: other}))
     asked = None if topics is None else [ListPartitionReassignmentsTopics(*one) for one in topics]
-    return ListPartitionReassignments(lambda: image, Denies(*denied))(
-        context(0), ListPartitionReassignmentsRequest(topics=asked))
+    return gone_through(ListPartitionReassignments(lambda: image, Denies(*denied))(
+        context(0), ListPartitionReassignmentsRequest(topics=asked)))
 
 
 @pytest.mark.parametrize("topics", [None, [("t", [1])], [("u", [0]), ("nobody", [1]), ("t", [0, 1, 7])]])

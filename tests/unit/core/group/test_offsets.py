@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pykbroker.core.coordinator_record import CoordinatorRecord
-from pykbroker.core.group.asked import FetchOffsets, ForgetTopics
+from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
@@ -46,6 +47,23 @@ def deleted(talk: Talk, topic: str = "t", group: str = "g") -> Any:
     response = talk.ask(OffsetDeleteRequest(group, [
         OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0)])]), 0)
     return response if isinstance(response, ErrorCode) else response.topics[0].partitions[0].error_code
+
+
+def test_offsets_are_deleted_one_a_step() -> None:
+    class Counted(list[OffsetDeleteRequestPartition]):
+        read = 0
+
+        def __iter__(self) -> Iterator[OffsetDeleteRequestPartition]:
+            for one in super().__iter__():
+                self.read += 1
+                yield one
+
+    talk, partitions = Talk(), Counted(OffsetDeleteRequestPartition(index) for index in range(100))
+    assert talk.commit(5) == 0
+    asked = Asked(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", partitions)]), 0)
+    steps: Any = talk.machine.handle(asked, object(), talk.now_ms, talk.wall_ms)
+    reads = [partitions.read for _ in steps]
+    assert reads == list(range(1, 101))
 
 
 def test_what_is_committed_is_fetched_also_after_a_restart() -> None:

@@ -1,0 +1,191 @@
+"""Requests with thousands of answers: no step of the loop decides, collects or merges all of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.delete_topics import DeleteTopics
+from pykbroker.apis.describe_groups import DescribeGroups
+from pykbroker.apis.describe_producers import DescribeProducers
+from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
+from pykbroker.apis.offset_delete import OffsetDelete
+from pykbroker.apis.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
+from pykbroker.coordinator.call import Call, refused
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Producers
+from pykbroker.storage import portions
+from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
+from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from wire.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+MANY = 20_000
+PORTIONS = MANY // portions.AT_ONCE_MAX
+NAMES = [f"nowhere{number}" for number in range(MANY)]
+
+
+def described(producers: Producers, topics: list[TopicRequest]) -> tuple[int, Any]:
+    log = SimpleNamespace(producers=producers)
+    replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda: log))
+    steps: Any = DescribeProducers(lambda: IMAGE, replicas, Denies())(context(0), DescribeProducersRequest(topics))
+    return counted(steps)
+
+
+def test_the_producers_of_a_partition_are_described_in_portions() -> None:
+    producers = Producers()
+    for number in range(MANY):
+        producers.remember(number, 0, 0, number, 0, 0, transactional=False)
+    count, response = described(producers, [TopicRequest("t", [0])])
+    assert len(response.topics[0].partitions[0].active_producers) == MANY
+    assert count >= PORTIONS
+
+
+def test_a_partition_that_is_named_often_is_described_once() -> None:
+    _, response = described(Producers(), [TopicRequest("t", [1, 0, 1]), TopicRequest("t", [0] * MANY)])
+    (topic,) = response.topics
+    assert [one.partition_index for one in topic.partitions] == [1, 0]
+
+
+def test_producers_of_a_topic_that_is_not_there_are_refused_one_partition_a_step() -> None:
+    count, response = described(Producers(), [TopicRequest("nowhere", list(range(MANY)))])
+    assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert count >= MANY
+
+
+@pytest.mark.parametrize("topic", ["t", "nowhere"])
+def test_offsets_are_taken_or_refused_in_portions(topic: str) -> None:
+    call = Call()
+    call.settle(OffsetDeleteResponse())
+    groups: Any = SimpleNamespace(ask=lambda name, asked: call)
+    asked = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(topic, [
+        OffsetDeleteRequestPartition(0) for _ in range(MANY)])])
+    steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
+    count, response = counted(steps)
+    assert count >= PORTIONS
+    assert sum(len(one.partitions) for one in response.topics) == (MANY if topic == "nowhere" else 0)
+
+
+def test_refused_offsets_are_merged_one_topic_a_step() -> None:
+    call = Call()
+    call.settle(OffsetDeleteResponse())
+    groups: Any = SimpleNamespace(ask=lambda name, asked: call)
+    asked = OffsetDeleteRequest("g", [
+        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in NAMES])
+    steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
+    count, response = counted(steps)
+    assert count >= 2 * MANY
+    assert [topic.name for topic in response.topics] == NAMES
+
+
+UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))
+
+
+@pytest.mark.parametrize(("handler", "request_"), [
+    (ConsumerGroupDescribe(UNKNOWN, Denies(), lambda: True), ConsumerGroupDescribeRequest(NAMES)),
+    (DescribeGroups(UNKNOWN, Denies()), DescribeGroupsRequest(NAMES))], ids=["ConsumerGroupDescribe", "DescribeGroups"])
+def test_groups_are_asked_for_and_answered_one_a_step(handler: Any, request_: Any) -> None:
+    count, response = counted(handler(context(0), request_))
+    assert count >= 2 * MANY
+    assert [group.group_id for group in response.groups] == NAMES
+
+
+async def test_groups_that_answer_later_are_answered_one_a_step() -> None:
+    call = Call()
+    groups: Any = SimpleNamespace(ask=lambda name, asked: call)
+    steps: Any = DescribeGroups(groups, Denies())(context(0), DescribeGroupsRequest(NAMES))
+    _, later = counted(steps)
+    call.settle(ApiError(ErrorCode.NOT_COORDINATOR))
+    count, response = counted(await later)
+    assert count >= MANY
+    assert len(response.groups) == MANY
+
+
+def test_reassignments_are_listed_in_portions() -> None:
+    steps: Any = ListPartitionReassignments(lambda: IMAGE, Denies())(context(0), ListPartitionReassignmentsRequest(
+        topics=[ListPartitionReassignmentsTopics("t", [0] * MANY)]))
+    count, response = counted(steps)
+    assert count >= PORTIONS
+    assert response.topics == []
+
+
+@pytest.mark.parametrize(("markers", "topics", "partitions"), [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)])
+async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics: int, partitions: int) -> None:
+    turns, awaited_at = 0, list[int]()
+
+    class Ending:
+        async def wait(self) -> None:
+            """Return at once, as of a marker that is committed."""
+            awaited_at.append(turns)
+
+    endings: Any = SimpleNamespace(append=lambda topic, index, marker: Ending())
+    asked = WriteTxnMarkersRequest([WritableTxnMarker(number, topics=[
+        WritableTxnMarkerTopic("t", list(range(partitions))) for _ in range(topics)]) for number in range(markers)])
+    answer: Any = WriteTxnMarkers(endings, Denies())(context(1), asked)
+    found = list[Any]()
+
+    async def run() -> None:
+        found.append(await answer)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        while not found:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+    assert awaited_at[0] >= MANY // AT_ONCE_MAX
+    assert turns - awaited_at[0] >= MANY // AT_ONCE_MAX - 1
+    assert sum(len(topic.partitions) for marker in found[0].markers for topic in marker.topics) == MANY
+
+
+@pytest.mark.parametrize("version", [5, 6])
+async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None:
+    async def delete(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+        assert [topic.name for topic in request.topics] == NAMES
+        return DeleteTopicsResponse()
+
+    controller: Any = SimpleNamespace(delete_topics=delete)
+    asked = (DeleteTopicsRequest(topic_names=list(NAMES)) if version == 5
+             else DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]))
+    held = DeleteTopics(controller, lambda: IMAGE, Denies(), True)(context(version), asked)
+    turns, _ = await others_turns(held.coroutine)
+    assert turns >= (2 if version == 5 else 1) * PORTIONS
+
+
+async def test_resources_are_authorised_in_portions_and_answered_one_a_step() -> None:
+    async def alter(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        return IncrementalAlterConfigsResponse(responses=[
+            AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name) for one in request.resources])
+
+    controller: Any = SimpleNamespace(incremental_alter_configs=alter)
+    held = IncrementalAlterConfigs(1, controller, Denies())(context(1), IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(2, name) for name in NAMES]))
+    turns, steps = await others_turns(held.coroutine)
+    assert turns >= PORTIONS
+    count, response = counted(steps)
+    assert count >= 2 * MANY
+    assert [one.resource_name for one in response.responses] == NAMES
