@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -13,7 +15,7 @@ import trio.testing
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.markers import MarkerWriter
+from pykbroker.coordinator.markers import AT_ONCE_MAX, SORTED_AT_ONCE_MAX, MarkerWriter
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
@@ -21,7 +23,7 @@ from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.producers import Marker, Producers
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions, Answer, EndTransaction, FindTransaction, Found, InitProducer, Reply,
@@ -391,3 +393,37 @@ async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
     async with hosting() as house:
         house.runtime.follow(1, {})
         assert await house.transactions.asked(FindTransaction(NAME)) == Answer(ErrorCode.NOT_COORDINATOR)
+
+
+async def test_the_partitions_of_a_large_transaction_are_sorted_and_awaited_in_portions() -> None:
+    turns, appended, awaited_at, left = 0, list[tuple[str, int]](), list[int](), list[Any]()
+    places = frozenset((topic, index) for topic in ("u", "t") for index in range(3 * SORTED_AT_ONCE_MAX))
+
+    class Ending:
+        async def wait(self) -> None:
+            """Return at once, as of a marker that is committed."""
+            awaited_at.append(turns)
+
+    def append(topic: str, index: int, marker: Marker) -> Ending:
+        if not appended:
+            awaited_at.append(turns)
+        appended.append((topic, index))
+        return Ending()
+
+    nothing: Any = None
+    endings: Any = SimpleNamespace(append=append)
+    writer = MarkerWriter(nothing, endings, lambda topic, index: True)
+
+    async def write() -> None:
+        left.append(await writer._write(Marker(7, 0, True, 0, 2), places))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(write)
+        while not left:
+            await trio.lowlevel.checkpoint()
+            turns += 1
+    assert (left, appended) == ([frozenset()], sorted(places))
+    sorted_by, first_awaited = awaited_at[:2]
+    assert sorted_by >= len(places) // SORTED_AT_ONCE_MAX - 1
+    assert first_awaited - sorted_by >= len(places) // AT_ONCE_MAX - 1
+    assert turns - first_awaited >= len(places) // AT_ONCE_MAX - 1
