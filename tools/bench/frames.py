@@ -77,6 +77,11 @@ def find_coordinator(group: str) -> bytes:
     return frame(10, 0, string(group))
 
 
+def find_transaction_coordinator(transactional_id: str) -> bytes:
+    """FindCoordinator version 1, of a transactional id."""
+    return frame(10, 1, string(transactional_id) + b"\1")
+
+
 def find_coordinator_error(reply: bytes) -> int:
     """The error code of an answer to `find_coordinator`."""
     code: int = struct.unpack_from(">h", reply, 4)[0]

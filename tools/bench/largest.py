@@ -1,6 +1,6 @@
 """The largest requests that clients send: for a topic of thousands of partitions, or as many groups or resources.
 
-As `frames`, independent of ``wire``, and in versions below the flexible ones.
+As `frames`, independent of ``wire``, and in versions below the flexible ones where an API has one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,12 @@ from tools.bench.frames import batch, create_topics, delete_topics, frame, metad
 PARTITIONS = 5_000
 THINGS = 10_000
 SESSIONLESS = -1
+TRANSACTIONS = 20_000
+TRANSACTION_TIMEOUT_MS = 60_000
+NOT_A_BROKER = 99
+TOPIC_RESOURCE, SET = 2, 0
+PATTERN = "(" + "a?" * 300 + "){3}b"
+"""A pattern that matches no transactional id and that a matcher that backtracks needs exponential time for."""
 
 
 def of_partitions(topic: str, part: Callable[[int], bytes]) -> bytes:
@@ -56,7 +62,80 @@ def describe_groups() -> bytes:
     return frame(15, 0, struct.pack(">i", THINGS) + b"".join(string(f"g{index}") for index in range(THINGS)))
 
 
-def requests(topic: str) -> Mapping[str, bytes]:
+def add_partitions(topic: str, transactional_id: str, producer: tuple[int, int]) -> bytes:
+    """AddPartitionsToTxn version 0 of each partition."""
+    head = string(transactional_id) + struct.pack(">qh", *producer)
+    return frame(24, 0, head + of_partitions(topic, lambda index: struct.pack(">i", index)))
+
+
+def elect_leaders(topic: str) -> bytes:
+    """ElectLeaders version 0 of each partition: the leaders are the preferred ones already."""
+    return frame(43, 0, of_partitions(topic, lambda index: struct.pack(">i", index)) + struct.pack(">i", 60_000))
+
+
+def incremental_alter_configs() -> bytes:
+    """IncrementalAlterConfigs version 0 of topics that do not exist."""
+    set_one = struct.pack(">i", 1) + string("retention.ms") + bytes((SET,)) + string("1")
+    resources = b"".join(bytes((TOPIC_RESOURCE,)) + string(f"nowhere{index}") + set_one for index in range(THINGS))
+    return frame(44, 0, struct.pack(">i", THINGS) + resources + b"\0")
+
+
+def reassign(topic: str) -> bytes:
+    """AlterPartitionReassignments version 0 of each partition, to a broker that does not exist."""
+    part = length(1) + struct.pack(">i", NOT_A_BROKER) + b"\0"
+    parts = b"".join(struct.pack(">i", index) + part for index in range(PARTITIONS))
+    return flexible(45, 0, struct.pack(">i", 60_000) + length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
+
+
+def describe_producers(topic: str) -> bytes:
+    """DescribeProducers version 0 of each partition."""
+    parts = struct.pack(f">{PARTITIONS}i", *range(PARTITIONS))
+    return flexible(61, 0, length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
+
+
+def list_transactions(pattern: str) -> bytes:
+    """ListTransactions version 2 of the transactional ids that match a pattern."""
+    return flexible(66, 2, length(0) + length(0) + struct.pack(">q", -1) + text(pattern) + b"\0")
+
+
+def flexible(key: int, version: int, body: bytes) -> bytes:
+    """Return a request with header version 2."""
+    return frame(key, version, b"\0" + body)
+
+
+def length(count: int) -> bytes:
+    """Return the compact length of a string or an array."""
+    count += 1
+    out = b""
+    while count > 127:
+        out += bytes((count & 127 | 128,))
+        count >>= 7
+    return out + bytes((count,))
+
+
+def text(characters: str) -> bytes:
+    """Return a string with its compact length."""
+    data = characters.encode()
+    return length(len(data)) + data
+
+
+def transactional_ids() -> list[str]:
+    """Return the transactional ids that a hostile pattern is matched with."""
+    return [f"{'a' * 40}{index}" for index in range(TRANSACTIONS)]
+
+
+def init_producer(transactional_id: str) -> bytes:
+    """InitProducerId version 0."""
+    return frame(22, 0, string(transactional_id) + struct.pack(">i", TRANSACTION_TIMEOUT_MS))
+
+
+def producer_of(reply: bytes) -> tuple[int, int] | None:
+    """Return the producer id and epoch in an answer to `init_producer`; None for an error."""
+    error, producer_id, epoch = struct.unpack_from(">hqh", reply, 8)
+    return None if error else (producer_id, epoch)
+
+
+def requests(topic: str, transactional_id: str = "", producer: tuple[int, int] = (0, 0)) -> Mapping[str, bytes]:
     """By name, in an order in which each finds what it needs."""
     return {
         "CreateTopics": create_topics([topic], PARTITIONS),
@@ -69,6 +148,12 @@ def requests(topic: str) -> Mapping[str, bytes]:
         "DescribeConfigs": describe_configs(topic),
         "DescribeLogDirs": frame(35, 1, struct.pack(">i", -1)),
         "DescribeGroups": describe_groups(),
+        "AddPartitionsToTxn": add_partitions(topic, transactional_id, producer),
+        "AlterPartitionReassignments": reassign(topic),
+        "ElectLeaders": elect_leaders(topic),
+        "IncrementalAlterConfigs": incremental_alter_configs(),
+        "DescribeProducers": describe_producers(topic),
+        "ListTransactions": list_transactions(PATTERN),
         "DeleteRecords": delete_records(topic),
         "DeleteTopics": delete_topics([topic]),
     }

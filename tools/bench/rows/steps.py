@@ -18,6 +18,7 @@ from tools.bench.row import Figure, Row, Stage
 from tools.bench.rows import requests, topics, volume
 
 MESSAGES = 300_000
+COORDINATOR_TRIES_MAX, COORDINATOR_PAUSE_S = 300, 0.1
 
 
 def measure(stage: Stage) -> Mapping[str, float] | None:
@@ -64,11 +65,27 @@ def stand_by(stage: Stage) -> Mapping[str, float]:
     found = {}
     with frames.Caller(stage.broker.port, 600) as caller:
         caller.call(frames.find_coordinator("largest"))
-        for name, request in largest.requests(f"bench-{uuid.uuid4().hex[:12]}").items():
+        transactional_id, producer = begin_transactions(caller)
+        for name, request in largest.requests(f"bench-{uuid.uuid4().hex[:12]}", transactional_id, producer).items():
             with bystander(stage.broker.port) as waits_ms:
                 caller.call(request)
             found[name] = max(waits_ms)
     return found
+
+
+def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
+    """Have the broker know as many transactional ids as `largest` names; return one of them with its producer."""
+    found = None
+    for transactional_id in largest.transactional_ids():
+        for _ in range(COORDINATOR_TRIES_MAX):
+            found = largest.producer_of(caller.call(largest.init_producer(transactional_id)))
+            if found is not None:
+                break
+            caller.call(frames.find_transaction_coordinator(transactional_id))
+            time.sleep(COORDINATOR_PAUSE_S)
+    if found is None:
+        raise RuntimeError("no coordinator took the last transactional id")
+    return transactional_id, found
 
 
 @contextmanager
