@@ -13,7 +13,7 @@ from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 64, 16, 32
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NULL = 1  # the length -1
+_NULL = 1  # the length -1, if it takes no more bytes than it needs; a length is odd where it is negative
 
 
 class Walked(msgspec.Struct, gc=False):
@@ -71,11 +71,11 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
         else:
             pos = _offset_end(data, pos, index)
         byte = key = data[pos]
-        if byte == _NULL:
+        if byte & 1:
             keyless += 1
-            pos += 1
+            pos = pos + 1 if byte == _NULL else _field_end(data, pos)
         else:
-            pos = _field_end(data, pos) if byte > 127 or byte & 1 else pos + 1 + (byte >> 1)
+            pos = _field_end(data, pos) if byte > 127 else pos + 1 + (byte >> 1)
         byte, second = data[pos], data[pos + 1]
         if byte & 1 or byte > 127 < second:
             pos = _field_end(data, pos)
@@ -96,7 +96,7 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
             more = run.records - 1
             window = window * _RUN_GROWTH if run.records == window else _RUN_FIRST
             index, pos = index + more, pos + more * (end - start)
-            keyless += more if key == _NULL else 0
+            keyless += more if key & 1 else 0
             found.note(run.smallest)
             found.note(run.largest)
     if pos != limit:
@@ -142,7 +142,7 @@ def _headers_end(data: bytes, pos: int, headers_max: int) -> tuple[int, int]:
     if count > headers_max:
         raise TooLong(f"more than {headers_max} headers")
     for _ in range(count):
-        if data[pos] == _NULL:
+        if data[pos] & 1:
             raise DecodeError("a header without a key")
         pos = _field_end(data, pos)
         pos = _field_end(data, pos)

@@ -157,3 +157,17 @@ def test_headers_are_counted_where_that_is_asked_for(headers_max: int, fits: boo
     else:
         with pytest.raises(TooLong):
             walked(data, 3, headers_max)
+
+
+@pytest.mark.parametrize("null", [b"\x81\x00", b"\x81\x80\x80\x80\x00"])
+@pytest.mark.parametrize("count", [1, RUN_RECORDS_MIN + 1])
+def test_a_null_that_takes_more_bytes_than_it_needs_is_a_null(null: bytes, count: int) -> None:
+    keyless = b"".join(lengthened(b"\0\0" + varint(index) + null + b"\0\0") for index in range(count))
+    assert agree(keyless, count)
+    assert walked(keyless, count, MANY).keyless == count
+    header = b"".join(lengthened(b"\0\0" + varint(index) + b"\0\0\2" + null + b"\0") for index in range(count))
+    assert not agree(header, count)
+
+
+def lengthened(body: bytes) -> bytes:
+    return varint(len(body)) + body
