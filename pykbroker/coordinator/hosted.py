@@ -91,6 +91,8 @@ class Hosted:
     def _do(self, steps: Steps[None]) -> None:
         """Do at once what one share of the loop is enough for, if nothing is under way: else it is done in its turn."""
         if self._under_way or self._turns.begin(steps) is State.UNFINISHED:
+            if not self._under_way:
+                self._rested = trio.Event()
             self._under_way.append(steps)
             self._work.set()
 
@@ -301,14 +303,14 @@ class Hosted:
         """Go on with what one share was not enough for, and with what has come behind it."""
         while True:
             await self._work.wait()
-            self._work, self._rested = trio.Event(), trio.Event()
+            self._work = trio.Event()
             while self._under_way:
                 try:
                     await self._turns.walk(self._under_way[0])
                 except Exception:
                     logger.exception("%s is given up and loaded again", self._name)
                     self._unload()
-                else:
+                if self._under_way:  # none is left after an unload
                     self._under_way.popleft()
             self._rested.set()
             self._wake_earlier()

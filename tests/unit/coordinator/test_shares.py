@@ -166,3 +166,36 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
         assert "is given up and loaded again" in caplog.text
         await trio.sleep(5)
         assert await committed(runtime) == {2}
+
+
+async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answers_all(
+        caplog: pytest.LogCaptureFixture, autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        calls = commit(runtime, 1), commit(runtime, 2, partitions=1)
+        log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        for call in calls:
+            with pytest.raises(ApiError) as refused:
+                await call.wait()
+            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        assert "is given up and loaded again" in caplog.text
+        log.error = None
+        await trio.sleep(5)
+        assert await committed(runtime) == {-1}
+
+
+async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
+        monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
+    """The tasks of the machine begin while the request is under way already."""
+    runtime = runtime_of(turns=Turns(count(0, SLOW).__next__))
+    async with trio.open_nursery() as nursery:
+        runtime.follow(1, {0: MemoryLog()})
+        call = commit(runtime, 1)
+        nursery.start_soon(runtime.run)
+        await call.wait()
+        hosted: Any = runtime._hosted[0]
+        ticked = trio.Event()
+        monkeypatch.setattr(hosted, "_tick_once", lambda *_: ticked.set())
+        with trio.fail_after(24 * 60 * 60):
+            await ticked.wait()
+        nursery.cancel_scope.cancel()
