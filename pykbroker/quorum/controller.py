@@ -226,6 +226,8 @@ class Controller:
     async def _commit(self) -> None:
         """One fsync for all that was decided before it."""
         async with self._deciding:
+            if self._failure is not None:
+                return  # what was half replayed is no image
             callers, self._uncommitted = self._uncommitted, []
             delta = self._driver.freeze()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.record import Record
+from pykbroker.core.outcome import Entry
 from pykbroker.quorum.controller import Controller, JournalFailed
+from pykbroker.world.turns import SHARE_NS, Turns
 from tests.unit.core.metadata.room import topic
 from tests.unit.quorum.logs import MemoryJournal, disk_at, follow, in_memory
 from wire.error_codes import ErrorCode
@@ -215,3 +219,31 @@ async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is
         assert [result.error_code for result in response.topics] == [0]
         nursery.cancel_scope.cancel()
     await controller.close()
+
+
+async def test_what_a_failure_leaves_half_replayed_is_not_published(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit that is due waits for the request under way, which fails between two records."""
+    journal = MemoryJournal()
+    controller = in_memory(journal, disk_at(tmp_path))
+    monkeypatch.setattr(controller, "_turns", Turns(count(0, SHARE_NS + 1).__next__))
+    replay = controller._machine.replay
+
+    def broken(entry: Entry[Record]) -> None:
+        if entry.offset == 100:
+            raise ZeroDivisionError
+        replay(entry)
+
+    async def fail() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await controller.create_topics(creating(*(f"t{number}" for number in range(100))))
+
+    monkeypatch.setattr(controller._machine, "replay", broken)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(fail)
+        while not controller._deciding.locked():
+            await trio.lowlevel.checkpoint()
+        controller._work.set()
+        nursery.start_soon(expect_the_end, controller)
+    assert journal.flushes == 0
+    assert not controller.images.committed.topics.by_name
