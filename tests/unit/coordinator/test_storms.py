@@ -35,7 +35,8 @@ def ask(runtime: Runtime, dice: Random, offset: int) -> Call:
     message: Any = dice.choice((
         OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(dice.choice("tu"), partitions=[
             OffsetCommitRequestPartition(index, offset) for index in partitions])]),
-        OffsetDeleteRequest(group, [OffsetDeleteRequestTopic("t", list(map(OffsetDeleteRequestPartition, partitions)))]),
+        OffsetDeleteRequest(group, [OffsetDeleteRequestTopic("t", [
+            OffsetDeleteRequestPartition(index) for index in partitions])]),
         DeleteGroupsRequest([group]),
         JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]),
         None))
