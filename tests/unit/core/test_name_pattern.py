@@ -17,6 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import (
     NAME_STEPS,
     PATTERN_CHARS_MAX,
+    REPEATS_MAX,
     SHARE_STEPS_MAX,
     UNICODE_CLASSES_MAX,
     compiled,
@@ -126,3 +127,18 @@ def test_few_compiled_patterns_are_kept() -> None:
     for number in range(name_pattern.PATTERNS_MAX + 1):
         compiled(f"kept-{number}")
     assert compiled.cache_info().currsize == name_pattern.PATTERNS_MAX
+
+
+@pytest.mark.parametrize(("last", "fits"), [(999, True), (1000, True), (1001, False)])
+def test_repetitions_are_added_up_before_they_are_compiled(last: int, fits: bool) -> None:
+    parts = ["(?:){0,500}", "(?:){500}", "(?:){999,}", "(?:){1}", *["(?:){1000}"] * (REPEATS_MAX // 1000 - 3)]
+    pattern = "".join(parts) + ("(?:){1000}(?:){1}" if last > 1000 else f"(?:){{{last}}}")
+    if fits:
+        assert compiled(pattern).matching(["", "a"]) == [""]
+    else:
+        assert why_not(pattern).endswith("is not a valid regular expression: too large.")
+
+
+def test_what_repeats_far_too_often_is_refused_before_re2_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_pattern, "import_module", lambda name: pytest.fail("RE2 takes 0.3 s for this"))
+    assert why_not("a{0,1000}" * 555).endswith("is not a valid regular expression: too large.")
