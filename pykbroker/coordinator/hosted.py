@@ -289,6 +289,8 @@ class Hosted:
                     self._tick_once(machine, alarm_ms)
 
     def _tick_once(self, machine: CoordinatorMachine, alarm_ms: float) -> None:
+        if machine is not self._machine:
+            return  # it was unloaded while others had their turn
         try:
             self._do(self._ticked(machine, alarm_ms))
         except Exception:

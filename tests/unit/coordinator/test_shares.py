@@ -14,7 +14,7 @@ import trio.testing
 from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets
+from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns
 from tests.unit.coordinator.memory_log import MemoryLog
 from tests.unit.coordinator.test_runtime import runtime_of
@@ -199,3 +199,21 @@ async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
         with trio.fail_after(24 * 60 * 60):
             await ticked.wait()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_tick_that_had_to_wait_until_its_machine_was_lost_is_not_done(autojump_clock: object) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        await commit(runtime, 1).wait()
+        hosted: Any = runtime._hosted[0]
+        async with hosted._replaying:
+            runtime.notify(ForgetTopics(frozenset("t")))
+            await trio.testing.wait_all_tasks_blocked()
+            log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        with pytest.raises(ApiError):
+            commit(runtime, 2, partitions=1).result()
+        await trio.lowlevel.checkpoint()
+        log.error = None
+        await trio.sleep(5)
+        assert not hosted._under_way
+        assert commit(runtime, 3, partitions=1).settled
