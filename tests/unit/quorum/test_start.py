@@ -85,8 +85,8 @@ async def test_every_start_is_an_epoch_and_loses_nothing(tmp_path: Path) -> None
         controller = await Life(disk, clean=True).live()
         assert controller.epoch == epoch
         assert set(controller.images.committed.topics.by_name) == names == {"a", "b"}
-    checkpoint = tmp_path / METADATA_DIRECTORY / "leader-epoch-checkpoint"
-    assert [line.split()[0] for line in checkpoint.read_text().splitlines()[2:]] == ["1", "2", "3"]
+    log = (tmp_path / METADATA_DIRECTORY / "00000000000000000000.log").read_bytes()
+    assert sorted({batch.leader_epoch for batch in batches(log, strict=True)}) == [1, 2, 3]
     assert quorum_state(tmp_path)["leaderEpoch"] == 3
 
 
