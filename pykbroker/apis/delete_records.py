@@ -15,8 +15,11 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps as Shares
+from pykbroker.core.steps import finish
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
+from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import (
@@ -37,7 +40,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
 
     def __call__(self, context: Context, request: DeleteRecordsRequest) -> Steps:
         response = DeleteRecordsResponse()
-        for name, offsets in by_topic(request).items():
+        for name, offsets in (yield from by_topic(request)).items():
             answers = []
             for index, offset in offsets.items():
                 try:
@@ -53,7 +56,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
         return DeleteRecordsResponse(topics=[
             DeleteRecordsTopicResult(name, [DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code)
                                             for index in offsets])
-            for name, offsets in by_topic(request).items()
+            for name, offsets in finish(by_topic(request)).items()
         ])  # fmt: skip
 
     def _delete(self, context: Context, topic: str, index: int, offset: int) -> int:
@@ -73,9 +76,12 @@ class DeleteRecords(msgspec.Struct, frozen=True):
         return log.delete_records(offset)
 
 
-def by_topic(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:
-    """Topic -> partition -> offset."""
+def by_topic(request: DeleteRecordsRequest) -> Shares[dict[str, dict[int, int]]]:
+    """Return the offset of each partition of each topic."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in filter(lambda topic: topic.partitions, request.topics):
-        offsets.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
+        of_topic = offsets.setdefault(topic.name, {})
+        for few in portions(topic.partitions):
+            of_topic.update((one.partition_index, one.offset) for one in few)
+            yield
     return offsets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 
 from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.record import Record
@@ -29,10 +30,15 @@ UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host thi
 
 def delete_topics(context: Context, request: DeleteTopicsRequest) -> Deciding:
     """A topic that is asked for twice is answered once, and stays. What names no topic is answered each time."""
-    asked = list(request.topics) + [DeleteTopicState(name=name) for name in request.topic_names]
-    times = Counter((state.name, state.topic_id) for state in asked)
-    ids = {state.topic_id for state in asked if state.name is None}
-    named = {topic.id for state in asked if (topic := context.draft.names.get(state.name or ""))}
+    times = Counter[tuple[str | None, bytes]]()
+    ids, named = set[bytes](), set[bytes]()
+    for asked in chain(request.topics, (DeleteTopicState(name=name) for name in request.topic_names)):
+        times[asked.name, asked.topic_id] += 1
+        if asked.name is None:
+            ids.add(asked.topic_id)
+        elif (known := context.draft.names.get(asked.name)) is not None:
+            named.add(known.id)
+        yield
     records: list[Record] = []
     results = [refused(None, NIL, NEITHER)] * times.pop((None, NIL), 0)
     for (name, topic_id), count in times.items():

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from pykbroker.apis.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.delete_records import DeleteRecords
 from pykbroker.apis.delete_topics import DeleteTopics
 from pykbroker.apis.describe_groups import DescribeGroups
 from pykbroker.apis.describe_producers import DescribeProducers
@@ -18,12 +19,14 @@ from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
 from pykbroker.coordinator.call import Call, refused
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.replication.producers import Producers
 from pykbroker.storage import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -160,6 +163,26 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
     assert awaited_at[0] >= MANY // AT_ONCE_MAX
     assert turns - awaited_at[0] >= MANY // AT_ONCE_MAX - 1
     assert sum(len(topic.partitions) for marker in found[0].markers for topic in marker.topics) == MANY
+
+
+def test_records_to_delete_are_collected_in_portions() -> None:
+    def nowhere(*_: object) -> None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    replicas: Any = SimpleNamespace(partition=nowhere)
+    steps: Any = DeleteRecords(replicas, Denies())(context(2), DeleteRecordsRequest(topics=[
+        DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)] * MANY)]))
+    count, response = counted(steps)
+    assert count >= PORTIONS
+    assert len(response.topics[0].partitions) == 1
+
+
+def test_topics_to_delete_are_collected_and_decided_one_a_step() -> None:
+    machine: Any = SimpleNamespace(draft=SimpleNamespace(names={}, topics={}))
+    steps: Any = delete_topics(machine, DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]))
+    count, (records, response) = counted(steps)
+    assert count >= 2 * MANY
+    assert (records, [one.name for one in response.responses]) == ([], NAMES)
 
 
 @pytest.mark.parametrize("version", [5, 6])
