@@ -1,4 +1,4 @@
-"""What belongs to the whole process, so that only the command line may set it: log, open files, garbage collection."""
+"""What belongs to the whole process, so that only the command line may set it: log, open files, memory, collection."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from datetime import UTC, datetime
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(message)s"
 LOG_TIME = "%Y-%m-%d %H:%M:%S"
 OPEN_FILES_ENOUGH = 1_048_576
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Parameters of mallopt, from glibc's malloc.h."""
+FREED_BYTES_KEPT = 64 << 20
+MAPPED_BYTES_MIN = 32 << 20
+"""A buffer from this size on is given back as soon as it is freed."""
 GARBAGE_THRESHOLDS = (10_000, 20, 50)
 """To look through 50,000 new objects that stay, as when a million offsets are loaded, took a step of 46 ms."""
 
@@ -55,6 +60,22 @@ def raise_open_files_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (ValueError, OSError) as error:  # macOS has a lower bound of its own
             logging.getLogger(__name__).debug("The limit of open files stays at %d: %s", soft, error)
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep up to `FREED_BYTES_KEPT` that was freed, for the buffers of the next batch.
+
+    By default it gives 1 MB back to the kernel after each batch, and the kernel clears those pages anew for the next
+    one: 460 page faults, or 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    if mallopt is not None:
+        mallopt(M_TRIM_THRESHOLD, FREED_BYTES_KEPT)
+        mallopt(M_MMAP_THRESHOLD, MAPPED_BYTES_MIN)
 
 
 @contextmanager

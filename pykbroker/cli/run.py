@@ -17,7 +17,12 @@ from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
-from pykbroker.cli.process import raise_open_files_limit, settle_garbage_collector, write_log
+from pykbroker.cli.process import (
+    keep_freed_memory,
+    raise_open_files_limit,
+    settle_garbage_collector,
+    write_log,
+)
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
@@ -78,6 +83,7 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
     try:
         make_data_dir(settings.data_dirs[0])
         raise_open_files_limit()
+        keep_freed_memory()
         trio.run(serve_until_signal, settings, ready, console, noted)
     except Exception as error:
         reason = explain_end(error) if started else explain(error)
