@@ -213,11 +213,14 @@ async def _scan_segment(state: LogState) -> str | None:
     """Take every batch of the active segment into the state; answers what is wrong with those behind them."""
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
+    leader_epoch: int | None = None
     while found := await walk.more():
         for _, batch in found:
             segment.note_batch(batch)
-            state.epochs.assign(batch.leader_epoch, batch.base_offset)
-            if aborted := recall(state.producers, batch):
+            if batch.leader_epoch != leader_epoch:
+                leader_epoch = batch.leader_epoch
+                state.epochs.assign(leader_epoch, batch.base_offset)
+            if batch.producer_id >= 0 and (aborted := recall(state.producers, batch)):
                 segment.aborted.append(aborted)
     segment.checked.add(0, TO_THE_END)
     segment.rest()

@@ -10,7 +10,7 @@ from pykbroker.storage.headers import BadHeader, Headers
 from pykbroker.storage.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from pykbroker.storage.walk import RELATIVE_OFFSET_MAX
 from pykbroker.world.disk import File
-from wire.records.batch import Batch
+from wire.records.batch import LENGTH_OVERHEAD, Batch
 
 
 def file_name(directory: str, offset: int, suffix: str) -> str:
@@ -158,7 +158,8 @@ class ActiveSegment(Segment):
 
     def note_batch(self, batch: Batch) -> None:
         """As `note`, for a batch that is parsed."""
-        self.note(batch.size, batch.last_offset, batch.max_timestamp)
+        last_offset = batch.base_offset + batch.last_offset_delta
+        self.note(batch.batch_length + LENGTH_OVERHEAD, last_offset, batch.max_timestamp)
 
     def begin(self, timestamp: int) -> None:
         """The first batch decides when the segment is old: `roll_ms` by the stamps of the records, less jitter."""

@@ -10,7 +10,8 @@ import trio
 
 from pykbroker.world.disk import Buffer, File, NotCached
 from wire.errors import DecodeError
-from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
+from wire.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
+from wire.records.crc import crc32c
 
 CHUNK_BYTES = 256 << 10
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -50,38 +51,58 @@ class Walk:
         return []
 
     def _parse(self, data: Buffer) -> list[tuple[int, Batch]]:
-        found: list[tuple[int, Batch]] = []
-        view, start, at = memoryview(data), self.position, 0
+        view, found = memoryview(data), list[tuple[int, Batch]]()
         self._wanted = CHUNK_BYTES
-        while at < len(view):
-            claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
-            size = max(claimed, HEADER_BYTES)
-            ends_later = at + size > len(view)
-            if ends_later and at and start + len(view) < self._end:
-                return found
-            if ends_later and start + at + size <= self._end:
-                self._wanted = size
-                return found
-            try:
-                batch = Batch.read(view, at)
-            except DecodeError as error:
-                self.damage = str(error)
-                return found
-            self.damage = self._fault(batch)
-            if self.damage:
-                return found
-            found.append((start + at, batch))
-            at += batch.size
-            self.position, self.next_offset = start + at, batch.last_offset + 1
+        at = self._take(view, found)
+        if at < len(view):
+            self._stop(view, at, self.position - at)
         return found
 
-    def _fault(self, batch: Batch) -> str | None:
+    def _take(self, view: memoryview, found: list[tuple[int, Batch]]) -> int:
+        """Take the batches at the front of `view` that are whole and hold; answers where they end.
+
+        A start reads millions of batches, so this loop has no calls but those it cannot do without.
+        """
+        start, next_offset, offset_max, check_crc = self.position, self.next_offset, self._offset_max, self._check_crc
+        at, last_at, end = 0, len(view) - HEADER_BYTES, 0
+        while at <= last_at:
+            fields = HEADER.unpack_from(view, at)
+            base_offset, batch_length, _, magic, crc, _, delta = fields[:7]
+            end = at + LENGTH_OVERHEAD + batch_length
+            if (end > len(view) or end < at + HEADER_BYTES or magic != MAGIC or base_offset < next_offset or delta < 0
+                    or base_offset + delta > offset_max):
+                break
+            buffer = view[at:end]
+            if check_crc and crc32c(buffer, CRC_START) != crc:
+                break
+            found.append((start + at, Batch(buffer, *fields)))
+            at, next_offset = end, base_offset + delta + 1
+        self.position, self.next_offset = start + at, next_offset
+        return at
+
+    def _stop(self, view: memoryview, at: int, start: int) -> None:
+        """Find out why the batch at `at` was not taken: it ends behind `view`, or it is damaged.
+
+        `start`: the position in the file at which `view` begins.
+        """
+        claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
+        size = max(claimed, HEADER_BYTES)
+        if at + size > len(view):
+            if at and start + len(view) < self._end:
+                return
+            if start + at + size <= self._end:
+                self._wanted = size
+                return
+        try:
+            self.damage = self._fault(Batch.read(view, at))
+        except DecodeError as error:
+            self.damage = str(error)
+
+    def _fault(self, batch: Batch) -> str:
         if batch.base_offset < self.next_offset:
             return f"batch of offset {batch.base_offset} where {self.next_offset} or more was due"
         if batch.last_offset_delta < 0:
             return f"batch of offset {batch.base_offset} ends {-batch.last_offset_delta} before it begins"
         if batch.last_offset > self._offset_max:
             return f"batch of offset {batch.base_offset} is too far from the others of its segment"
-        if self._check_crc and not batch.crc_ok():
-            return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
-        return None
+        return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
