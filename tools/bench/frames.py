@@ -159,6 +159,10 @@ class Caller:
         self.socket.sendall(b"".join(requests))
         return [self._exactly(struct.unpack(">i", self._exactly(4))[0]) for _ in requests]
 
+    def send_all(self, requests: Sequence[bytes]) -> None:
+        """Send all of them at once and leave their answers unread."""
+        self.socket.sendall(b"".join(requests))
+
     def _exactly(self, count: int) -> bytes:
         data = b""
         while len(data) < count:

@@ -1,10 +1,14 @@
-"""Starts on a large directory: `PARTITIONS` with 1 GiB in all, after kill -9 with nothing flushed, and after a stop."""
+"""Starts on a large directory: `PARTITIONS` with 1 GiB in all, after kill -9 with nothing flushed, and after a stop.
+
+And starts on what a minute of load leaves above the recovery points: `LOADED_PARTITIONS`, killed in the midst of load.
+"""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from tools.bench import frames
 from tools.bench.peers import Broker
@@ -14,6 +18,11 @@ PARTITIONS = 1_000
 VALUE_BYTES = 32 << 10
 BATCHES = 32
 """Of each partition: 1 MiB."""
+LOADED_PARTITIONS = 4
+LOADED_BYTES = 512 << 20
+"""Above the recovery points, in all."""
+LOADED_AT_ONCE = 64
+"""Produce requests on the way: the kill comes while so many are unanswered."""
 SESSION_S = 9
 """`broker.session.timeout.ms`: so long a killed Kafka's next life waits for the end of its session."""
 LED_WITHIN_S = 30
@@ -55,6 +64,48 @@ def fill(broker: Broker) -> str:
     return topic.name
 
 
+def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
+    """Load, kill while requests are on the way, start: seconds until the first offset is answered."""
+    if not stage.peer.durable:
+        return None
+    broker = stage.peer.start(stage.directory())
+    topic = Topic(broker, LOADED_PARTITIONS)
+    topic.__enter__()
+    least = load(broker, topic.name, value_bytes)
+    broker.child.kill()
+    begun = time.monotonic()
+    killed = broker.restart()
+    with frames.Caller(killed.port) as caller:
+        ends = [first_offset(caller, topic.name, index) for index in range(LOADED_PARTITIONS)]
+    seconds = time.monotonic() - begun
+    killed.child.kill()
+    if min(ends) < least:
+        raise RuntimeError(f"a partition ends at offset {min(ends)}, and {least} of its batches were acknowledged")
+    return {"first": seconds - (SESSION_S if stage.peer.waits_for_session else 0)}
+
+
+def load(broker: Broker, topic: str, value_bytes: int) -> int:
+    """Append `LOADED_BYTES`, and leave requests unanswered; the batches that each partition acknowledged at least."""
+    records = frames.batch(bytes(value_bytes))
+    requests = [frames.produce(topic, at % LOADED_PARTITIONS, records, acks=1) for at in range(LOADED_AT_ONCE)]
+    rounds = LOADED_BYTES // (LOADED_AT_ONCE * len(records))
+    with frames.Caller(broker.port) as caller:
+        for _ in range(rounds):
+            caller.call_all(requests)
+        caller.send_all(requests)
+    return rounds * LOADED_AT_ONCE // LOADED_PARTITIONS
+
+
+def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
+    """The end of a partition, as soon as it is led. RuntimeError: it is not led within `LED_WITHIN_S`."""
+    request, deadline = frames.list_offsets(topic, partition), time.monotonic() + LED_WITHIN_S
+    while frames.list_offsets_error(reply := caller.call(request)):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"partition {partition} is not led")
+        time.sleep(0.01)
+    return frames.list_offsets_offset(reply)
+
+
 def check(broker: Broker, topic: str) -> None:
     """RuntimeError unless every partition ends where it should, once it is led."""
     with frames.Caller(broker.port) as caller:
@@ -74,4 +125,10 @@ FIGURES = {
     "less": Figure("s after kill -9, less the wait for the old session", digits=3),
 }
 
-ROWS = (Row("start, 1,000 partitions and 1 GiB", FIGURES, start),)
+LOADED = {"first": Figure("s until 4 partitions have answered an offset, less the wait for the old session", digits=3)}
+
+ROWS = (
+    Row("start, 1,000 partitions and 1 GiB", FIGURES, start),
+    Row("start after kill -9 under load, 512 MiB in 16 KiB", LOADED, partial(under_load, value_bytes=16 << 10)),
+    Row("start after kill -9 under load, 512 MiB in 1 KiB", LOADED, partial(under_load, value_bytes=1 << 10)),
+)
