@@ -21,20 +21,21 @@ SYNCS_MAX = 64
 
 
 class Sync:
-    """One fsync: `function` of `subject`, and how it ended once `done` is set."""
+    """One fsync: `function` of `subject`. Once `done` is set, it has succeeded if `failure` is None."""
 
     __slots__ = ("done", "failure", "function", "subject")
 
     def __init__(self, function: Callable[[Any], None], subject: Subject) -> None:
         self.function, self.subject = function, subject
         self.done = trio.Event()
-        self.failure: OSError | None = None
+        self.failure: Exception | None = RuntimeError("it did not run")
 
     def run(self) -> None:
         """In a thread."""
         try:
             self.function(self.subject)
-        except OSError as failure:
+            self.failure = None
+        except Exception as failure:  # noqa: BLE001 - the callers raise it
             self.failure = failure
 
 
@@ -49,7 +50,7 @@ class Syncs:
     async def __call__(self, function: Callable[[Any], None], subject: Subject) -> None:
         """Call `function(subject)` in a thread. It runs to its end, and is waited for, also if the caller is cancelled.
 
-        OSError: as `function` raised it.
+        OSError: as `function` raised it. RuntimeError: it raised something else, or no thread was to be had.
         """
         sync = self._waiting.get(subject)
         if sync is None:
@@ -59,8 +60,10 @@ class Syncs:
                 trio.lowlevel.spawn_system_task(self._work)
         with trio.CancelScope(shield=True):
             await sync.done.wait()
-        if sync.failure is not None:
+        if isinstance(sync.failure, OSError):
             raise OSError(*sync.failure.args) from sync.failure
+        if sync.failure is not None:
+            raise RuntimeError(f"{subject} is not synced: {sync.failure!r}") from sync.failure
 
     async def _work(self) -> None:
         try:
@@ -68,6 +71,9 @@ class Syncs:
                 taken = self._take()
                 try:
                     await self._off_loop(run_all, taken)
+                except Exception as failure:  # noqa: BLE001 - a system task that raises ends the whole process
+                    for sync in taken:
+                        sync.failure = failure
                 finally:
                     for sync in taken:
                         sync.done.set()

@@ -67,3 +67,37 @@ async def test_a_caller_that_is_cancelled_waits_for_the_end() -> None:
         scope.cancel()
         await Syncs(SystemOffLoop())(done.append, 7)
     assert done == [7]
+
+
+@pytest.mark.parametrize("refused", ["the thread", "a sync"])
+async def test_no_sync_that_was_not_done_is_taken_for_done(refused: str) -> None:
+    """Each caller learns that its fsync failed, and the next one is served."""
+    done: list[int] = []
+    fails = True
+
+    async def off_loop(function: Callable[[list[Sync]], None], taken: list[Sync]) -> None:
+        await trio.lowlevel.checkpoint()
+        if fails and refused == "the thread":
+            raise RuntimeError("can't start new thread")
+        function(taken)
+
+    def sync(number: int) -> None:
+        if fails:
+            raise MemoryError
+        done.append(number)
+
+    syncs, failed = Syncs(off_loop), list[int]()  # type: ignore[arg-type]
+
+    async def ask(number: int) -> None:
+        try:
+            await syncs(sync, number)
+        except RuntimeError:
+            failed.append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(ask, number)
+    assert (sorted(failed), done) == ([0, 1, 2], [])
+    fails = False
+    await syncs(sync, 7)
+    assert done == [7]
