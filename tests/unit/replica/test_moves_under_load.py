@@ -479,3 +479,23 @@ async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
         refusals = moving.READ_TRIES_MAX - 1
         await move.catch_up()
         assert move.is_level()
+
+
+@pytest.mark.parametrize("deleted_up_to", [59, 60])
+async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, deleted_up_to: int) -> None:
+    """A copy that holds records of which the log has none any more begins anew at the log's end."""
+    monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
+    host, partition = await a_host()
+    await filled(partition, 60)
+    assert partition.log is not None
+    async with under_way_not_run(host) as move:
+        await move._step()
+        assert 0 < move.log.log_end_offset < 59
+        partition.log.delete_records(deleted_up_to)
+        await move.catch_up()
+        assert move.is_level()
+        assert (move.log.log_start_offset, move.log.log_end_offset) == (deleted_up_to, 60)
+    await arrives(host, partition)
+    await filled_from(partition, 60, 1)
+    assert (await offsets(partition))[-1] == 60
