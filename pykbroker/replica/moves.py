@@ -84,11 +84,24 @@ class Moves:
                 raise CorruptLog(f"it begins at {copy.log_start_offset} only, not at {log.log_start_offset}")
             move = Move(partition, topic_id, directory, copy)
             if copy.log_end_offset > log.log_end_offset:
-                await self._take_over(move)
+                await self._complete(move)
             else:
                 self._go(move)
         except (CorruptLog, OSError) as damage:
             await self._anew(partition, topic_id, directory, damage)
+
+    async def _complete(self, move: Move) -> None:
+        """Let a copy that is longer than its log take over. While the log's disk refuses that, neither is served: what
+        was appended to the log would not be in the copy, nor what the copy has in the log.
+        """
+        try:
+            await self._take_over(move)
+        except ApiError as refusal:
+            logger.error("%s-%d goes offline: its copy in %s is longer than its log and cannot replace it: %s; restart"
+                         " the broker when the disk lets it be renamed", *move.key, move.directory.path, refusal)
+            move.partition.directory.set_offline(*move.key)
+            move.partition.log = None
+            move.directory.futures.logs.pop(move.key).abandon()
 
     async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
         """The copy is no good."""

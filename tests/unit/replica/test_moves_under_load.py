@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from random import Random
 
 import pytest
 import trio
@@ -16,7 +17,8 @@ from pykbroker.replica import move as moving, moves
 from pykbroker.replica.move import UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX, Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import ALLOWANCE_BYTES_MAX, SHARE
-from pykbroker.sim.volume import Volume
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Inode, Volume
 from pykbroker.storage.log import Log
 from pykbroker.storage.log_directory import LogDirectory
 from tests.unit.replica.host import IDS, NOW_MS, Host, is_named
@@ -499,3 +501,34 @@ async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
     await arrives(host, partition)
     await filled_from(partition, 60, 1)
     assert (await offsets(partition))[-1] == 60
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+async def test_a_start_whose_disk_refuses_to_let_go_of_the_shorter_log_leaves_the_copy(
+        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """After a crash the copy may be longer than the log; the partition is then offline, and the broker starts."""
+    volumes, configs = (Volume(), Volume()), {"internal.segment.bytes": str(1 << 20)}
+    host = Host(volumes, IDS[0], **configs)
+    partition = await host.open()
+    await filled(partition, 10)
+    async with under_way_not_run(host) as move:
+        await move.catch_up()
+    stored = volumes[0].find(f"t-0/{0:020d}.log")
+    assert isinstance(stored, Inode)
+    volumes[0].truncate(stored.number, 5 * BATCH_BYTES)
+
+    def refuse(directory: LogDirectory, topic: str, index: int) -> None:
+        raise OSError(code, "refused")
+
+    monkeypatch.setattr(LogDirectory, "release", refuse)
+    again = Host(tuple(after_power_loss(one, Random(0), ALL_KEPT) for one in volumes), IDS[0], **configs)
+    partition = await again.open()
+    assert not partition.is_online
+    assert [one.failed is None for one in again.directories] == [code != errno.EIO, True]
+    assert again.directories[1].futures.logs == {}
+    assert [name for name in again.disks[1].names("") if name.endswith("-future")]
+    monkeypatch.undo()
+    whole = Host(tuple(after_power_loss(one.volume, Random(0), ALL_KEPT) for one in again.disks), IDS[0], **configs)
+    partition = await whole.open()
+    assert partition.directory is whole.directories[1]
+    assert await offsets(partition) == list(range(10))
