@@ -176,7 +176,7 @@ async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[
     (one_partition_gets_no_marker, "hanging transaction", 0),
     (the_epoch_of_an_end_is_not_looked_at, "zombie", 0),
     (who_takes_over_fences_nobody, "zombie", 0),
-    (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 15),
+    (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 22),
     (markers_pass_by_the_group_coordinator, "hanging transaction", 0),
 ])
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
