@@ -175,7 +175,7 @@ def bind(world: World, settings: Settings) -> Bound:
 
 
 def listen(bound: Bound) -> None:
-    """Let clients connect. StartError: another broker, which bound the address at the same time, was first."""
+    """Let clients connect. StartError: another broker listens on the address already."""
     try:
         bound.listen()
     except OSError as error:

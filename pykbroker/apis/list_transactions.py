@@ -26,7 +26,7 @@ from wire.messages.list_transactions import ListTransactionsRequest, ListTransac
 
 
 class ListTransactions(msgspec.Struct, frozen=True):
-    """What the client may not see is left out.
+    """The handler, which leaves out transactions that the client may not see.
 
     Ids are matched off the loop, a share at a time, for which all requests take turns: one id may be 32 KB long, and
     RE2 takes up to a second for that with the worst of patterns.

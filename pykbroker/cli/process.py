@@ -1,4 +1,4 @@
-"""What belongs to the whole process, so that only the command line may set it: log, open files, memory, collection."""
+"""Settings of the whole process, which only the command line may change: log, open files, memory, collection."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ OWN_DESCRIPTORS = 32
 SEALED_SEGMENTS_SHARE = 16
 """One descriptor in so many is for sealed segments, until each log directory may load `SEALED_SEGMENTS_MAX`."""
 LENT = 2
-"""For each sealed segment that is loaded so many are open that are loaded no more, while they are sent to clients."""
+"""How many unloaded segments may stay open while clients are sent their data, for each loaded segment."""
 SEALED_SEGMENTS_MAX = 64
 CLIENTS_SHARE = 4
 """One descriptor in so many is kept for clients, where no config says how many."""
@@ -85,4 +85,4 @@ class Descriptors:
 
 
 UNBOUNDED = Descriptors(1 << 40)
-"""For what is built without a process, as in tests."""
+"""No limit: for parts that are built without a process, as in tests."""

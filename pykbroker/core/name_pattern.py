@@ -33,9 +33,9 @@ PATTERNS_MAX = 20
 SHARE_STEPS_MAX = 2_500_000
 """Instructions that RE2 may follow for one share of names: 1 to 3 ns each, so 7 ms at most, and mostly a tenth."""
 NAME_STEPS = 500
-"""What a name costs beside its characters."""
+"""The cost of matching a name, beside that of its characters."""
 COMPILE_STEPS_A_CHAR, COMPILE_STEPS_A_UNICODE_CLASS = 1000, 40_000
-"""What it costs to compile a pattern, in the same measure."""
+"""The cost of compiling a pattern, in the same unit."""
 
 REPEAT = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", re.ASCII)
 SIGNIFICANT = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(?P<escaped>.)|\[\^?\]?(?:\\.|\[:\^?\w++:\]|[^\]\\])*+\]|"
@@ -63,7 +63,7 @@ class Regexp(Protocol):
     programsize: int
 
     def fullmatch(self, text: bytes) -> object | None:
-        """What is found, if the whole text matches."""
+        """Return the match if the whole text matches, else None."""
 
 
 class NamePattern:
@@ -149,7 +149,7 @@ def check_like_re2j(pattern: str) -> None:
 
 
 def described(error: str) -> str:
-    """What RE2 has found wrong, as re2j describes it."""
+    """Return the error that RE2 found, in re2j's words."""
     known = (words for start, words in DESCRIPTIONS.items() if error.startswith(start))
     return next(known, error.split(": ", 1)[0])
 

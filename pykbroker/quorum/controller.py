@@ -208,7 +208,7 @@ class Controller:
         self._work.set()
 
     async def _write(self, records: tuple[Record, ...]) -> None:
-        """What is appended is replayed to the end, also for a caller who has stopped waiting meanwhile."""
+        """Append the records and replay them to the end, even if the caller is cancelled meanwhile."""
         now_ms = self._wall_ms()
         batches = await self._turns.through(self._driver.batches(records, now_ms))
         try:

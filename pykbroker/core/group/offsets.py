@@ -66,11 +66,11 @@ class Offsets:
         return self.of_group(group_id).get(topic, {}).get(partition)
 
     def put(self, group_id: str, topic: str, committed: Partitions) -> None:
-        """Let these offsets hold from now on. `committed` must not be used any more by the caller."""
+        """Apply committed offsets. The caller must not use `committed` afterwards."""
         _put(self._groups, group_id, topic, committed)
 
     def put_pending(self, producer_id: int, group_id: str, topic: str, committed: Partitions) -> None:
-        """Let these offsets hold if the producer's transaction is committed. The caller gives `committed` away."""
+        """Keep offsets pending until their transaction ends. The caller must not use `committed` afterwards."""
         _put(self._pending.setdefault(producer_id, {}), group_id, topic, committed)
         self._open.setdefault(group_id, set()).add(producer_id)
 
