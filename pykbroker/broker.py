@@ -5,6 +5,7 @@ metadata log, controller; then the partitions as the committed metadata says, an
 connect. Stop goes the other way round.
 """
 
+# fmt: off
 from __future__ import annotations
 
 import errno
@@ -226,7 +227,7 @@ class Broker:
         self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames, identity: Identity,
         directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas, descriptors: Descriptors,
         turns: Turns,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._settings, self._config, self._identity = settings, config, identity
         self._world, self._bound, self._hosts = world, bound, hosts
         self._serving: Listener | None = None
@@ -266,7 +267,7 @@ class Broker:
                 journal, world.disks[0],
                 ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors),
                 configs, world.rng, world.wall_ms, world.off_loop, rules, turns,
-            )  # fmt: skip
+            )
         except BaseException as failure:
             with trio.CancelScope(shield=True):
                 await leave_untouched(directories)
@@ -511,7 +512,7 @@ class Broker:
             DescribeTopicPartitions(
                 image, authorizer, config.max_request_partition_size_limit, node_id, replicas),
             *self._telemetry(config.telemetry_max_bytes),
-        ]  # fmt: skip
+        ]
 
     def _telemetry(self, bytes_max: int) -> list[Handler]:
         clients, world = TelemetryClients(), self._world

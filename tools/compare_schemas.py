@@ -27,8 +27,17 @@ from wire.versions import Versions, parse_versions
 PROTOCOL = Path(__file__).parents[1] / "tests/data/protocol"
 HEADERS = {"RequestHeader", "ResponseHeader"}
 OWN_NAMES = {"key", "versions", "flexible"}  # of a class; a field of that name gets an underscore
-CODES = {"?": "bool", "b": "int8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32", "q": "int64",
-         "d": "float64", "16s": "uuid"}
+CODES = {
+    "?": "bool",
+    "b": "int8",
+    "h": "int16",
+    "H": "uint16",
+    "i": "int32",
+    "I": "uint32",
+    "q": "int64",
+    "d": "float64",
+    "16s": "uuid",
+}
 INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 ZEROS = {"float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
 NEW = "a new one"  # the default of a struct
@@ -79,9 +88,9 @@ def compare(schema: Schema, cls: type[Message]) -> Iterator[str]:
     for row, ours in zip(rows, declared, strict=False):
         if row != (ours._replace(type=row.type) if _is_named(ours.type, row.type, name) else ours):
             yield f"{row}\n    declared {ours}"
-    for extra in rows[len(declared):]:
+    for extra in rows[len(declared) :]:
         yield f"{extra.path} is not declared"
-    for extra in declared[len(rows):]:
+    for extra in declared[len(rows) :]:
         yield f"{extra.path} is not in the schema"
 
 
@@ -108,6 +117,7 @@ def snake(name: str) -> str:
 
 # ---- the schemas' side
 
+
 def _common(schema: Schema) -> dict[str, list[Schema]]:
     return {struct["name"]: struct["fields"] for struct in schema.get("commonStructs", [])}
 
@@ -115,9 +125,15 @@ def _common(schema: Schema) -> dict[str, list[Schema]]:
 def _schema_rows(fields: list[Schema], path: str, common: dict[str, list[Schema]]) -> Iterator[Row]:
     for field in fields:
         here = f"{path}.{snake(field['name'])}"
-        yield Row(here, field["type"], parse_versions(field.get("versions") or field["taggedVersions"]),
-                  parse_versions(field.get("nullableVersions", "none")), field.get("tag"),
-                  field.get("ignorable", False), _schema_default(field))
+        yield Row(
+            here,
+            field["type"],
+            parse_versions(field.get("versions") or field["taggedVersions"]),
+            parse_versions(field.get("nullableVersions", "none")),
+            field.get("tag"),
+            field.get("ignorable", False),
+            _schema_default(field),
+        )
         bare = field["type"].removeprefix("[]")
         yield from _schema_rows(field.get("fields", common.get(bare, [])), here, common)
 
@@ -139,12 +155,16 @@ def _schema_default(field: Schema) -> Any:
 
 # ---- the declarations' side
 
+
 def _declared_rows(cls: type[msgspec.Struct], path: str) -> Iterator[Row]:
     for field in fields_of(cls):
         bare = field.name[:-1] if field.name[:-1] in OWN_NAMES else field.name
         here = f"{path}.{bare}"
-        default = NEW if isinstance(field.default, msgspec.Struct) and field.default == type(field.default)() \
+        default = (
+            NEW
+            if isinstance(field.default, msgspec.Struct) and field.default == type(field.default)()
             else field.default
+        )
         yield Row(here, _type_name(field.type), field.versions, _nullable(field), field.tag, field.ignorable, default)
         inner = field.type.struct or (field.type.item and field.type.item.struct)
         if inner:

@@ -38,15 +38,22 @@ def apis() -> str:
         opening = API.match(ast.get_docstring(ast.parse(path.read_text())) or "")
         if opening:
             found.append((int(opening[2]), opening[1], opening[3], " ".join(opening[4].split())))
-    return table(("key", "API", "versions", "what it does"),
-                 *((str(key), name, versions, does) for key, name, versions, does in sorted(found)))
+    return table(
+        ("key", "API", "versions", "what it does"),
+        *((str(key), name, versions, does) for key, name, versions, does in sorted(found)),
+    )
 
 
 def own_configs() -> str:
     """Return the configs that Kafka does not have."""
-    return table(("config", "default", "meaning"), *(
-        (f"`{row.name}`", f"`{default(row)}`", DOCS[row.name])
-        for row in BROKER.values() if row.name.startswith("pykbroker.")))
+    return table(
+        ("config", "default", "meaning"),
+        *(
+            (f"`{row.name}`", f"`{default(row)}`", DOCS[row.name])
+            for row in BROKER.values()
+            if row.name.startswith("pykbroker.")
+        ),
+    )
 
 
 def default(row: Row) -> str:
@@ -66,12 +73,7 @@ def options() -> str:
     return table(("option", "meaning"), *((f"`{names}`", " ".join(text.split())) for names, text in found))
 
 
-PARTS = {
-    "apis": apis,
-    "own-configs": own_configs,
-    "idle-configs": idle_configs,
-    "options": options,
-}
+PARTS = {"apis": apis, "own-configs": own_configs, "idle-configs": idle_configs, "options": options}
 
 
 def generated(page: str) -> str:

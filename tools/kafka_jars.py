@@ -37,8 +37,17 @@ def fetch() -> Path:
     JARS.parent.mkdir(parents=True, exist_ok=True)
     pom, partial = JARS.with_name("pom.xml"), JARS.with_name("partial")
     pom.write_text(POM)
-    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Dmaven.repo.local={MAVEN_REPOSITORY}",
-               "dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}"]
+    command = [
+        "mvn",
+        "-q",
+        "-B",
+        "-f",
+        str(pom),
+        f"-Dmaven.repo.local={MAVEN_REPOSITORY}",
+        "dependency:copy-dependencies",
+        "-DincludeScope=runtime",
+        f"-DoutputDirectory={partial}",
+    ]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
     except subprocess.CalledProcessError as error:

@@ -44,28 +44,51 @@ def main() -> None:
 @click.option("--seed", default=1, show_default=True, help="Of the first run.")
 @click.option("--runs", default=1, show_default=True, help="How many seeds, one after the other.")
 @click.option("--seconds", default=30.0, show_default=True, help="Simulated, under faults.")
-@click.option("--faults", default="all", show_default=True,
-              help=f"all (but rot), none, or some of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.")
-@click.option("--fsync/--no-fsync", default=True, show_default=True,
-              help="Sync before an acknowledgement; without, power is never lost.")
+@click.option(
+    "--faults",
+    default="all",
+    show_default=True,
+    help=f"all (but rot), none, or some of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.",
+)
+@click.option(
+    "--fsync/--no-fsync",
+    default=True,
+    show_default=True,
+    help="Sync before an acknowledgement; without, power is never lost.",
+)
 @click.option("--producers", default=Plan.producers, show_default=True)
 @click.option("--consumers", default=Plan.consumers, show_default=True)
 @click.option("--compacted", is_flag=True, help="Compact logs all the while.")
-@click.option("--workload", type=click.Choice([*WORKLOADS, ALL]), default="log", show_default=True,
-              help="What clients do.")
+@click.option(
+    "--workload", type=click.Choice([*WORKLOADS, ALL]), default="log", show_default=True, help="What clients do."
+)
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
-def run(seed: int, runs: int, seconds: float, faults: str, fsync: bool, producers: int, consumers: int, compacted: bool,
-        workload: str, log: bool, trace: IO[str] | None, as_json: bool) -> None:
+def run(
+    seed: int,
+    runs: int,
+    seconds: float,
+    faults: str,
+    fsync: bool,
+    producers: int,
+    consumers: int,
+    compacted: bool,
+    workload: str,
+    log: bool,
+    trace: IO[str] | None,
+    as_json: bool,
+) -> None:
     """Run a broker and its clients."""
     show_log(wanted=log)
     workloads = tuple(WORKLOADS) if workload == ALL else (workload,)
     plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted, workloads), 0
     for each in range(seed, seed + runs):
-        replay = (f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
-                  f" --consumers {consumers}{'' if fsync else ' --no-fsync'}"
-                  f"{' --compacted' if compacted else ''} --workload {workload}")
+        replay = (
+            f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
+            f" --consumers {consumers}{'' if fsync else ' --no-fsync'}"
+            f"{' --compacted' if compacted else ''} --workload {workload}"
+        )
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
     if bad and not as_json:
         print(f"{bad} of {runs} runs were not good")
@@ -111,7 +134,7 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
         *(f"  broker ended: {each}" for each in dict.fromkeys(report.exits)),
         *(f"  logged: {each}" for each in list(dict.fromkeys(report.errors))[:FINDINGS_SHOWN]),
         *(f"  FOUND {each}" for each in report.findings[:FINDINGS_SHOWN]),
-    ]  # fmt: skip
+    ]
     if len(report.findings) > FINDINGS_SHOWN:
         lines.append(f"  and {len(report.findings) - FINDINGS_SHOWN} more")
     return "\n".join(lines)
@@ -126,8 +149,9 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
 @click.option("--point", type=int, help="With --ending: this one alone.")
 @click.option("--ending", type=int)
 @click.option("--log", is_flag=True, help="Show what recovery says.")
-def crash_points(seed: int, wanted: int, million: bool, steps: int, endings: int, point: int | None, ending: int | None,
-                 log: bool) -> None:
+def crash_points(
+    seed: int, wanted: int, million: bool, steps: int, endings: int, point: int | None, ending: int | None, log: bool
+) -> None:
     """Crash a log at every point of recorded workloads, and recover it."""
     show_log(wanted=log)
     if point is not None and ending is not None:
@@ -152,8 +176,10 @@ async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> in
                 checked += 1
         except CrashFound as found:
             print(f"FOUND after {checked} endings: {found}")
-            print(f"replay: {COMMAND} crash-points --seed {found.seed} --steps {steps} --point {found.point}"
-                  f" --ending {found.number} --log")
+            print(
+                f"replay: {COMMAND} crash-points --seed {found.seed} --steps {steps} --point {found.point}"
+                f" --ending {found.number} --log"
+            )
             return 1
         print(f"seed {each}: {checked} endings hold, {checked / (now_s() - began_s):.0f} a second", flush=True)
         if checked >= wanted:

@@ -51,8 +51,9 @@ def fetch() -> None:
     said = ""
     for arguments in ((), (str(ivy_settings),)):
         command = [sys.executable, "-m", "tools.spark_session", *arguments]
-        run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False,
-                             timeout=FETCH_SECONDS_MAX)
+        run = subprocess.run(
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=FETCH_SECONDS_MAX
+        )
         if run.returncode == 0:
             return
         said = run.stderr

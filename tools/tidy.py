@@ -26,8 +26,15 @@ PURE_TABLES = {  # of any length: one entry after the other
     "pykbroker/core/config_docs.py",
     "pykbroker/core/config_table.py",
 }
-MAY_OPEN_FILES = ("pykbroker/world/", "pykbroker/sim/", "pykbroker/testing/", "pykbroker/cli/", "pykbroker/pipeline/",
-                  "tools/", "tests/")
+MAY_OPEN_FILES = (
+    "pykbroker/world/",
+    "pykbroker/sim/",
+    "pykbroker/testing/",
+    "pykbroker/cli/",
+    "pykbroker/pipeline/",
+    "tools/",
+    "tests/",
+)
 NAMELESS = {"util", "utils", "helper", "helpers", "misc"}  # in any part of a name; these only as a whole name:
 NAMELESS_ALONE = {"base", "common"}
 OURS = {"pykbroker", "wire", "tools", "tests"}
@@ -126,8 +133,13 @@ def stub(source: Source) -> Faults:
             yield node.lineno, "NotImplementedError: write it or leave it out"
         protocol = isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(each) for each in node.bases)
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not protocol and not child.decorator_list \
-                    and isinstance(child.body[-1], ast.Expr) and ast.unparse(child.body[-1]) == "...":
+            if (
+                isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+                and not protocol
+                and not child.decorator_list
+                and isinstance(child.body[-1], ast.Expr)
+                and ast.unparse(child.body[-1]) == "..."
+            ):
                 yield child.lineno, f"{child.name} is a stub: write it or leave it out"
 
 
@@ -162,6 +174,7 @@ def misdescribed_api(source: Source) -> Faults:
 
 def sleeps(source: Source) -> Faults:
     """A test waits for a condition, never for a time: sleeping is for a loop that looks again, or a virtual clock."""
+
     def visit(node: ast.AST, *, excused: bool) -> Faults:
         for child in ast.iter_child_nodes(node):
             fine = excused or isinstance(child, ast.While | ast.For)
@@ -192,8 +205,18 @@ def machine_path(source: Source) -> Faults:
 
 
 PYTHON_RULES: list[Callable[[Source], Faults]] = [
-    long_file, long_function, shuffled, nameless, opens_file, asynchronous, spawns, stub, no_theory, misdescribed_api,
-    sleeps]
+    long_file,
+    long_function,
+    shuffled,
+    nameless,
+    opens_file,
+    asynchronous,
+    spawns,
+    stub,
+    no_theory,
+    misdescribed_api,
+    sleeps,
+]
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
 
@@ -215,8 +238,13 @@ def faults(source: Source) -> Iterator[str]:
 
 def tree(root: Path) -> Iterator[Source]:
     """The text files of the checkout that git knows or would add, test data aside."""
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-                            cwd=root, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     for path in sorted(set(listed.splitlines())):
         if not path.startswith("tests/data/") and (root / path).is_file():
             yield Source(path, (root / path).read_text(encoding="utf-8", errors="replace"))

@@ -38,8 +38,12 @@ class _Decoder(Source):
         super().__init__(cls, version)
         self._stepwise = stepwise
         self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
-        self.globals.update(DecodeError=DecodeError, read_uvarint=read_uvarint, skip_tags=skip_tags,
-                            errors=(DecodeError, IndexError, struct.error, UnicodeDecodeError))
+        self.globals.update(
+            DecodeError=DecodeError,
+            read_uvarint=read_uvarint,
+            skip_tags=skip_tags,
+            errors=(DecodeError, IndexError, struct.error, UnicodeDecodeError),
+        )
 
     def function(self, cls: type[Message]) -> Callable[..., Any]:
         self.add(f"budget = {cls.elements_max}")
@@ -64,8 +68,10 @@ class _Decoder(Source):
         if self._run:
             codes = "".join(code for code, _, _ in self._run)
             targets = ", ".join(target for _, _, target in self._run) + ("," if len(self._run) == 1 else "")
-            self.add(f"{targets} = {self.fixed('unpack_from', codes)}(buf, pos)",
-                     f"pos += {sum(size for _, size, _ in self._run)}")
+            self.add(
+                f"{targets} = {self.fixed('unpack_from', codes)}(buf, pos)",
+                f"pos += {sum(size for _, size, _ in self._run)}",
+            )
             self._run.clear()
 
     def _struct(self, cls: type[msgspec.Struct], target: str) -> None:
@@ -141,8 +147,10 @@ class _Decoder(Source):
         elif of.is_bytes:
             self.add(f"{local} = bytes(buf[pos:stop])")
         else:
-            self.add(f"{local} = buf[pos:stop] if stop - pos < {COPY_BYTES_MAX} and type(buf) is bytes "
-                     "else memoryview(buf)[pos:stop]")
+            self.add(
+                f"{local} = buf[pos:stop] if stop - pos < {COPY_BYTES_MAX} and type(buf) is bytes "
+                "else memoryview(buf)[pos:stop]"
+            )
         self.add("pos = stop")
 
     def _array(self, item: Type, local: str, name: str) -> None:

@@ -35,8 +35,13 @@ class _Encoder(Source):
         self._stepwise = stepwise
         self._codes = ""  # values gathered and not yet packed: their codes, and expressions for all but "x"
         self._values: list[str] = []
-        self.globals.update(EncodeError=EncodeError, UVARINTS=UVARINTS, uvarint=uvarint, tag_section=tag_section,
-                            joined_uuids=joined_uuids)
+        self.globals.update(
+            EncodeError=EncodeError,
+            UVARINTS=UVARINTS,
+            uvarint=uvarint,
+            tag_section=tag_section,
+            joined_uuids=joined_uuids,
+        )
 
     def function(self, cls: type[Message]) -> Callable[..., Any]:
         self.add("start = len(out)")
@@ -125,8 +130,11 @@ class _Encoder(Source):
     def _sized(self, of: Type, local: str, nullable: bool) -> None:
         length = self.local("n")
         if of.is_string:
-            self.add(f"{local} = {local}.encode()" if not nullable else
-                     f"{local} = None if {local} is None else {local}.encode()")
+            self.add(
+                f"{local} = {local}.encode()"
+                if not nullable
+                else f"{local} = None if {local} is None else {local}.encode()"
+            )
         self.add(f"{length} = len({local})" if not nullable else f"{length} = -1 if {local} is None else len({local})")
         self._length(length, of)
         if of.item:

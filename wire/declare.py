@@ -29,8 +29,9 @@ class V:
 
     __slots__ = ("ignorable", "nullable", "tag", "versions")
 
-    def __init__(self, versions: str = "0+", *, nullable: str = "none", tag: int | None = None,
-                 ignorable: bool = False) -> None:
+    def __init__(
+        self, versions: str = "0+", *, nullable: str = "none", tag: int | None = None, ignorable: bool = False
+    ) -> None:
         self.versions, self.nullable, self.tag, self.ignorable = versions, nullable, tag, ignorable
 
 

@@ -33,7 +33,7 @@ def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeade
         pos += FIXED.size
         client_id = None
         if size >= 0:
-            client_id = str(buf[pos:pos + size], "utf-8", "replace")  # as Java does: some clients send Latin-1
+            client_id = str(buf[pos : pos + size], "utf-8", "replace")  # as Java does: some clients send Latin-1
             pos += size
             if len(client_id.encode()) > STRING_BYTES_MAX:
                 raise DecodeError("the client id is longer than a string may be")

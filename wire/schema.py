@@ -52,8 +52,16 @@ def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
 def _field(name: str, hint: Any, default: Any) -> Field:
     bare, marks, optional = _peel(hint)
     v = next((mark for mark in marks if isinstance(mark, V)), None) or V()
-    return Field(name, _type(bare, marks), optional, default, parse_versions(v.versions), parse_versions(v.nullable),
-                 v.tag, v.ignorable)
+    return Field(
+        name,
+        _type(bare, marks),
+        optional,
+        default,
+        parse_versions(v.versions),
+        parse_versions(v.nullable),
+        v.tag,
+        v.ignorable,
+    )
 
 
 def _peel(hint: Any) -> tuple[Any, list[Any], bool]:

@@ -81,7 +81,7 @@ class Source:
         """The function, whose text stays readable in its attribute `source`."""
         text = "\n".join([head, *self._lines, ""])
         exec(compile(text, f"<{self.title}>", "exec"), self.globals)
-        function: Callable[..., Any] = self.globals[head[4:head.index("(")]]
+        function: Callable[..., Any] = self.globals[head[4 : head.index("(")]]
         function.source = text  # type: ignore[attr-defined]
         return function
 

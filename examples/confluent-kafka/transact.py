@@ -17,8 +17,14 @@ producer.begin_transaction()
 producer.produce(topic, b"20 to Grace")
 producer.commit_transaction(10)
 
-consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ledger", "auto.offset.reset": "earliest",
-                     "isolation.level": "read_committed"})
+consumer = Consumer(
+    {
+        "bootstrap.servers": bootstrap,
+        "group.id": "ledger",
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    }
+)
 consumer.subscribe([topic])
 for message in consumer.consume(1, timeout=10):
     print(message.value().decode())

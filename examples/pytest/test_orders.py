@@ -15,7 +15,8 @@ def place(bootstrap, topic, order):
 def test_an_order_is_sent_once(kafka_broker):
     topic = kafka_broker.topic()
     assert place(kafka_broker.bootstrap, topic, "two teapots") == 0
-    consumer = KafkaConsumer(topic, bootstrap_servers=kafka_broker.bootstrap,
-                             auto_offset_reset="earliest", consumer_timeout_ms=500)
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=500
+    )
     assert [record.value for record in consumer] == [b"two teapots"]
     consumer.close()

@@ -46,6 +46,7 @@ class AddOffsetsToTxn(msgspec.Struct, frozen=True):
             return AddOffsetsToTxnResponse(error_code=spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
 
         place = GROUP_METADATA_TOPIC, self.partition_of(request.group_id)
-        return self.transactions.ask(AddPartitions(
-            request.transactional_id, request.producer_id, request.producer_epoch, frozenset({place}),
-        ), respond)  # fmt: skip
+        return self.transactions.ask(
+            AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, frozenset({place})),
+            respond,
+        )

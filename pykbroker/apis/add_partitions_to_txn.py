@@ -28,9 +28,14 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
-)  # fmt: skip
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
 
 T = TypeVar("T")
 
@@ -64,10 +69,15 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
             return (yield from respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
         if refused := (yield from self._refused(topics, context.principal)):
             return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
-        asked = self.transactions.ask(AddPartitions(
-            transactional_id, request.v3_and_below_producer_id, request.v3_and_below_producer_epoch,
-            (yield from places(topics)),
-        ), respond)  # fmt: skip
+        asked = self.transactions.ask(
+            AddPartitions(
+                transactional_id,
+                request.v3_and_below_producer_id,
+                request.v3_and_below_producer_epoch,
+                (yield from places(topics)),
+            ),
+            respond,
+        )
         return (yield from asked) if isinstance(asked, Generator) else asked
 
     def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
@@ -76,8 +86,10 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 
     async def _of_broker(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-        found = [AddPartitionsToTxnResult(asked.transactional_id, await self._transaction(asked))
-                 for asked in request.transactions]
+        found = [
+            AddPartitionsToTxnResult(asked.transactional_id, await self._transaction(asked))
+            for asked in request.transactions
+        ]
         return AddPartitionsToTxnResponse(results_by_transaction=found)
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
@@ -126,21 +138,24 @@ def places(topics: list[AddPartitionsToTxnTopic]) -> Generator[None, None, froze
     return frozenset(found)
 
 
-def response_of(topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode],
-                others: ErrorCode) -> Generator[None, None, AddPartitionsToTxnResponse]:
+def response_of(
+    topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode], others: ErrorCode
+) -> Generator[None, None, AddPartitionsToTxnResponse]:
     """Return what a client is answered."""
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(yield from results(topics, refused, others)))
 
 
-def results(topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode],
-            others: ErrorCode) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+def results(
+    topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode], others: ErrorCode
+) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
     """Return a result for each partition; `others` for those that are not `refused`."""
     found = []
     for topic in topics:
         answer = AddPartitionsToTxnTopicResult(topic.name, [])
         for few in portions(topic.partitions):
             answer.results_by_partition += [
-                AddPartitionsToTxnPartitionResult(index, refused.get((topic.name, index), others)) for index in few]
+                AddPartitionsToTxnPartitionResult(index, refused.get((topic.name, index), others)) for index in few
+            ]
             yield
         found.append(answer)
         yield

@@ -40,13 +40,16 @@ class AddRaftVoter(msgspec.Struct, frozen=True):
     def _refusal(self, request: AddRaftVoterRequest) -> tuple[ErrorCode, str]:
         if request.cluster_id not in (None, self.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID, (
-                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"')
+                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"'
+            )
         if request.voter_id < 0 or request.voter_directory_id == NIL:
             return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
         if all(listener.name != self.listener for listener in request.listeners):
             names = ", ".join(listener.name for listener in request.listeners)
             return ErrorCode.INVALID_REQUEST, (
-                f"Add voter request didn't include the endpoint ({names}) for the default listener {self.listener}")
+                f"Add voter request didn't include the endpoint ({names}) for the default listener {self.listener}"
+            )
         level = self.image().features.level(KRAFT_FEATURE)
         return ErrorCode.UNSUPPORTED_VERSION, (
-            f"Cluster doesn't support adding voter because the kraft.version feature is {level}")
+            f"Cluster doesn't support adding voter because the kraft.version feature is {level}"
+        )

@@ -18,8 +18,11 @@ from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest, AlterClientQuotasResponse, AlterClientQuotasResponseEntryData, EntityData,
-)  # fmt: skip
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
+    EntityData,
+)
 
 
 class AlterClientQuotas(msgspec.Struct, frozen=True):
@@ -37,8 +40,11 @@ class AlterClientQuotas(msgspec.Struct, frozen=True):
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
         """The same error for each entity."""
-        return AlterClientQuotasResponse(entries=[
-            AlterClientQuotasResponseEntryData(
-                code, None, [EntityData(part.entity_type, part.entity_name) for part in entry.entity])
-            for entry in request.entries
-        ])  # fmt: skip
+        return AlterClientQuotasResponse(
+            entries=[
+                AlterClientQuotasResponseEntryData(
+                    code, None, [EntityData(part.entity_type, part.entity_name) for part in entry.entity]
+                )
+                for entry in request.entries
+            ]
+        )

@@ -48,8 +48,14 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
         self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
         """The same error for the whole and for each partition."""
-        return AlterPartitionReassignmentsResponse(error_code=code, error_message=None, responses=[
-            ReassignableTopicResponse(topic.name, [
-                ReassignablePartitionResponse(one.partition_index, code, None) for one in topic.partitions])
-            for topic in request.topics
-        ])  # fmt: skip
+        return AlterPartitionReassignmentsResponse(
+            error_code=code,
+            error_message=None,
+            responses=[
+                ReassignableTopicResponse(
+                    topic.name,
+                    [ReassignablePartitionResponse(one.partition_index, code, None) for one in topic.partitions],
+                )
+                for topic in request.topics
+            ],
+        )

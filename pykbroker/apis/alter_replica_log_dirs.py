@@ -69,8 +69,12 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
 
 def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield each (topic, partition), and the path that it is to move to."""
-    return (((topic.name, index), directory.path)
-            for directory in request.dirs for topic in directory.topics for index in topic.partitions)
+    return (
+        ((topic.name, index), directory.path)
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    )
 
 
 def answer(codes: dict[tuple[str, int], ErrorCode]) -> Generator[None, None, AlterReplicaLogDirsResponse]:

@@ -17,8 +17,10 @@ from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult,
-)  # fmt: skip
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 
 
 class AlterUserScramCredentials(msgspec.Struct, frozen=True):
@@ -34,11 +36,9 @@ class AlterUserScramCredentials(msgspec.Struct, frozen=True):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Held(self.controller.alter_user_scram_credentials(request))
 
-    def refuse(
-        self, request: AlterUserScramCredentialsRequest, code: ErrorCode
-    ) -> AlterUserScramCredentialsResponse:
+    def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
         """The same error for each user."""
         names = [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
-        return AlterUserScramCredentialsResponse(results=[
-            AlterUserScramCredentialsResult(name, code, None) for name in dict.fromkeys(names)
-        ])  # fmt: skip
+        return AlterUserScramCredentialsResponse(
+            results=[AlterUserScramCredentialsResult(name, code, None) for name in dict.fromkeys(names)]
+        )

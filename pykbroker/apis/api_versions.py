@@ -19,8 +19,12 @@ from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import (
-    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
-)  # fmt: skip
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_VERSION_FIRST = 3

@@ -22,8 +22,10 @@ from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,
-)  # fmt: skip
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
 
 
 @dataclass(frozen=True)
@@ -50,33 +52,48 @@ class ConsumerGroupDescribe:
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
 
-    def _answer(self, context: Context, request: ConsumerGroupDescribeRequest,
-                calls: list[Call]) -> Shares[ConsumerGroupDescribeResponse]:
+    def _answer(
+        self, context: Context, request: ConsumerGroupDescribeRequest, calls: list[Call]
+    ) -> Shares[ConsumerGroupDescribeResponse]:
         asked = zip(request.group_ids, calls, strict=True)
         groups = yield from each(lambda one: self._described(context, request, *one), asked)
         return ConsumerGroupDescribeResponse(groups=groups)
 
-    def _described(self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str,
-                   call: Call) -> DescribedGroup:
+    def _described(
+        self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str, call: Call
+    ) -> DescribedGroup:
         try:
             group: DescribedGroup = call.result().groups[0]
         except ApiError as error:
             return _failed(group_id, error)
-        if not all(self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
-                   for name in _topics(group)):
-            return _failed(group_id, ApiError(
-                ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The group has described topic(s) that the client is not "
-                "authorized to describe."))
+        if not all(
+            self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            for name in _topics(group)
+        ):
+            return _failed(
+                group_id,
+                ApiError(
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                    "The group has described topic(s) that the client is not authorized to describe.",
+                ),
+            )
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(
-                self.authorizer, context.principal, ResourceType.GROUP, group_id)
+                self.authorizer, context.principal, ResourceType.GROUP, group_id
+            )
         return group
 
 
 def _topics(group: DescribedGroup) -> set[str]:
-    return {name for member in group.members for name in (
-        *member.subscribed_topic_names, *(one.topic_name for one in member.assignment.topic_partitions),
-        *(one.topic_name for one in member.target_assignment.topic_partitions))}
+    return {
+        name
+        for member in group.members
+        for name in (
+            *member.subscribed_topic_names,
+            *(one.topic_name for one in member.assignment.topic_partitions),
+            *(one.topic_name for one in member.target_assignment.topic_partitions),
+        )
+    }
 
 
 def _failed(group_id: str, error: ApiError) -> DescribedGroup:

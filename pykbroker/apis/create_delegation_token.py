@@ -30,8 +30,10 @@ class CreateDelegationToken(msgspec.Struct, frozen=True):
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
             principal_type=request.owner_principal_type or kind,
             principal_name=request.owner_principal_name or name,
-            issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME,
-        )  # fmt: skip
+            issue_timestamp_ms=NO_TIME,
+            expiry_timestamp_ms=NO_TIME,
+            max_timestamp_ms=NO_TIME,
+        )
         if context.version >= REQUESTER_VERSION_FIRST:
             response.token_requester_principal_type, response.token_requester_principal_name = kind, name
         return response

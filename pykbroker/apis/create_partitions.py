@@ -17,8 +17,10 @@ from pykbroker.server.handler import Context, Held
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
-    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult,
-)  # fmt: skip
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
 
 
 class CreatePartitions(msgspec.Struct, frozen=True):

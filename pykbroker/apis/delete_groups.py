@@ -34,8 +34,12 @@ class DeleteGroups:
     def __call__(self, context: Context, request: DeleteGroupsRequest) -> Steps:
         asked = [*dict.fromkeys(request.groups_names)]
         calls = yield from each(partial(self._ask, context), asked)
-        return when_settled(calls, lambda: DeleteGroupsResponse(results=[
-            DeletableGroupResult(name, _code(call)) for name, call in zip(asked, calls, strict=True)]))
+        return when_settled(
+            calls,
+            lambda: DeleteGroupsResponse(
+                results=[DeletableGroupResult(name, _code(call)) for name, call in zip(asked, calls, strict=True)]
+            ),
+        )
 
     def refuse(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
         """The same error for each group."""

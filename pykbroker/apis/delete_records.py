@@ -23,8 +23,11 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import (
-    DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopicResult,
-)  # fmt: skip
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
@@ -53,11 +56,14 @@ class DeleteRecords(msgspec.Struct, frozen=True):
 
     def refuse(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
         """The same error for every partition."""
-        return DeleteRecordsResponse(topics=[
-            DeleteRecordsTopicResult(name, [DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code)
-                                            for index in offsets])
-            for name, offsets in finish(by_topic(request)).items()
-        ])  # fmt: skip
+        return DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(
+                    name, [DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code) for index in offsets]
+                )
+                for name, offsets in finish(by_topic(request)).items()
+            ]
+        )
 
     def _delete(self, context: Context, topic: str, index: int, offset: int) -> int:
         """Where the log begins now."""

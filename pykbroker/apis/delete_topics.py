@@ -21,8 +21,11 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import (
-    DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState,
-)  # fmt: skip
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 
 BY_ID_VERSION_FIRST = 6
 DISABLED_VERSION_FIRST = 3

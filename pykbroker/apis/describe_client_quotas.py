@@ -21,8 +21,13 @@ from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_client_quotas import (
-    ComponentData, DescribeClientQuotasRequest, DescribeClientQuotasResponse, EntityData, EntryData, ValueData,
-)  # fmt: skip
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    EntryData,
+    ValueData,
+)
 from wire.stored.metadata_settings import ClientQuotaRecord
 
 TYPES = ("user", "client-id", "ip")
@@ -95,8 +100,11 @@ def check(components: Iterable[ComponentData]) -> None:
         check_match(component)
         seen.add(kind)
     if "ip" in seen and len(seen) > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid entity filter component combination. "
-                       "IP filter component should not be used with user or clientId filter component.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. "
+            "IP filter component should not be used with user or clientId filter component.",
+        )
 
 
 def check_match(component: ComponentData) -> None:

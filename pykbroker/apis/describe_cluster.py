@@ -61,9 +61,10 @@ def unsupported(endpoint_type: int) -> DescribeClusterResponse:
     """Only brokers are listed here."""
     if endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
-            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message="The request was sent to an endpoint of type "
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type "
             "BROKER, but we wanted an endpoint of type CONTROLLER",
-        )  # fmt: skip
+        )
     return DescribeClusterResponse(
         error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {endpoint_type}"
     )

@@ -14,8 +14,13 @@ import trio
 
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.config_entries import (
-    Entry, Source, describe_broker, describe_client_metrics, describe_group, describe_topic,
-)  # fmt: skip
+    Entry,
+    Source,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
 from pykbroker.core.config_resource import ConfigResource
 from pykbroker.core.config_sheet import ConfigSheet
 from pykbroker.core.config_type import INTEGER, Type
@@ -31,8 +36,11 @@ from pykbroker.server.log_levels import logger_levels
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import (
-    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResponse, DescribeConfigsResult,
-)  # fmt: skip
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
 
 AT_ONCE_MAX = 8
 """Resources described in one step of the loop; a broker takes some 2 ms."""
@@ -59,16 +67,18 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         sheet, image = ConfigSheet(request, self.answer_bytes_max), self.image()
         if len(request.resources) > AT_ONCE_MAX:
             return self._describe_many(context, request, sheet, image)
-        return DescribeConfigsResponse(results=[
-            self._describe(context, resource, sheet, image) for resource in request.resources
-        ])  # fmt: skip
+        return DescribeConfigsResponse(
+            results=[self._describe(context, resource, sheet, image) for resource in request.resources]
+        )
 
     def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
         """The same error for every resource."""
-        return DescribeConfigsResponse(results=[
-            DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)
-            for resource in request.resources
-        ])  # fmt: skip
+        return DescribeConfigsResponse(
+            results=[
+                DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)
+                for resource in request.resources
+            ]
+        )
 
     async def _describe_many(
         self, context: Context, request: DescribeConfigsRequest, sheet: ConfigSheet, image: MetadataImage
@@ -123,8 +133,9 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         if not INTEGER.fullmatch(name):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
         if int(name) != self.node_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected % self.node_id} "
-                           f"received {name}")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected % self.node_id} received {name}"
+            )
 
 
 def alike(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:

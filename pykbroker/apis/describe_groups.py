@@ -44,14 +44,16 @@ class DescribeGroups:
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
-    def _answer(self, context: Context, request: DescribeGroupsRequest,
-                calls: list[Call]) -> Shares[DescribeGroupsResponse]:
+    def _answer(
+        self, context: Context, request: DescribeGroupsRequest, calls: list[Call]
+    ) -> Shares[DescribeGroupsResponse]:
         response = DescribeGroupsResponse()
         for group_id, call in zip(request.groups, calls, strict=True):
             group = _described(group_id, call)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = authorized_operations(
-                    self.authorizer, context.principal, ResourceType.GROUP, group.group_id)
+                    self.authorizer, context.principal, ResourceType.GROUP, group.group_id
+                )
             response.groups.append(group)
             yield
         return response

@@ -22,9 +22,12 @@ from pykbroker.world.disk import Disk
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_log_dirs import (
-    DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult,
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
     DescribeLogDirsTopic,
-)  # fmt: skip
+)
 
 
 class DescribeLogDirs(msgspec.Struct, frozen=True):
@@ -71,9 +74,12 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
             if wanted is None or move.key in wanted:
                 topics.setdefault(move.partition.topic, []).append(described_copy(move))
         return DescribeLogDirsResult(
-            ErrorCode.NONE, directory.path, [DescribeLogDirsTopic(*topic) for topic in topics.items()],
-            total_bytes, usable_bytes,
-        )  # fmt: skip
+            ErrorCode.NONE,
+            directory.path,
+            [DescribeLogDirsTopic(*topic) for topic in topics.items()],
+            total_bytes,
+            usable_bytes,
+        )
 
 
 def offline(path: str) -> DescribeLogDirsResult:

@@ -21,8 +21,12 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (
-    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState, TopicResponse,
-)  # fmt: skip
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
 
 
 class DescribeProducers(msgspec.Struct, frozen=True):
@@ -47,17 +51,20 @@ class DescribeProducers(msgspec.Struct, frozen=True):
 
     def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
         """The same error for every partition."""
-        return DescribeProducersResponse(topics=[
-            TopicResponse(name, [PartitionResponse(index, code) for index in indexes])
-            for name, indexes in by_topic(request).items()
-        ])  # fmt: skip
+        return DescribeProducersResponse(
+            topics=[
+                TopicResponse(name, [PartitionResponse(index, code) for index in indexes])
+                for name, indexes in by_topic(request).items()
+            ]
+        )
 
     def _partitions(self, context: Context, topic: str, indexes: Iterable[int]) -> Shares[list[PartitionResponse]]:
         try:
             self._check_topic(context, topic)
         except ApiError as error:
-            return (yield from each(partial(PartitionResponse, error_code=error.code, error_message=error.message),
-                                    indexes))
+            return (
+                yield from each(partial(PartitionResponse, error_code=error.code, error_message=error.message), indexes)
+            )
         found = []
         for index in indexes:
             found.append((yield from self._partition(topic, index)))
@@ -80,8 +87,12 @@ class DescribeProducers(msgspec.Struct, frozen=True):
         for few in portions(log.producers.entries()):
             response.active_producers += [
                 ProducerState(
-                    producer.producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp,
-                    producer.coordinator_epoch, producer.txn_first_offset,
+                    producer.producer_id,
+                    producer.epoch,
+                    producer.last_sequence,
+                    producer.last_timestamp,
+                    producer.coordinator_epoch,
+                    producer.txn_first_offset,
                 )
                 for producer in few
             ]

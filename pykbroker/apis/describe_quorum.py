@@ -20,13 +20,18 @@ from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_quorum import (
-    DescribeQuorumRequest, DescribeQuorumRequestPartitionData, DescribeQuorumRequestTopicData, DescribeQuorumResponse,
-    DescribeQuorumResponsePartitionData, DescribeQuorumResponseTopicData, Listener, Node, ReplicaState,
-)  # fmt: skip
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
 
-METADATA_PARTITION = [
-    DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [DescribeQuorumRequestPartitionData(0)])
-]
+METADATA_PARTITION = [DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [DescribeQuorumRequestPartitionData(0)])]
 """The only thing that can be asked for."""
 NODES_VERSION_FIRST = 2
 NOT_HOSTED = "This server does not host this topic-partition."
@@ -53,9 +58,11 @@ class DescribeQuorum(msgspec.Struct, frozen=True):
             self.node_id, log_end_offset=image.offset + 1, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms
         )
         partition = DescribeQuorumResponsePartitionData(
-            leader_id=self.node_id, leader_epoch=self.controller.epoch, high_watermark=image.offset + 1,
+            leader_id=self.node_id,
+            leader_epoch=self.controller.epoch,
+            high_watermark=image.offset + 1,
             current_voters=[voter],
-        )  # fmt: skip
+        )
         response = DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(CLUSTER_METADATA_TOPIC, [partition])])
         if context.version >= NODES_VERSION_FIRST:
             host, port = self.advertised.address(context.peer)
@@ -66,9 +73,17 @@ class DescribeQuorum(msgspec.Struct, frozen=True):
 
 def unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Any other request fails for each of its partitions."""
-    return DescribeQuorumResponse(topics=[
-        DescribeQuorumResponseTopicData(topic.topic_name, [
-            DescribeQuorumResponsePartitionData(one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
-            for one in topic.partitions])
-        for topic in request.topics
-    ])  # fmt: skip
+    return DescribeQuorumResponse(
+        topics=[
+            DescribeQuorumResponseTopicData(
+                topic.topic_name,
+                [
+                    DescribeQuorumResponsePartitionData(
+                        one.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

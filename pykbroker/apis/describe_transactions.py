@@ -20,8 +20,11 @@ from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_transactions import (
-    DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData, TransactionState,
-)  # fmt: skip
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
 
 
 class DescribeTransactions(msgspec.Struct, frozen=True):
@@ -63,6 +66,12 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
             if self.authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ]
         return TransactionState(
-            ErrorCode.NONE, known.transactional_id, known.state.title, known.timeout_ms, known.started_ms,
-            known.producer_id, known.epoch, topics,
-        )  # fmt: skip
+            ErrorCode.NONE,
+            known.transactional_id,
+            known.state.title,
+            known.timeout_ms,
+            known.started_ms,
+            known.producer_id,
+            known.epoch,
+            topics,
+        )

@@ -19,9 +19,11 @@ from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_user_scram_credentials import (
-    CredentialInfo, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
-)  # fmt: skip
+)
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 
@@ -42,18 +44,19 @@ class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
         for record in self.image().records.of(UserScramCredentialRecord):
             known.setdefault(record.name, []).append(CredentialInfo(record.mechanism, record.iterations))
         wanted = Counter(user.name for user in request.users or ()) or dict.fromkeys(known, 1)
-        return DescribeUserScramCredentialsResponse(results=[
-            described(name, times, known.get(name)) for name, times in wanted.items()
-        ])  # fmt: skip
+        return DescribeUserScramCredentialsResponse(
+            results=[described(name, times, known.get(name)) for name, times in wanted.items()]
+        )
 
 
 def described(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
     """One user, or why there is no answer: named more than once, or without credentials."""
     if times > 1:
         return DescribeUserScramCredentialsResult(
-            name, ErrorCode.DUPLICATE_RESOURCE,
+            name,
+            ErrorCode.DUPLICATE_RESOURCE,
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
-        )  # fmt: skip
+        )
     if infos is None:
         return DescribeUserScramCredentialsResult(
             name, ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {name}"

@@ -50,7 +50,12 @@ class ElectLeaders(msgspec.Struct, frozen=True):
 
     def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
         """The same error for the whole and for each partition: version 0 has only the latter."""
-        return ElectLeadersResponse(error_code=code, replica_election_results=[
-            ReplicaElectionResult(topic.topic, [PartitionResult(index, code, message) for index in topic.partitions])
-            for topic in request.topic_partitions or ()
-        ])  # fmt: skip
+        return ElectLeadersResponse(
+            error_code=code,
+            replica_election_results=[
+                ReplicaElectionResult(
+                    topic.topic, [PartitionResult(index, code, message) for index in topic.partitions]
+                )
+                for topic in request.topic_partitions or ()
+            ],
+        )

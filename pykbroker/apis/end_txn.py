@@ -42,6 +42,9 @@ class EndTxn(msgspec.Struct, frozen=True):
             code = spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)
             return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
-        return self.transactions.ask(EndTransaction(
-            request.transactional_id, request.producer_id, request.producer_epoch, request.committed, client_version,
-        ), respond)  # fmt: skip
+        return self.transactions.ask(
+            EndTransaction(
+                request.transactional_id, request.producer_id, request.producer_epoch, request.committed, client_version
+            ),
+            respond,
+        )

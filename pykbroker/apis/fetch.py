@@ -32,8 +32,13 @@ from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
-    FetchableTopicResponse, FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint, PartitionData,
-)  # fmt: skip
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 
 READ_COMMITTED = 1
 AT_ONCE_MAX = 256
@@ -94,12 +99,19 @@ class Fetch(msgspec.Struct, frozen=True):
 
     def _reading(self, request: FetchRequest, located: Located) -> Reading:
         return Reading(
-            located, request.min_bytes, min(request.max_bytes, self.fetch_bytes_max),
+            located,
+            request.min_bytes,
+            min(request.max_bytes, self.fetch_bytes_max),
             committed_only=request.isolation_level == READ_COMMITTED,
-        )  # fmt: skip
+        )
 
     def _read(
-        self, context: Context, request: FetchRequest, fetching: Fetching, reading: Reading, found: list[Found],
+        self,
+        context: Context,
+        request: FetchRequest,
+        fetching: Fetching,
+        reading: Reading,
+        found: list[Found],
         refused: list[Found],
     ) -> FetchResponse | Waiting:
         """The answer, if what there is is enough, or the wait for more."""
@@ -111,14 +123,15 @@ class Fetch(msgspec.Struct, frozen=True):
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
         """The same error for every partition, which every version can say."""
-        return FetchResponse(error_code=code, responses=[
-            FetchableTopicResponse(topic.topic, topic.topic_id, [failed(asked, code) for asked in topic.partitions])
-            for topic in request.topics
-        ])  # fmt: skip
+        return FetchResponse(
+            error_code=code,
+            responses=[
+                FetchableTopicResponse(topic.topic, topic.topic_id, [failed(asked, code) for asked in topic.partitions])
+                for topic in request.topics
+            ],
+        )
 
-    def _locate(
-        self, context: Context, fetching: Fetching, asked_for: Iterable[Wanted]
-    ) -> tuple[Located, list[Found]]:
+    def _locate(self, context: Context, fetching: Fetching, asked_for: Iterable[Wanted]) -> tuple[Located, list[Found]]:
         """The partitions that this client may read, and those that it may not or that are not here."""
         located: Located = []
         refused: list[Found] = []
@@ -175,9 +188,7 @@ class Fetch(msgspec.Struct, frozen=True):
     ) -> FetchResponse:
         return self._answer(context, fetching, await waiting, refused)
 
-    def _answer(
-        self, context: Context, fetching: Fetching, found: list[Found], refused: list[Found]
-    ) -> FetchResponse:
+    def _answer(self, context: Context, fetching: Fetching, found: list[Found], refused: list[Found]) -> FetchResponse:
         found += refused
         response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
         if context.version >= LEADER_VERSION_FIRST:

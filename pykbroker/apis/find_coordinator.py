@@ -51,19 +51,27 @@ class FindCoordinator:
     def __call__(self, context: Context, request: FindCoordinatorRequest) -> Answer:
         keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
         topic = self.topics.get(request.key_type)
-        if topic is not None and topic.name not in self.image().topics.by_name and any(
-                self._refusal(context, request.key_type, key) is None for key in keys):
+        if (
+            topic is not None
+            and topic.name not in self.image().topics.by_name
+            and any(self._refusal(context, request.key_type, key) is None for key in keys)
+        ):
             return self._create(context, request, keys, topic)
         return self._answer(context, request, keys)
 
     def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
         """The same error for each key."""
         return FindCoordinatorResponse(
-            error_code=code, error_message=None, node_id=-1, port=-1,
-            coordinators=[_refused(key, code) for key in request.coordinator_keys])
+            error_code=code,
+            error_message=None,
+            node_id=-1,
+            port=-1,
+            coordinators=[_refused(key, code) for key in request.coordinator_keys],
+        )
 
-    async def _create(self, context: Context, request: FindCoordinatorRequest, keys: list[str],
-                      topic: CoordinatorTopic) -> FindCoordinatorResponse | Steps:
+    async def _create(
+        self, context: Context, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
+    ) -> FindCoordinatorResponse | Steps:
         """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
         try:
             made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
@@ -113,5 +121,6 @@ def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
     message = one.error_message or ErrorCode(one.error_code).name
-    return FindCoordinatorResponse(error_code=one.error_code, error_message=message, node_id=one.node_id,
-                                   host=one.host, port=one.port)
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=message, node_id=one.node_id, host=one.host, port=one.port
+    )

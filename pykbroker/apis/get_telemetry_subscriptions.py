@@ -18,8 +18,9 @@ from pykbroker.server.handler import Context
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse,
-)  # fmt: skip
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
 from wire.records.compression import Codec
 
 NS_PER_MS = 1_000_000

@@ -26,9 +26,11 @@ from pykbroker.storage.portions import AT_ONCE_MAX
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (
-    AlterConfigsResource, AlterConfigsResourceResponse, IncrementalAlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-)  # fmt: skip
+)
 
 
 class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
@@ -43,9 +45,7 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
     def __call__(self, context: Context, request: IncrementalAlterConfigsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(
-        self, context: Context, request: IncrementalAlterConfigsRequest
-    ) -> Steps:
+    async def _answer(self, context: Context, request: IncrementalAlterConfigsRequest) -> Steps:
         resources, allowed, answers = request.resources, [], {}
         times = Counter(map(named, resources))
         for count, resource in enumerate(resources, 1):
@@ -69,8 +69,11 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
         return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
 
 
-def in_order(resources: list[AlterConfigsResource], answers: dict[tuple[int, str], AlterConfigsResourceResponse],
-             response: IncrementalAlterConfigsResponse) -> Shares[IncrementalAlterConfigsResponse]:
+def in_order(
+    resources: list[AlterConfigsResource],
+    answers: dict[tuple[int, str], AlterConfigsResourceResponse],
+    response: IncrementalAlterConfigsResponse,
+) -> Shares[IncrementalAlterConfigsResponse]:
     """Return the response with the controller's answers and `answers` in the order of the request."""
     for answer in response.responses:
         answers[named(answer)] = answer

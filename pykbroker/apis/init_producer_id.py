@@ -56,13 +56,12 @@ class InitProducerId(msgspec.Struct, frozen=True):
         def respond(reply: Reply) -> InitProducerIdResponse:
             assert isinstance(reply, Given)
             code = spoken(reply.error_code, version, FENCED_VERSION_FIRST)
-            return InitProducerIdResponse(
-                error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch
-            )
+            return InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
-        return self.transactions.ask(InitProducer(
-            transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch,
-        ), respond)  # fmt: skip
+        return self.transactions.ask(
+            InitProducer(transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch),
+            respond,
+        )
 
     def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:
         """Why this client may not have what it asks for."""

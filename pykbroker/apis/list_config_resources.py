@@ -40,10 +40,14 @@ class ListConfigResources(msgspec.Struct, frozen=True):
         wanted = request.resource_types or supported
         if not set(wanted) <= set(supported):
             return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-        return ListConfigResourcesResponse(config_resources=[
-            messages.ConfigResource(name, kind)
-            for kind in reversed(supported) if kind in wanted for name in self._names(kind)
-        ])  # fmt: skip
+        return ListConfigResourcesResponse(
+            config_resources=[
+                messages.ConfigResource(name, kind)
+                for kind in reversed(supported)
+                if kind in wanted
+                for name in self._names(kind)
+            ]
+        )
 
     def _names(self, kind: ConfigResource) -> Iterable[str]:
         image = self.image()

@@ -34,6 +34,9 @@ class ListGroups:
     def _answer(self, context: Context, calls: list[Call]) -> ListGroupsResponse:
         groups = [group for call in calls for group in call.result().groups]
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-            groups = [group for group in groups if self.authorizer.allows(
-                context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)]
+            groups = [
+                group
+                for group in groups
+                if self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            ]
         return ListGroupsResponse(groups=groups)

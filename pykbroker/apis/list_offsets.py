@@ -22,14 +22,22 @@ from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import (
-    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopicResponse,
-)  # fmt: skip
+)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION = {
-    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
-}  # fmt: skip
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 READ_COMMITTED = 1
 EPOCH_VERSION_FIRST = 4
 
@@ -62,11 +70,17 @@ class ListOffsets(msgspec.Struct, frozen=True):
 
     def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
         """The same error for every partition."""
-        return ListOffsetsResponse(topics=[
-            ListOffsetsTopicResponse(name=topic.name, partitions=[
-                ListOffsetsPartitionResponse(asked.partition_index, code) for asked in topic.partitions])
-            for topic in request.topics
-        ])  # fmt: skip
+        return ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        ListOffsetsPartitionResponse(asked.partition_index, code) for asked in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
 
     def partition(self, context: Context, topic: str, asked: ListOffsetsPartition) -> Partition:
         """The partition that was asked for, if this client may see it and is right about its leader."""

@@ -23,7 +23,7 @@ from wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
-)  # fmt: skip
+)
 
 
 class ListPartitionReassignments(msgspec.Struct, frozen=True):
@@ -53,11 +53,16 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
 
     def refuse(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
         """An error for the whole, with the partitions that were asked for."""
-        return ListPartitionReassignmentsResponse(error_code=code, error_message=None, topics=[
-            OngoingTopicReassignment(
-                topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes])
-            for topic in request.topics or ()
-        ])  # fmt: skip
+        return ListPartitionReassignmentsResponse(
+            error_code=code,
+            error_message=None,
+            topics=[
+                OngoingTopicReassignment(
+                    topic.name, [OngoingPartitionReassignment(index) for index in topic.partition_indexes]
+                )
+                for topic in request.topics or ()
+            ],
+        )
 
 
 def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Shares[list[OngoingPartitionReassignment]]:

@@ -69,7 +69,8 @@ class ListTransactions(msgspec.Struct, frozen=True):
         for known in found:
             if permitted(self.authorizer, principal, self.key, known.transactional_id):
                 response.transaction_states.append(
-                    TransactionState(known.transactional_id, known.producer_id, known.state.title))
+                    TransactionState(known.transactional_id, known.producer_id, known.state.title)
+                )
             yield
         return response
 
@@ -84,6 +85,8 @@ class Wanted:
         self._begun_before_ms = now_ms - request.duration_filter if request.duration_filter >= 0 else None
 
     def __call__(self, known: Transaction) -> bool:
-        return ((self._any_state or known.state in self._states)
-                and (not self._producers or known.producer_id in self._producers)
-                and (self._begun_before_ms is None or known.started_ms < self._begun_before_ms))
+        return (
+            (self._any_state or known.state in self._states)
+            and (not self._producers or known.producer_id in self._producers)
+            and (self._begun_before_ms is None or known.started_ms < self._begun_before_ms)
+        )

@@ -33,9 +33,13 @@ from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from wire.messages.metadata import (
-    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
     MetadataResponseTopic,
-)  # fmt: skip
+)
 
 ASK_BY_ID_VERSION_FIRST = 12
 
@@ -82,14 +86,15 @@ class Metadata(msgspec.Struct, frozen=True):
         creatable = (
             name
             for name in dict.fromkeys(topic.name for topic in topics)
-            if name and name not in known and legal(name) and not is_internal(name)
+            if name
+            and name not in known
+            and legal(name)
+            and not is_internal(name)
             and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, name)
-        )  # fmt: skip
+        )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
-    async def _create(
-        self, context: Context, request: MetadataRequest, names: list[str]
-    ) -> Encoded | Steps:
+    async def _create(self, context: Context, request: MetadataRequest, names: list[str]) -> Encoded | Steps:
         """Answer once the topics are there. One that cannot be created is unknown; the log says why."""
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
@@ -99,10 +104,13 @@ class Metadata(msgspec.Struct, frozen=True):
         """As the question was answered before, as long as the image is the same and no log has failed since."""
         image, topics = self.image(), request.topics
         question = (
-            context.version, context.principal, self.advertised.address(context.peer),
-            request.include_cluster_authorized_operations, request.include_topic_authorized_operations,
+            context.version,
+            context.principal,
+            self.advertised.address(context.peer),
+            request.include_cluster_authorized_operations,
+            request.include_topic_authorized_operations,
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
-        )  # fmt: skip
+        )
         kept = self.answers.find(image, question)
         if kept is not None and not any(map(self.replicas.offline, kept.topics)):
             return kept.answer
@@ -112,19 +120,24 @@ class Metadata(msgspec.Struct, frozen=True):
         host, port = self.advertised.address(context.peer)
         registered = image.cluster.brokers.get(self.node_id)
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(
-                node_id=self.node_id, host=host, port=port, rack=registered.rack if registered is not None else None)],
+            brokers=[
+                MetadataResponseBroker(
+                    node_id=self.node_id, host=host, port=port, rack=registered.rack if registered is not None else None
+                )
+            ],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
-        )  # fmt: skip
+        )
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = authorized_operations(
                 self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
             )
         for found in self._topics(context, request, image.topics):
             topic = found if isinstance(found, MetadataResponseTopic) else (yield from self._described(found))
-            if request.include_topic_authorized_operations and topic.name is not None and (
-                topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if (
+                request.include_topic_authorized_operations
+                and topic.name is not None
+                and (topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             ):
                 topic.topic_authorized_operations = authorized_operations(
                     self.authorizer, context.principal, ResourceType.TOPIC, topic.name
@@ -162,22 +175,25 @@ class Metadata(msgspec.Struct, frozen=True):
             return failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topics.by_name.get(asked.name) or failed(
-            unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
+            unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name
+        )
 
     def _described(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
         """A topic and all its partitions. One whose log is offline has nobody who could lead it."""
         offline, partitions = self.replicas.offline(topic.id), []
         for index, partition in topic.partitions.items():
             leader = NO_LEADER if index in offline else partition.leader
-            partitions.append(MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
-                partition_index=index,
-                leader_id=leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.isr),
-                offline_replicas=[self.node_id] if index in offline else [],
-            ))  # fmt: skip
+            partitions.append(
+                MetadataResponsePartition(
+                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=partition.leader_epoch,
+                    replica_nodes=list(partition.replicas),
+                    isr_nodes=list(partition.isr),
+                    offline_replicas=[self.node_id] if index in offline else [],
+                )
+            )
             yield
         return MetadataResponseTopic(
             name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions

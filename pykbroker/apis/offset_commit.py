@@ -20,9 +20,13 @@ from pykbroker.server.handler import Answer, Context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
-)  # fmt: skip
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 
 BY_ID_VERSION_FIRST = 10
 
@@ -56,8 +60,9 @@ class OffsetCommit:
         """The same error for each partition."""
         return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
-    def _takes(self, context: Context, topic: OffsetCommitRequestTopic,
-               refused: list[OffsetCommitResponseTopic]) -> bool:
+    def _takes(
+        self, context: Context, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
+    ) -> bool:
         """Whether anything of the topic is left when what cannot be committed is refused; fills in name and id."""
         topics = self.image().topics
         by_id = context.version >= BY_ID_VERSION_FIRST
@@ -79,10 +84,12 @@ class OffsetCommit:
         return bool(topic.partitions)
 
 
-def _refused(topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition],
-             code: ErrorCode) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(topic.name, topic.topic_id, [
-        OffsetCommitResponsePartition(one.partition_index, code) for one in partitions])
+def _refused(
+    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        topic.name, topic.topic_id, [OffsetCommitResponsePartition(one.partition_index, code) for one in partitions]
+    )
 
 
 def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:

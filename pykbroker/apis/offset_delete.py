@@ -18,9 +18,12 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (
-    OffsetDeleteRequest, OffsetDeleteRequestTopic, OffsetDeleteResponse, OffsetDeleteResponsePartition,
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class OffsetDelete:
         answer = when_settled([call], lambda: _merged(call.result(), refused))
         return (yield from answer) if isinstance(answer, Generator) else answer
 
-    def _refuse_some(self, context: Context, topic: OffsetDeleteRequestTopic,
-                     refused: list[OffsetDeleteResponsePartition]) -> Shares[None]:
+    def _refuse_some(
+        self, context: Context, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]
+    ) -> Shares[None]:
         """Take the partitions that cannot be deleted out of the request, and answer them."""
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
@@ -56,15 +60,19 @@ class OffsetDelete:
             code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
         taken = []
         for few in portions(topic.partitions):
-            refused.extend(OffsetDeleteResponsePartition(one.partition_index, code)
-                           for one in few if one.partition_index not in present)
+            refused.extend(
+                OffsetDeleteResponsePartition(one.partition_index, code)
+                for one in few
+                if one.partition_index not in present
+            )
             taken += [one for one in few if one.partition_index in present]
             yield
         topic.partitions = taken
 
 
-def _merged(response: OffsetDeleteResponse,
-            refused: dict[str, list[OffsetDeleteResponsePartition]]) -> Shares[OffsetDeleteResponse]:
+def _merged(
+    response: OffsetDeleteResponse, refused: dict[str, list[OffsetDeleteResponsePartition]]
+) -> Shares[OffsetDeleteResponse]:
     """Add the partitions that were refused beforehand; each topic is answered once."""
     told = {topic.name: topic for topic in response.topics}
     for name, partitions in refused.items():

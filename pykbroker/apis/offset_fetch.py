@@ -23,10 +23,16 @@ from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
-)  # fmt: skip
+)
 
 TOP_LEVEL_ERROR_VERSION_FIRST = 2
 GROUPS_VERSION_FIRST = 8
@@ -49,9 +55,14 @@ class OffsetFetch:
     def __call__(self, context: Context, request: OffsetFetchRequest) -> Steps:
         groups = request.groups
         if context.version < GROUPS_VERSION_FIRST:
-            topics = None if request.topics is None else [
-                OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
-                for topic in request.topics]
+            topics = (
+                None
+                if request.topics is None
+                else [
+                    OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
+                    for topic in request.topics
+                ]
+            )
             groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
         parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
         return when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts))
@@ -79,12 +90,18 @@ class OffsetFetch:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             return True
-        left_out.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, [
-            OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code) for index in topic.partition_indexes]))
+        left_out.append(
+            OffsetFetchResponseTopics(
+                topic.name,
+                topic.topic_id,
+                [OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code) for index in topic.partition_indexes],
+            )
+        )
         return False
 
-    def _answer(self, context: Context, groups: list[OffsetFetchRequestGroup],
-                parts: list[tuple[Call, LeftOut]]) -> OffsetFetchResponse:
+    def _answer(
+        self, context: Context, groups: list[OffsetFetchRequestGroup], parts: list[tuple[Call, LeftOut]]
+    ) -> OffsetFetchResponse:
         answers = []
         for group, (call, left_out) in zip(groups, parts, strict=True):
             answer = _settled(group, call)
@@ -93,8 +110,11 @@ class OffsetFetch:
             if not answer.error_code:
                 answer.topics = answer.topics + left_out
             answers.append(answer)
-        return OffsetFetchResponse(groups=answers) if context.version >= GROUPS_VERSION_FIRST else _old(
-            context.version, answers[0], groups[0])
+        return (
+            OffsetFetchResponse(groups=answers)
+            if context.version >= GROUPS_VERSION_FIRST
+            else _old(context.version, answers[0], groups[0])
+        )
 
     def _shown(self, context: Context, topic: OffsetFetchResponseTopics) -> bool:
         """Of all that a group has committed only what may be known; by id only what has one."""
@@ -117,11 +137,33 @@ def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseG
 def _old(version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup) -> OffsetFetchResponse:
     """One group, in the fields of old. Version 1 has no error for the whole, and repeats it for each partition."""
     if answer.error_code and version < TOP_LEVEL_ERROR_VERSION_FIRST:
-        answer.topics = [OffsetFetchResponseTopics(topic.name, topic.topic_id, [
-            OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=answer.error_code)
-            for index in topic.partition_indexes]) for topic in group.topics or ()]
-    return OffsetFetchResponse(error_code=answer.error_code, topics=[
-        OffsetFetchResponseTopic(topic.name, [
-            OffsetFetchResponsePartition(one.partition_index, one.committed_offset, one.committed_leader_epoch,
-                                         one.metadata, one.error_code) for one in topic.partitions])
-        for topic in answer.topics])
+        answer.topics = [
+            OffsetFetchResponseTopics(
+                topic.name,
+                topic.topic_id,
+                [
+                    OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=answer.error_code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in group.topics or ()
+        ]
+    return OffsetFetchResponse(
+        error_code=answer.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        one.partition_index,
+                        one.committed_offset,
+                        one.committed_leader_epoch,
+                        one.metadata,
+                        one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in answer.topics
+        ],
+    )

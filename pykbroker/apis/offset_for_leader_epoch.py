@@ -20,9 +20,12 @@ from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
-    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
-)  # fmt: skip
+)
 
 
 class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
@@ -42,11 +45,14 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
 
     def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
         """The same error for every partition."""
-        return OffsetForLeaderEpochResponse(topics=[
-            OffsetForLeaderTopicResult(topic.topic, [EpochEndOffset(code, asked.partition)
-                                                     for asked in topic.partitions])
-            for topic in request.topics
-        ])  # fmt: skip
+        return OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic.topic, [EpochEndOffset(code, asked.partition) for asked in topic.partitions]
+                )
+                for topic in request.topics
+            ]
+        )
 
     def _end_offset(self, context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:

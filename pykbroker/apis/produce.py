@@ -31,9 +31,14 @@ from wire.declare import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.produce import (
-    BatchIndexAndErrorMessage, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse,
-    TopicProduceData, TopicProduceResponse,
-)  # fmt: skip
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
 from wire.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL, Batch
 from wire.records.compression import Codec
 
@@ -108,15 +113,17 @@ class Produce:
             return Held(open_batches(request, response, unsettled, now_ms))
         return settle(request, response, unsettled)
 
-    def refuse(
-        self, request: ProduceRequest, code: ErrorCode, message: str | None = None
-    ) -> ProduceResponse | None:
+    def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> ProduceResponse | None:
         """The same error for every partition."""
         error = ApiError(code, message)
-        response = ProduceResponse([
-            TopicProduceResponse(data.name, data.topic_id, [failed(part.index, error) for part in data.partition_data])
-            for data in request.topic_data
-        ])  # fmt: skip
+        response = ProduceResponse(
+            [
+                TopicProduceResponse(
+                    data.name, data.topic_id, [failed(part.index, error) for part in data.partition_data]
+                )
+                for data in request.topic_data
+            ]
+        )
         return response if request.acks else unanswered(response)
 
     def _in_transaction(self, context: Context, request: ProduceRequest, transactional_id: str) -> Answer:
@@ -127,8 +134,11 @@ class Produce:
         if not self.authorizer.allows(context.principal, WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if len({batch.producer_id for _, _, batch in found}) > 1:
-            return self.refuse(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-                               "Transactional records contained more than one producer ID")
+            return self.refuse(
+                request,
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                "Transactional records contained more than one producer ID",
+            )
         adds, (_, _, batch) = context.version >= ADDED_VERSION_FIRST, found[0]
         admission = Admission(batch.producer_id, batch.producer_epoch, adds=adds, now_ms=self.wall_ms())
         for place, partition, batch in found:
@@ -155,8 +165,9 @@ class Produce:
                         found.append(((topic.name, part.index), partition, batch))
         return found
 
-    async def _admit(self, context: Context, request: ProduceRequest, transactional_id: str,
-                     admission: Admission) -> Any:
+    async def _admit(
+        self, context: Context, request: ProduceRequest, transactional_id: str, admission: Admission
+    ) -> Any:
         await admission.ask(self.transactions, transactional_id)
         answer = self._append(context, request, admission)
         return await answer.coroutine if isinstance(answer, Held) else answer
@@ -199,8 +210,10 @@ def not_admitted(code: ErrorCode, version: int) -> ApiError:
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:
         return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
     if code in UNREACHED or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDED_VERSION_FIRST):
-        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "Unable to verify the partition has been added to the"
-                        f" transaction. Underlying error: {code.name}")
+        return ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}",
+        )
     return ApiError(code)
 
 
@@ -214,8 +227,15 @@ def is_zstd(data: Buffer) -> bool:
     return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & CODEC_MASK == Codec.ZSTD and data[MAGIC_AT] == MAGIC
 
 
-def append(topic: Topic, part: PartitionProduceData, request: ProduceRequest, now_ms: int,
-           unsettled: list[Unsettled], admission: Admission | None, version: int) -> PartitionProduceResponse:
+def append(
+    topic: Topic,
+    part: PartitionProduceData,
+    request: ProduceRequest,
+    now_ms: int,
+    unsettled: list[Unsettled],
+    admission: Admission | None,
+    version: int,
+) -> PartitionProduceResponse:
     """Append one partition's batch; what its answer has to wait for goes to `unsettled`."""
     partition = topic.partitions.get(part.index)
     if partition is None:
@@ -279,8 +299,9 @@ class Unsettled:
         await self.partition.wait_committed(self.offset)
 
 
-async def open_batches(request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled],
-                       now_ms: int) -> Waiting:
+async def open_batches(
+    request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled], now_ms: int
+) -> Waiting:
     """Append what has to be opened; later requests may start after that, whatever the answer still waits for."""
     for each in unsettled:
         if each.unopened:
@@ -288,8 +309,9 @@ async def open_batches(request: ProduceRequest, response: ProduceResponse, unset
     return settle(request, response, unsettled)
 
 
-async def settle(request: ProduceRequest, response: ProduceResponse,
-                 unsettled: list[Unsettled]) -> ProduceResponse | None:
+async def settle(
+    request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]
+) -> ProduceResponse | None:
     """Flush where that is due, and wait for followers as long as the client says."""
     forget_records(request)
     for each in unsettled:  # nothing is acknowledged before its flush, however long that takes
@@ -333,11 +355,14 @@ def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partit
     """The answer of a partition that has looked at its batch; which records are to blame, in Kafka's words."""
     answer.error_code, answer.base_offset, answer.error_message = error.code, -1, error.message
     if isinstance(error, KeysRequired) and partition.log is not None:
-        told = ("Compacted topic cannot accept message without key in topic partition "
-                f"{partition.topic}-{partition.index}")
+        told = (
+            f"Compacted topic cannot accept message without key in topic partition {partition.topic}-{partition.index}"
+        )
         first = ", ".join(f"RecordError(batchIndex={index}, message='{told}')" for index in error.indexes[:3])
-        answer.error_message = (f"One or more records have been rejected due to {error.count} record errors in total, "
-                                f"and only showing the first three errors at most: [{first}]")
+        answer.error_message = (
+            f"One or more records have been rejected due to {error.count} record errors in total, "
+            f"and only showing the first three errors at most: [{first}]"
+        )
         answer.record_errors = [BatchIndexAndErrorMessage(index, told) for index in error.indexes]
         answer.log_start_offset = partition.log.log_start_offset
     return answer

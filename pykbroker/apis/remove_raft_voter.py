@@ -39,9 +39,11 @@ class RemoveRaftVoter(msgspec.Struct, frozen=True):
     def _refusal(self, request: RemoveRaftVoterRequest) -> tuple[ErrorCode, str]:
         if request.cluster_id not in (None, self.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID, (
-                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"')
+                f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{self.cluster_id}"'
+            )
         if request.voter_id < 0 or request.voter_directory_id == NIL:
             return ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
         level = self.image().features.level(KRAFT_FEATURE)
         return ErrorCode.UNSUPPORTED_VERSION, (
-            f"Cluster doesn't support removing voter because the kraft.version feature is {level}")
+            f"Cluster doesn't support removing voter because the kraft.version feature is {level}"
+        )

@@ -30,9 +30,12 @@ from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
-)  # fmt: skip
+)
 
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
@@ -89,16 +92,26 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         request.topics = taken
         return refused
 
-    async def _admit(self, version: int, request: TxnOffsetCommitRequest,
-                     refused: list[TxnOffsetCommitResponseTopic], place: TopicPartition,
-                     admission: Admission) -> Response | Waiting | None:
+    async def _admit(
+        self,
+        version: int,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        place: TopicPartition,
+        admission: Admission,
+    ) -> Response | Waiting | None:
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
             return merged(self.refuse(request, spoken(admission.refused[place], version)), refused)
         return self._commit(version, request, refused, admission.shown.get(place))
 
-    def _commit(self, version: int, request: TxnOffsetCommitRequest, refused: list[TxnOffsetCommitResponseTopic],
-                shown: Verification | None) -> Response | Waiting:
+    def _commit(
+        self,
+        version: int,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        shown: Verification | None,
+    ) -> Response | Waiting:
         call = self.groups.ask(request.group_id, Asked(request, version), shown)
 
         def answer() -> TxnOffsetCommitResponse:
@@ -111,8 +124,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         return when_settled([call], answer)
 
 
-def merged(response: TxnOffsetCommitResponse,
-           refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
+def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
     """With what was refused beforehand, each topic once."""
     told = {topic.name: topic for topic in response.topics}
     for topic in refused:
@@ -126,8 +138,9 @@ def merged(response: TxnOffsetCommitResponse,
 
 def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
     """A topic's, with the same error for each partition."""
-    return TxnOffsetCommitResponseTopic(topic.name, [
-        TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions])
+    return TxnOffsetCommitResponseTopic(
+        topic.name, [TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions]
+    )
 
 
 def spoken(code: ErrorCode, version: int) -> ErrorCode:

@@ -22,9 +22,13 @@ from pykbroker.storage.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (
-    WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest, WriteTxnMarkersResponse,
-)  # fmt: skip
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 AT_ONCE_MAX = 100
 """Markers that are appended or waited for in one step of the loop."""
@@ -61,8 +65,12 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
             await trio.lowlevel.checkpoint()
         return response
 
-    def _append(self, markers: list[WritableTxnMarker], response: WriteTxnMarkersResponse,
-                appended: list[tuple[WritableTxnMarkerPartitionResult, Ending]]) -> Steps[None]:
+    def _append(
+        self,
+        markers: list[WritableTxnMarker],
+        response: WriteTxnMarkersResponse,
+        appended: list[tuple[WritableTxnMarkerPartitionResult, Ending]],
+    ) -> Steps[None]:
         """Append each marker to its partitions, one in each step; `response` gets their results."""
         for asked in markers:
             yield
@@ -84,15 +92,23 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
 
 def marker_of(asked: WritableTxnMarker) -> Marker:
     """What is appended."""
-    return Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch,
-                  asked.transaction_version)
+    return Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
 
 
 def result(asked: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:
     """One marker's, with the same error for each of its partitions."""
-    return WritableTxnMarkerResult(asked.producer_id, [
-        WritableTxnMarkerTopicResult(topic.name, [
-            WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes
-        ])
-        for topic in asked.topics
-    ])  # fmt: skip
+    return WritableTxnMarkerResult(
+        asked.producer_id,
+        [
+            WritableTxnMarkerTopicResult(
+                topic.name, [WritableTxnMarkerPartitionResult(index, code) for index in topic.partition_indexes]
+            )
+            for topic in asked.topics
+        ],
+    )

@@ -16,8 +16,13 @@ ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 
 bootstrap_option = click.option(
-    "--bootstrap", type=address, metavar="HOST:PORT", default="127.0.0.1:9092", show_default=True,
-    help="The broker to ask.")
+    "--bootstrap",
+    type=address,
+    metavar="HOST:PORT",
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="The broker to ask.",
+)
 
 
 def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
@@ -30,8 +35,9 @@ def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
     try:
         trio.run(converse, bootstrap, work)
     except OSError as error:
-        raise click.ClickException(f"no broker answers on {bootstrap} ({error}): start one, or name another with "
-                                   "--bootstrap") from None
+        raise click.ClickException(
+            f"no broker answers on {bootstrap} ({error}): start one, or name another with --bootstrap"
+        ) from None
     except trio.TooSlowError:
         raise click.ClickException(f"the broker on {bootstrap} has not answered in {ANSWER_S_MAX} s") from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:

@@ -54,14 +54,21 @@ def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None
 @click.option("--set", "values", type=config, metavar="KEY=VALUE", multiple=True, help="Give a value. Repeatable.")
 @click.option("--delete", "deleted", metavar="KEY", multiple=True, help="Back to the default. Repeatable.")
 @click.option("--append", "added", type=config, metavar="KEY=VALUE", multiple=True, help="Add to a list. Repeatable.")
-@click.option("--subtract", "taken", type=config, metavar="KEY=VALUE", multiple=True,
-              help="Take from a list. Repeatable.")
+@click.option(
+    "--subtract", "taken", type=config, metavar="KEY=VALUE", multiple=True, help="Take from a list. Repeatable."
+)
 @click.option("--dry-run", is_flag=True, help="Only ask whether it could be done.")
 @bootstrap_option
 def alter(
-    kind: str, name: str, values: Sequence[tuple[str, str]], deleted: Sequence[str], added: Sequence[tuple[str, str]],
-    taken: Sequence[tuple[str, str]], dry_run: bool, bootstrap: Address,
-) -> None:  # fmt: skip
+    kind: str,
+    name: str,
+    values: Sequence[tuple[str, str]],
+    deleted: Sequence[str],
+    added: Sequence[tuple[str, str]],
+    taken: Sequence[tuple[str, str]],
+    dry_run: bool,
+    bootstrap: Address,
+) -> None:
     """Change configs of a topic, or of a broker by its id, all at once or none.
 
     `broker` without an id changes the dynamic defaults of all brokers.

@@ -25,14 +25,17 @@ class Console:
     def __init__(self, address: Address) -> None:
         missing = [name for name in NEEDED if find_spec(name) is None]
         if missing:
-            raise click.ClickException(f"--console needs {' and '.join(missing)}, absent here: "
-                                       "pip install 'pykbroker[console]'")
+            raise click.ClickException(
+                f"--console needs {' and '.join(missing)}, absent here: pip install 'pykbroker[console]'"
+            )
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
             self._socket = socket.create_server(address, family=family)
         except OSError as error:
-            raise click.ClickException(f"cannot listen on {address} for --console: {error.strerror}. "
-                                       "Choose another HOST:PORT, or port 0 for any free one") from None
+            raise click.ClickException(
+                f"cannot listen on {address} for --console: {error.strerror}. "
+                "Choose another HOST:PORT, or port 0 for any free one"
+            ) from None
         self.address = Address(*self._socket.getsockname()[:2])
 
     def close(self) -> None:

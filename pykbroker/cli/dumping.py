@@ -62,14 +62,23 @@ def batches(data: memoryview, topic: str, *, deep: bool) -> Iterator[str]:
 
 def line_of(batch: Batch, position: int) -> str:
     """The facts of a batch's header."""
-    flags = [name for name, holds in (
-        ("transactional", batch.is_transactional), ("control", batch.is_control),
-        ("log-append-time", batch.is_log_append_time), ("delete-horizon", batch.has_delete_horizon)) if holds]
-    return (f"position={position} size={batch.size} offsets={batch.base_offset}-{batch.last_offset} count={batch.count}"
-            f" epoch={batch.leader_epoch} codec={batch.codec.name.lower()}"
-            f" timestamps={batch.base_timestamp}-{batch.max_timestamp}"
-            f" producer={batch.producer_id}/{batch.producer_epoch} sequence={batch.base_sequence}"
-            + "".join(f" {flag}" for flag in flags))
+    flags = [
+        name
+        for name, holds in (
+            ("transactional", batch.is_transactional),
+            ("control", batch.is_control),
+            ("log-append-time", batch.is_log_append_time),
+            ("delete-horizon", batch.has_delete_horizon),
+        )
+        if holds
+    ]
+    return (
+        f"position={position} size={batch.size} offsets={batch.base_offset}-{batch.last_offset} count={batch.count}"
+        f" epoch={batch.leader_epoch} codec={batch.codec.name.lower()}"
+        f" timestamps={batch.base_timestamp}-{batch.max_timestamp}"
+        f" producer={batch.producer_id}/{batch.producer_epoch} sequence={batch.base_sequence}"
+        + "".join(f" {flag}" for flag in flags)
+    )
 
 
 def entries(data: memoryview, shape: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -91,8 +100,11 @@ def offset_index(data: memoryview, base_offset: int) -> Iterator[str]:
     last = (-1, -1)
     for at, (relative, position) in entries(data, INDEX_ENTRY):
         if relative <= last[0] or position <= last[1]:
-            raise Damaged(at, f"offset {base_offset + relative}, position {position} after "
-                              f"offset {base_offset + last[0]}, position {last[1]}")
+            raise Damaged(
+                at,
+                f"offset {base_offset + relative}, position {position} after "
+                f"offset {base_offset + last[0]}, position {last[1]}",
+            )
         last = relative, position
         yield f"offset={base_offset + relative} position={position}"
 
@@ -102,8 +114,11 @@ def time_index(data: memoryview, base_offset: int) -> Iterator[str]:
     last = (-1, -1)
     for at, (timestamp, relative) in entries(data, TIME_ENTRY):
         if timestamp <= last[0] or relative < max(last[1], 0):
-            raise Damaged(at, f"timestamp {timestamp}, offset {base_offset + relative} after "
-                              f"timestamp {last[0]}, offset {base_offset + last[1]}")
+            raise Damaged(
+                at,
+                f"timestamp {timestamp}, offset {base_offset + relative} after "
+                f"timestamp {last[0]}, offset {base_offset + last[1]}",
+            )
         last = timestamp, relative
         yield f"timestamp={timestamp} offset={base_offset + relative}"
 
@@ -127,10 +142,16 @@ def producer_snapshot(data: memoryview, _: int) -> Iterator[str]:
         raise Damaged(0, str(error)) from None
     for one in producers.entries():
         last_offset = one.batches[-1].last_offset if one.batches else -1
-        yield (f"producer={one.producer_id}/{one.epoch} last_sequence={one.last_sequence} last_offset={last_offset}"
-               f" timestamp={one.last_timestamp} coordinator_epoch={one.coordinator_epoch}"
-               f" transaction_begins={one.txn_first_offset}")
+        yield (
+            f"producer={one.producer_id}/{one.epoch} last_sequence={one.last_sequence} last_offset={last_offset}"
+            f" timestamp={one.last_timestamp} coordinator_epoch={one.coordinator_epoch}"
+            f" transaction_begins={one.txn_first_offset}"
+        )
 
 
 KINDS: dict[str, Callable[[memoryview, int], Iterator[str]]] = {
-    ".index": offset_index, ".timeindex": time_index, ".txnindex": txn_index, ".snapshot": producer_snapshot}
+    ".index": offset_index,
+    ".timeindex": time_index,
+    ".txnindex": txn_index,
+    ".snapshot": producer_snapshot,
+}

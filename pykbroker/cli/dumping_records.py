@@ -12,8 +12,11 @@ import msgspec
 from pykbroker.core.config_table import BROKER
 from pykbroker.core.metadata.ids import id_text
 from pykbroker.core.names import (
-    CLUSTER_METADATA_TOPIC, GROUP_METADATA_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC,
-)  # fmt: skip
+    CLUSTER_METADATA_TOPIC,
+    GROUP_METADATA_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
 from wire.records.batch import Batch
 from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records

@@ -49,10 +49,14 @@ class Options:
         except ApiError as error:
             raise click.UsageError(self._blamed(str(error))) from None
         return Settings(
-            config, data_dirs,
-            listen_host=listen.host, listen_port=listen.port,
-            advertise_host=advertise and advertise.host, advertise_port=advertise and advertise.port,
-            memory=self.memory, topics=self.topics,
+            config,
+            data_dirs,
+            listen_host=listen.host,
+            listen_port=listen.port,
+            advertise_host=advertise and advertise.host,
+            advertise_port=advertise and advertise.port,
+            memory=self.memory,
+            topics=self.topics,
         )
 
     def without_effect(self) -> Iterator[str]:

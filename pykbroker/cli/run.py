@@ -17,12 +17,7 @@ from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import Address
-from pykbroker.cli.process import (
-    keep_freed_memory,
-    raise_open_files_limit,
-    settle_garbage_collector,
-    write_log,
-)
+from pykbroker.cli.process import keep_freed_memory, raise_open_files_limit, settle_garbage_collector, write_log
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
@@ -96,9 +91,7 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
         raise click.exceptions.Exit(EXIT_CODE_FAILED) from None
 
 
-async def serve_until_signal(
-    settings: Settings, ready: Ready, console: Console | None, noted: Sequence[int]
-) -> None:
+async def serve_until_signal(settings: Settings, ready: Ready, console: Console | None, noted: Sequence[int]) -> None:
     """The first SIGINT or SIGTERM stops the broker in order, also while it starts; the second one at once."""
     stop = trio.Event()
     with trio.open_signal_receiver(*STOPPING) as signals:
@@ -108,6 +101,7 @@ async def serve_until_signal(
         from pykbroker import broker  # after the options were found to be right, which is quick
 
         async with trio.open_nursery() as nursery:
+
             def serves(serving: Serving) -> None:
                 ready(serving)
                 if console is not None:

@@ -45,16 +45,21 @@ def listening_address(texts: Mapping[str, str]) -> Address | None:
     """The plaintext listener for clients; None where `listeners` is unset. StartError for what is not served yet."""
     found = {name: address for name, address in listeners(texts, "listeners") if name not in controllers(texts)}
     if not found and "listeners" in texts:
-        raise StartError("listeners names none for clients; add one such as PLAINTEXT://localhost:9092, "
-                         "or say --listen HOST:PORT")
+        raise StartError(
+            "listeners names none for clients; add one such as PLAINTEXT://localhost:9092, or say --listen HOST:PORT"
+        )
     for name in found:
         protocol = protocols(texts).get(name, name)
         if protocol != "PLAINTEXT":
-            raise StartError(f"listener {name} speaks {protocol}, which pykbroker does not yet: change listeners, "
-                             "or replace them with --listen HOST:PORT")
+            raise StartError(
+                f"listener {name} speaks {protocol}, which pykbroker does not yet: change listeners, "
+                "or replace them with --listen HOST:PORT"
+            )
     if len(found) > 1:
-        raise StartError(f"pykbroker has one listener, and listeners names {', '.join(found)}: "
-                         "leave one, or replace them with --listen HOST:PORT")
+        raise StartError(
+            f"pykbroker has one listener, and listeners names {', '.join(found)}: "
+            "leave one, or replace them with --listen HOST:PORT"
+        )
     for address in found.values():
         return Address(address.host or ALL_INTERFACES, address.port)
     return None

@@ -11,27 +11,73 @@ LOG_FORMATS = ("text", "json")
 
 
 @click.command()
-@click.option("--listen", type=address, metavar="HOST:PORT",
-              help="Where clients connect; port 0 takes a free one. [default: 127.0.0.1:9092, this machine only]")
-@click.option("--advertise", type=address, metavar="HOST:PORT",
-              help="What clients are told to use, behind port forwarding or NAT. [default: what each one reached]")
-@click.option("--data-dir", type=click.Path(file_okay=False), metavar="DIR",
-              help="Where topics are kept. [default: a directory of your user: $XDG_DATA_HOME/pykbroker, else "
-                   "~/.local/share/pykbroker, on macOS ~/Library/Application Support/pykbroker]")
-@click.option("--memory", is_flag=True,
-              help="Keep nothing: a temporary directory, never flushed to the device and removed at exit.")
-@click.option("--topic", "topics", type=topic, metavar="NAME:PARTITIONS", multiple=True,
-              help="Create this topic unless it exists. Repeatable.")
-@click.option("--set", "configs", type=config, metavar="KEY=VALUE", multiple=True,
-              help="A broker config by its Kafka name. Repeatable.")
-@click.option("--config", "file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-              help="A server.properties of Kafka; other options win over it.")
-@click.option("--console", type=address, metavar="HOST:PORT",
-              help="Answer Prometheus there, at /metrics. Needs the extra: pip install 'pykbroker[console]'.")
-@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True,
-              help="The least that the log on stderr tells.")
-@click.option("--log-format", type=click.Choice(LOG_FORMATS), default="text", show_default=True,
-              help="Lines to read, or an object of JSON a line.")
+@click.option(
+    "--listen",
+    type=address,
+    metavar="HOST:PORT",
+    help="Where clients connect; port 0 takes a free one. [default: 127.0.0.1:9092, this machine only]",
+)
+@click.option(
+    "--advertise",
+    type=address,
+    metavar="HOST:PORT",
+    help="What clients are told to use, behind port forwarding or NAT. [default: what each one reached]",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Where topics are kept. [default: a directory of your user: $XDG_DATA_HOME/pykbroker, else "
+    "~/.local/share/pykbroker, on macOS ~/Library/Application Support/pykbroker]",
+)
+@click.option(
+    "--memory",
+    is_flag=True,
+    help="Keep nothing: a temporary directory, never flushed to the device and removed at exit.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    type=topic,
+    metavar="NAME:PARTITIONS",
+    multiple=True,
+    help="Create this topic unless it exists. Repeatable.",
+)
+@click.option(
+    "--set",
+    "configs",
+    type=config,
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A broker config by its Kafka name. Repeatable.",
+)
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A server.properties of Kafka; other options win over it.",
+)
+@click.option(
+    "--console",
+    type=address,
+    metavar="HOST:PORT",
+    help="Answer Prometheus there, at /metrics. Needs the extra: pip install 'pykbroker[console]'.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    show_default=True,
+    help="The least that the log on stderr tells.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default="text",
+    show_default=True,
+    help="Lines to read, or an object of JSON a line.",
+)
 def start(
     listen: Address | None,
     advertise: Address | None,

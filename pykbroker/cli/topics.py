@@ -40,11 +40,18 @@ def list_topics(bootstrap: Address) -> None:
 @click.argument("name")
 @click.option("--partitions", type=click.IntRange(min=1), help="[default: the broker's num.partitions]")
 @click.option("--replicas", type=click.IntRange(min=1), help="[default: the broker's default.replication.factor]")
-@click.option("--set", "configs", type=config, metavar="KEY=VALUE", multiple=True,
-              help="A topic config by its Kafka name. Repeatable.")
+@click.option(
+    "--set",
+    "configs",
+    type=config,
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="A topic config by its Kafka name. Repeatable.",
+)
 @bootstrap_option
-def create(name: str, partitions: int | None, replicas: int | None, configs: Sequence[tuple[str, str]],
-           bootstrap: Address) -> None:
+def create(
+    name: str, partitions: int | None, replicas: int | None, configs: Sequence[tuple[str, str]], bootstrap: Address
+) -> None:
     """Create a topic."""
 
     async def work(admin: Admin) -> None:

@@ -7,12 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.metrics_core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
@@ -91,8 +86,9 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("connection_oldest_seconds", "Age of the oldest", server.connections_age_ns_max * NS)
     yield counter("response_send_seconds", "Time in which connections did not take their answers", server.owed_ns * NS)
     yield counter("connections_accepted", "Connections accepted", server.connections_accepted)
-    yield counter("connections_refused", "Connections refused, one too many of their address",
-                  server.connections_refused)
+    yield counter(
+        "connections_refused", "Connections refused, one too many of their address", server.connections_refused
+    )
     closed = CounterMetricFamily("pykbroker_connections_closed", "Connections closed, by reason", labels=["reason"])
     for ending, count in server.connections_closed.items():
         closed.add_metric([ending.name.lower()], count)

@@ -23,8 +23,7 @@ class Admission:
 
     def begin(self, place: TopicPartition, log: Producers, sequence: int) -> None:
         """A batch is to be written there. Where the transaction is open already, nobody needs to be asked."""
-        shown = log.begin_verification(
-            self._producer_id, self._epoch, sequence, self._now_ms, from_zero=self._adds)
+        shown = log.begin_verification(self._producer_id, self._epoch, sequence, self._now_ms, from_zero=self._adds)
         if shown is not None:
             self._first[place], self.shown[place] = (log, sequence), shown
 
@@ -39,7 +38,8 @@ class Admission:
                 self.begin(place, log, sequence)
             places = frozenset(self.shown)
             self.refused = await transactions.admit(
-                transactional_id, self._producer_id, self._epoch, places, add=self._adds)
+                transactional_id, self._producer_id, self._epoch, places, add=self._adds
+            )
             if not may_wait or ErrorCode.CONCURRENT_TRANSACTIONS not in self.refused.values():
                 break
             await transactions.wait_ended(transactional_id)

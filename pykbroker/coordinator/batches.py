@@ -68,8 +68,9 @@ def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
 class Batches:
     """How one topic's records are framed. Kafka's group coordinator numbers its batches from 0, others do not."""
 
-    def __init__(self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE,
-                 read_run: RunReader = no_runs) -> None:
+    def __init__(
+        self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE, read_run: RunReader = no_runs
+    ) -> None:
         self._catalogue, self._base_sequence, self._codec = catalogue, base_sequence, codec
         self._read_run = read_run
 
@@ -88,8 +89,10 @@ class Batches:
             key = encode_key(record.key)
             value = None if record.value is None else encode_versioned(record.value, record.version)
             if builder is not None and (
-                    record.producer_id != builder.producer_id or record.producer_epoch != builder.producer_epoch
-                    or (split and builder.size + len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES > bytes_max)):
+                record.producer_id != builder.producer_id
+                or record.producer_epoch != builder.producer_epoch
+                or (split and builder.size + len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES > bytes_max)
+            ):
                 written.append((builder.build(), held))
                 builder = None
             if builder is None:
@@ -101,8 +104,13 @@ class Batches:
         return written
 
     def _builder(self, record: CoordinatorRecord) -> BatchBuilder:
-        return BatchBuilder(self._codec, producer_id=record.producer_id, producer_epoch=record.producer_epoch,
-                            base_sequence=self._base_sequence, transactional=record.producer_id >= 0)
+        return BatchBuilder(
+            self._codec,
+            producer_id=record.producer_id,
+            producer_epoch=record.producer_epoch,
+            base_sequence=self._base_sequence,
+            transactional=record.producer_id >= 0,
+        )
 
     def read(self, batch: Batch, data: bytes, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
         """Yield what the records of a batch from `start_offset` on say. DecodeError: the batch is damaged.
@@ -112,8 +120,12 @@ class Batches:
         if batch.is_control:
             for control in control_records(batch):
                 if control.offset >= start_offset and isinstance(control.value, EndTxnMarker):
-                    marker = Marker(batch.producer_id, batch.producer_epoch, control.type == ControlType.COMMIT,
-                                    control.value.coordinator_epoch)
+                    marker = Marker(
+                        batch.producer_id,
+                        batch.producer_epoch,
+                        control.type == ControlType.COMMIT,
+                        control.value.coordinator_epoch,
+                    )
                     yield Entry(control.offset, marker, batch.producer_id, batch.producer_epoch)
             return
         cursor = RecordCursor(batch, data)

@@ -49,9 +49,17 @@ class Hosted:
     the loop is done before `ask` returns; what takes longer goes on in shares, and whatever comes then waits behind it.
     """
 
-    def __init__(self, name: str, journal: Journal, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int], off_loop: OffLoop, replaying: trio.Lock,
-                 turns: Turns) -> None:
+    def __init__(
+        self,
+        name: str,
+        journal: Journal,
+        new_machine: Callable[[], CoordinatorMachine],
+        framing: Batches,
+        wall_ms: Callable[[], int],
+        off_loop: OffLoop,
+        replaying: trio.Lock,
+        turns: Turns,
+    ) -> None:
         self._name, self._journal, self._new_machine = name, journal, new_machine
         self._framing, self._wall_ms, self._off_loop, self._replaying = framing, wall_ms, off_loop, replaying
         self._turns = turns
@@ -96,8 +104,7 @@ class Hosted:
             self._under_way.append(steps)
             self._work.set()
 
-    def _asked(self, machine: CoordinatorMachine, request: Any, call: Call,
-               shown: Verification | None) -> Steps[None]:
+    def _asked(self, machine: CoordinatorMachine, request: Any, call: Call, shown: Verification | None) -> Steps[None]:
         try:
             yield from self._handled(machine, request, call, shown)
         except ApiError as error:
@@ -106,8 +113,9 @@ class Hosted:
             self._unload()  # what a bug has left of its state is nothing to go on from
             raise
 
-    def _handled(self, machine: CoordinatorMachine, request: Any, call: Call | None = None,
-                 shown: Verification | None = None) -> Steps[None]:
+    def _handled(
+        self, machine: CoordinatorMachine, request: Any, call: Call | None = None, shown: Verification | None = None
+    ) -> Steps[None]:
         wall_ms = self._wall_ms()
         said = machine.handle(request, call, trio.current_time() * 1000, wall_ms)
         outcome = said if isinstance(said, Outcome) else (yield from said)
@@ -120,8 +128,14 @@ class Hosted:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self._machine
 
-    def _carry_out(self, machine: CoordinatorMachine, outcome: Said, wall_ms: int, asked: Call | None = None,
-                   shown: Verification | None = None) -> Steps[None]:
+    def _carry_out(
+        self,
+        machine: CoordinatorMachine,
+        outcome: Said,
+        wall_ms: int,
+        asked: Call | None = None,
+        shown: Verification | None = None,
+    ) -> Steps[None]:
         """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
 
         What the log refuses changes nothing, and those who would have been answered are told.
@@ -138,8 +152,9 @@ class Hosted:
             if isinstance(token, Call):
                 self._tell(token, response)
 
-    def _write(self, machine: CoordinatorMachine, outcome: Said, wall_ms: int,
-               shown: Verification | None) -> Steps[None]:
+    def _write(
+        self, machine: CoordinatorMachine, outcome: Said, wall_ms: int, shown: Verification | None
+    ) -> Steps[None]:
         """Append all at once, then replay it. Who gives up between two steps has to unload the machine."""
         bytes_max = self._journal.batch_bytes_max
         written = yield from self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
@@ -169,7 +184,8 @@ class Hosted:
         """Now, if all that was replayed is committed, and else when it is."""
         journal = self._journal
         if self._machine is not None and (
-                self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due):
+            self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due
+        ):
             self._uncommitted.append((self._replayed, call, response))
             self._due.set()
         else:

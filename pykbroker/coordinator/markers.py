@@ -79,8 +79,13 @@ class MarkerWriter:
 
     async def _end(self, decided: Transaction, coordinator_epoch: int) -> None:
         """Write the markers of one transaction and complete it. What cannot be written now is tried again."""
-        marker = Marker(decided.producer_id, decided.epoch, decided.state is State.PREPARE_COMMIT, coordinator_epoch,
-                        decided.client_version)
+        marker = Marker(
+            decided.producer_id,
+            decided.epoch,
+            decided.state is State.PREPARE_COMMIT,
+            coordinator_epoch,
+            decided.client_version,
+        )
         missing = await self._write(marker, decided.partitions)
         while missing:
             await trio.sleep(RETRY_S)

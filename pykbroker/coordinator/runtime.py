@@ -22,8 +22,15 @@ from pykbroker.world.turns import Turns
 class Runtime:
     """`follow` says what is led, `run` keeps the machines alive, `ask` may be called at any time."""
 
-    def __init__(self, topic: str, new_machine: Callable[[], CoordinatorMachine], framing: Batches,
-                 wall_ms: Callable[[], int], off_loop: OffLoop, turns: Turns) -> None:
+    def __init__(
+        self,
+        topic: str,
+        new_machine: Callable[[], CoordinatorMachine],
+        framing: Batches,
+        wall_ms: Callable[[], int],
+        off_loop: OffLoop,
+        turns: Turns,
+    ) -> None:
         self._topic, self._new_machine, self._framing = topic, new_machine, framing
         self._wall_ms, self._off_loop = wall_ms, off_loop
         self._partitions, self._turns = 0, turns
@@ -67,16 +74,27 @@ class Runtime:
     def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
         """The topic has so many partitions, and these are led here now, in the epochs that they have."""
         self._partitions = partitions
-        for index in [index for index, hosted in self._hosted.items()
-                      if index not in led or led[index].leader_epoch != hosted.leader_epoch]:
+        for index in [
+            index
+            for index, hosted in self._hosted.items()
+            if index not in led or led[index].leader_epoch != hosted.leader_epoch
+        ]:
             del self._hosted[index]
             scope = self._scopes.pop(index, None)
             if scope is not None:
                 scope.cancel()
         for index, journal in led.items():
             if index not in self._hosted:
-                self._hosted[index] = Hosted(f"{self._topic}-{index}", journal, self._new_machine, self._framing,
-                                             self._wall_ms, self._off_loop, self._replaying, self._turns)
+                self._hosted[index] = Hosted(
+                    f"{self._topic}-{index}",
+                    journal,
+                    self._new_machine,
+                    self._framing,
+                    self._wall_ms,
+                    self._off_loop,
+                    self._replaying,
+                    self._turns,
+                )
                 self._changed.set()
 
     async def run(self) -> None:

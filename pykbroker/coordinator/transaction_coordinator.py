@@ -25,17 +25,31 @@ from wire.stored.transaction_log import TRANSACTION_RECORDS
 class TransactionCoordinator:
     """`transactions` and `endings` are what the APIs ask. `log_of`: a partition that is led here, or ApiError."""
 
-    def __init__(self, config: BrokerConfig, image: Callable[[], MetadataImage], producer_ids: ProducerIds,
-                 groups: Runtime, log_of: Callable[[str, int], Journal], wall_ms: Callable[[], int],
-                 off_loop: OffLoop, turns: Turns) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: Callable[[], MetadataImage],
+        producer_ids: ProducerIds,
+        groups: Runtime,
+        log_of: Callable[[str, int], Journal],
+        wall_ms: Callable[[], int],
+        off_loop: OffLoop,
+        turns: Turns,
+    ) -> None:
         settings = TransactionSettings.of(config, lambda: image().features.level(TRANSACTION_FEATURE))
-        self._runtime = Runtime(TRANSACTION_STATE_TOPIC, lambda: TransactionsMachine(settings, producer_ids),
-                                Batches(TRANSACTION_RECORDS), wall_ms, off_loop, turns)
-        self.transactions = Transactions(
-            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms)
+        self._runtime = Runtime(
+            TRANSACTION_STATE_TOPIC,
+            lambda: TransactionsMachine(settings, producer_ids),
+            Batches(TRANSACTION_RECORDS),
+            wall_ms,
+            off_loop,
+            turns,
+        )
+        self.transactions = Transactions(self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms)
         self.endings = Endings(log_of, groups, wall_ms)
         self._writer = MarkerWriter(
-            self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None)
+            self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None
+        )
 
     def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
         """The log of transactions has so many partitions, and these are led here now."""

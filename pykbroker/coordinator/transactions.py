@@ -11,9 +11,18 @@ from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, AwaitEnd, EndTransaction, InitProducer, ListTransactions, ProducerIdSource, Reply,
-    TransactionRequest, Verified, VerifyPartitions,
-)  # fmt: skip
+    AddPartitions,
+    Answer,
+    AwaitEnd,
+    EndTransaction,
+    InitProducer,
+    ListTransactions,
+    ProducerIdSource,
+    Reply,
+    TransactionRequest,
+    Verified,
+    VerifyPartitions,
+)
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition, Transaction
 from wire.error_codes import ErrorCode
 
@@ -62,8 +71,9 @@ class Transactions:
             return respond(reply)
         return self._patiently(_waited(call), request, respond)
 
-    async def _patiently(self, first: Coroutine[Any, Any, Reply], request: TransactionRequest,
-                         respond: Callable[[Reply], T]) -> T:
+    async def _patiently(
+        self, first: Coroutine[Any, Any, Reply], request: TransactionRequest, respond: Callable[[Reply], T]
+    ) -> T:
         reply = await first
         if is_early(reply):
             await self.wait_ended(request.transactional_id)
@@ -98,15 +108,18 @@ class Transactions:
             await trio.lowlevel.checkpoint()  # 20,000 transactions at once would take 20 ms
         return found
 
-    async def admit(self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition],
-                    *, add: bool) -> dict[TopicPartition, ErrorCode]:
+    async def admit(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, add: bool
+    ) -> dict[TopicPartition, ErrorCode]:
         """Which of these partitions may not be written to in this transaction, and why. `add`: they come to take part.
 
         Use an `Admission`, which asks again where that makes sense.
         """
         request: TransactionRequest = (
-            AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION) if add
-            else VerifyPartitions(transactional_id, producer_id, epoch, partitions))
+            AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION)
+            if add
+            else VerifyPartitions(transactional_id, producer_id, epoch, partitions)
+        )
         reply = await self.asked(request)
         if isinstance(reply, Verified):
             return dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)

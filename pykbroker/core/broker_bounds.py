@@ -17,16 +17,24 @@ def check_broker_bounds(values: Mapping[str, Value]) -> None:
         raise refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
     wait_ms = number(values, "replica.fetch.wait.max.ms")
     if wait_ms > number(values, "replica.socket.timeout.ms"):
-        raise refuse("replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent "
-                     "unnecessary socket timeouts")
+        raise refuse(
+            "replica.socket.timeout.ms should always be at least replica.fetch.wait.max.ms to prevent "
+            "unnecessary socket timeouts"
+        )
     if wait_ms > number(values, "replica.lag.time.max.ms"):
-        raise refuse("replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to "
-                     "prevent frequent changes in ISR")
-    delay_ms, idle_ms = number(values, "connection.failed.authentication.delay.ms"), number(
-        values, "connections.max.idle.ms")
+        raise refuse(
+            "replica.fetch.wait.max.ms should always be less than or equal to replica.lag.time.max.ms to "
+            "prevent frequent changes in ISR"
+        )
+    delay_ms, idle_ms = (
+        number(values, "connection.failed.authentication.delay.ms"),
+        number(values, "connections.max.idle.ms"),
+    )
     if 0 <= idle_ms <= delay_ms:
-        raise refuse(f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
-                     f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out")
+        raise refuse(
+            f"connection.failed.authentication.delay.ms={delay_ms} should always be less than "
+            f"connections.max.idle.ms={idle_ms} to prevent failed authentication responses from timing out"
+        )
     for config in ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec"):
         if values[config] not in CODECS:
             raise refuse(f"Unknown compression type id: {values[config]}")
@@ -48,5 +56,7 @@ def check_cordoned(values: Mapping[str, Value]) -> None:
         if len(cordoned) > 1:
             raise refuse("When cordoned.log.dirs is set to *, it must not contain other values")
     elif missing := [word for word in cordoned if word not in dirs]:
-        raise refuse("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
-                     f"Missing entries : {', '.join(missing)}")
+        raise refuse(
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+            f"Missing entries : {', '.join(missing)}"
+        )

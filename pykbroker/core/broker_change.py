@@ -19,18 +19,30 @@ OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.netw
 """With the name of a listener before them they can still be set for all brokers."""
 
 ONLY_OF_LISTENERS = (
-    "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
-    "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location",
-    "ssl.truststore.password", "ssl.truststore.type",
-)  # fmt: skip
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
 """They change only with the name of a listener before them."""
 
 THREADS = (
-    "background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir",
-    "num.replica.fetchers", "remote.log.manager.copier.thread.pool.size",
-    "remote.log.manager.expiration.thread.pool.size", "remote.log.manager.follower.thread.pool.size",
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
     "remote.log.reader.threads",
-)  # fmt: skip
+)
 """They change to half or double at most, at a time."""
 
 NEVER_NONE = ("max.connections", "max.connection.creation.rate")
@@ -46,20 +58,27 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     """
     if name:
         check_is_this(name, broker.node_id)
-    refuse_any("Cannot update these configs dynamically", (
-        config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY))
-    refuse_any("These security configs can be dynamically updated only per-listener using the listener prefix", (
-        config for config in wanted if config in ONLY_OF_LISTENERS))
+    refuse_any(
+        "Cannot update these configs dynamically",
+        (config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY),
+    )
+    refuse_any(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (config for config in wanted if config in ONLY_OF_LISTENERS),
+    )
     known = broker.broker if name else broker.cluster
-    check_no_classes({config: text for config, text in wanted.items() if known.get(config) != text},
-                     broker.pykbroker_ignore_classes)
+    check_no_classes(
+        {config: text for config, text in wanted.items() if known.get(config) != text}, broker.pykbroker_ignore_classes
+    )
     try:
         for config, text in wanted.items():
             if (row := dynamic_row(config)) is not None:
                 row.read(text)
         if not name:
-            refuse_any("Cannot update these configs at default cluster level, broker id must be specified", (
-                config for config in wanted if is_of_one_broker(config)))
+            refuse_any(
+                "Cannot update these configs at default cluster level, broker id must be specified",
+                (config for config in wanted if is_of_one_broker(config)),
+            )
             changed = broker.with_dynamic(wanted, broker.broker)
         else:
             changed = broker.with_dynamic(broker.cluster, wanted)
@@ -126,11 +145,14 @@ def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
     if limit == NOT_SET or not isinstance(limit, int) or not isinstance(most, int) or most == -1:
         return
     if limit == -1:
-        raise bad_request(f"Invalid value -1 for configuration {local}: "
-                         f"Value must not be -1 as {whole} value is set as {most}.")
+        raise bad_request(
+            f"Invalid value -1 for configuration {local}: Value must not be -1 as {whole} value is set as {most}."
+        )
     if limit > most:
-        raise bad_request(f"Invalid value {limit} for configuration {local}: "
-                         f"Value must not be more than {whole} property value: {most}")
+        raise bad_request(
+            f"Invalid value {limit} for configuration {local}: "
+            f"Value must not be more than {whole} property value: {most}"
+        )
 
 
 def refuse_any(reason: str, configs: Iterable[str]) -> None:

@@ -183,8 +183,9 @@ def check_connections(values: Mapping[str, Value]) -> None:
     """What the configs of connections and requests must be to each other. ApiError INVALID_CONFIG."""
     overrides = read_host_counts("max.connections.per.ip.overrides", str(values["max.connections.per.ip.overrides"]))
     if values["max.connections.per.ip"] == 0 and not overrides:
-        raise refuse("max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property "
-                     "is set.")
+        raise refuse(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
     queued, largest = values["queued.max.request.bytes"], values["socket.request.max.bytes"]
     if 0 < queued < largest:  # type: ignore[operator]
         raise refuse(f"queued.max.request.bytes {queued} must not be below socket.request.max.bytes {largest}")

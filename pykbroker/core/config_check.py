@@ -21,9 +21,13 @@ from pykbroker.core.names import check_topic_name
 
 PUSH_INTERVAL_MS_MIN, PUSH_INTERVAL_MS_MAX = 100, 3_600_000
 MATCHED = (
-    "client_id", "client_instance_id", "client_software_name", "client_software_version", "client_source_address",
+    "client_id",
+    "client_instance_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
     "client_source_port",
-)  # fmt: skip
+)
 """What of a client a metrics subscription can match (KIP-714)."""
 
 
@@ -49,8 +53,10 @@ def check_topic_configs(wanted: Texts, broker: BrokerConfig) -> None:
     if low > high:  # type: ignore[operator]
         raise refuse(f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})")
     if values["remote.storage.enable"]:
-        raise refuse("Tiered Storage functionality is disabled in the broker. "
-                     "Topic cannot be configured with remote log storage.")
+        raise refuse(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
 
 
 def check_group(name: str, wanted: Texts, broker: BrokerConfig) -> None:
@@ -71,8 +77,10 @@ def check_client_metrics(name: str, wanted: Texts, broker: BrokerConfig) -> None
     values = read(CLIENT_METRICS, wanted)
     interval_ms = values.get("interval.ms", PUSH_INTERVAL_MS_MAX)
     if not PUSH_INTERVAL_MS_MIN <= interval_ms <= PUSH_INTERVAL_MS_MAX:  # type: ignore[operator]
-        raise bad_request(f"Invalid value {interval_ms} for interval.ms, interval must be between "
-                          f"{PUSH_INTERVAL_MS_MIN} and {PUSH_INTERVAL_MS_MAX} (1 hour)")
+        raise bad_request(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between "
+            f"{PUSH_INTERVAL_MS_MIN} and {PUSH_INTERVAL_MS_MAX} (1 hour)"
+        )
     for pattern in values.get("match", ()):  # type: ignore[union-attr]
         check_pattern(str(pattern))
 

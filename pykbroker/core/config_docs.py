@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykbroker.core.config_table import GROUP_SYNONYMS, LISTENER_PREFIX, TOPIC_SYNONYMS
 
+# fmt: off
 OBEYED = {
     # The node and what it listens on
     "advertised.listeners":
@@ -626,6 +627,7 @@ DOCS = {**OBEYED, **{name: NO_EFFECT + text for name, text in IDLE.items()}}
 DOCS.update({under[0]: DOCS[name] for name, under in TOPIC_SYNONYMS.items()})
 DOCS.update({name: DOCS[under] for name, under in GROUP_SYNONYMS.items() if name not in DOCS})
 """By name, of topics, brokers, groups and all others."""
+# fmt: on
 
 
 def documentation(name: str) -> str:

@@ -142,7 +142,9 @@ def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
         family = name, name.split(".", 3)[-1]
     found = [
         Synonym(member, None if hidden(broker_row(member)) else layer[member], source)
-        for source, layer in layers for member in family if member in layer
+        for source, layer in layers
+        for member in family
+        if member in layer
     ]
     first = next((at for at, synonym in enumerate(found) if synonym.name == name), len(found))
     return tuple(found[first:])

@@ -7,11 +7,7 @@ from collections.abc import Hashable, Iterable
 from pykbroker.core.config_entries import Entry
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
-from wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResourceResult,
-    DescribeConfigsSynonym,
-)
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 FIXED_BYTES = 12
 """Of a config or a synonym, beside its texts; a little more in some versions."""
@@ -27,7 +23,7 @@ class ConfigSheet:
 
     def configs(
         self, alike: Hashable, keys: Iterable[str], entries: Iterable[Entry]
-    ) -> list[DescribeConfigsResourceResult]:  # fmt: skip
+    ) -> list[DescribeConfigsResourceResult]:
         """Those of the entries that are asked for, all without keys. What is equal in `alike` has the same entries.
 
         ApiError POLICY_VIOLATION: no room is left.
@@ -46,10 +42,15 @@ class ConfigSheet:
 def described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     """One line, with what else was asked for."""
     return DescribeConfigsResourceResult(
-        entry.name, entry.value, entry.read_only, entry.source, entry.sensitive,
+        entry.name,
+        entry.value,
+        entry.read_only,
+        entry.source,
+        entry.sensitive,
         [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
-        entry.type, told(entry.name) if request.include_documentation else None,
-    )  # fmt: skip
+        entry.type,
+        told(entry.name) if request.include_documentation else None,
+    )
 
 
 def told(name: str) -> str:

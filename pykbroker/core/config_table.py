@@ -31,6 +31,7 @@ GROUP_PROTOCOLS = Listed(("consumer", "classic", "share", "streams"), needed=Tru
 MIGRATIONS = OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), any_case=True)
 TIMESTAMPS = OneOf(("CreateTime", "LogAppendTime"))
 
+# fmt: off
 BROKER = table(
     # The node and what it listens on
     Row("advertised.listeners",                      LIST,   None, UNIQUE),
@@ -548,6 +549,7 @@ TOPIC_SYNONYMS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in SAME_NAME},
 }
 """Topic config -> the broker configs it defaults to: the first one set counts, its unit is its name's last word."""
+# fmt: on
 
 GROUP_SYNONYMS = {name: f"group.{name}" for name in GROUP if f"group.{name}" in BROKER}
 """Group config -> the broker config it defaults to."""

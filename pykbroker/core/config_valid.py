@@ -127,8 +127,11 @@ class ThrottledReplicas(msgspec.Struct, frozen=True):
         """Refuse a word that is no pair."""
         words = value if isinstance(value, tuple) else ()
         if words != ("*",) and not all(map(THROTTLED_REPLICA.fullmatch, words)):
-            raise invalid(name, f"[{', '.join(words)}]", f"{name} must be the literal '*' or a list of replicas in the "
-                          f"following format: {self}")
+            raise invalid(
+                name,
+                f"[{', '.join(words)}]",
+                f"{name} must be the literal '*' or a list of replicas in the following format: {self}",
+            )
 
     def __str__(self) -> str:
         return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
@@ -143,8 +146,12 @@ class OffsetReset(msgspec.Struct, frozen=True):
         """Refuse other words and durations that do not parse."""
         kind, _, duration = str(value).partition(":")
         if not (DURATION.fullmatch(duration) if kind == "by_duration" else value in self.words):
-            raise invalid(name, value, f"Invalid value `{value}` for configuration {name}. The value must be either "
-                          "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.")
+            raise invalid(
+                name,
+                value,
+                f"Invalid value `{value}` for configuration {name}. The value must be either "
+                "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
+            )
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}, by_duration:PnDTnHnMn.nS]"

@@ -66,18 +66,25 @@ class Descriptors:
     def check_start(self) -> None:
         """StartError: the limit is below `OPEN_FILES_MIN`, or what is configured leaves no partition."""
         if self.open_files_max < OPEN_FILES_MIN:
-            raise StartError(f"the process may open {self.open_files_max} files, and a broker needs {OPEN_FILES_MIN}:"
-                             " raise the limit of open files (ulimit -n)")
+            raise StartError(
+                f"the process may open {self.open_files_max} files, and a broker needs {OPEN_FILES_MIN}:"
+                " raise the limit of open files (ulimit -n)"
+            )
         if self.partitions_max < 1:
-            raise StartError(f"{self.limit_text()}, which leaves none for partitions: raise the limit of open files"
-                             " (ulimit -n), or lower pykbroker.client.descriptors.min")
+            raise StartError(
+                f"{self.limit_text()}, which leaves none for partitions: raise the limit of open files"
+                " (ulimit -n), or lower pykbroker.client.descriptors.min"
+            )
 
     def check_room(self, partitions: int, more: int) -> None:
         """ApiError POLICY_VIOLATION: `more` partitions beside those that there are would be too many."""
         if partitions + more > self.partitions_max:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{more} more partition(s) beside {partitions} would exceed the"
-                           f" {self.partitions_max} that this broker can keep open: {self.limit_text()}. Delete topics,"
-                           f" or raise the limit of open files (ulimit -n) and restart the broker.")
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{more} more partition(s) beside {partitions} would exceed the"
+                f" {self.partitions_max} that this broker can keep open: {self.limit_text()}. Delete topics,"
+                f" or raise the limit of open files (ulimit -n) and restart the broker.",
+            )
 
     def limit_text(self) -> str:
         """The limit, and what is kept of it for clients."""

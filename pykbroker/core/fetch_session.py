@@ -16,8 +16,13 @@ import msgspec
 
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (
-    EpochEndOffset, FetchableTopicResponse, FetchPartition, FetchRequest, FetchResponse, PartitionData,
-)  # fmt: skip
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 
 NO_SESSION = 0
 EPOCH_MAX = 2**31 - 1

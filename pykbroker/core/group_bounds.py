@@ -12,8 +12,12 @@ KINDS = ("consumer", "share", "streams")
 
 
 ASSIGNOR_CLASSES = "org.apache.kafka.coordinator.group.assignor."
-ASSIGNORS = {"uniform": "uniform", f"{ASSIGNOR_CLASSES}UniformAssignor": "uniform",
-             "range": "range", f"{ASSIGNOR_CLASSES}RangeAssignor": "range"}
+ASSIGNORS = {
+    "uniform": "uniform",
+    f"{ASSIGNOR_CLASSES}UniformAssignor": "uniform",
+    "range": "range",
+    f"{ASSIGNOR_CLASSES}RangeAssignor": "range",
+}
 """Those of the consumer protocol, by their names and by Kafka's classes, which its defaults named before 4.0."""
 
 
@@ -45,8 +49,12 @@ def check_broker_groups(values: Mapping[str, Value]) -> None:
         beat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
         if values[beat] >= values[session]:  # type: ignore[operator]
             raise refuse(f"{beat} must be less than {session}")
-    check_bounds("group.share.max.share.sessions", values["group.share.max.share.sessions"],
-                 Bounds("group.share.max.size", None), values)
+    check_bounds(
+        "group.share.max.share.sessions",
+        values["group.share.max.share.sessions"],
+        Bounds("group.share.max.size", None),
+        values,
+    )
     assignors = values["group.share.assignors"]
     if isinstance(assignors, tuple) and len(assignors) != 1:
         raise refuse(f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}")

@@ -20,7 +20,8 @@ def read_host_counts(name: str, text: str) -> dict[str, int]:
             counts[read_host(host)] = int(count)
         except ValueError:
             raise invalid(
-                name, text, f"'{item}' is not an IP address or the name of a host, a colon and a number") from None
+                name, text, f"'{item}' is not an IP address or the name of a host, a colon and a number"
+            ) from None
     return counts
 
 

@@ -11,9 +11,12 @@ from pykbroker.core.config_type import refuse
 
 IGNORED = "pykbroker.ignore.classes"
 NAMED = (
-    "alter.config.policy.class.name", "authorizer.class.name", "client.quota.callback.class",
-    "create.topic.policy.class.name", "principal.builder.class",
-)  # fmt: skip
+    "alter.config.policy.class.name",
+    "authorizer.class.name",
+    "client.quota.callback.class",
+    "create.topic.policy.class.name",
+    "principal.builder.class",
+)
 SASL, CLASS = "sasl.", ".class"
 
 
@@ -24,8 +27,10 @@ def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None
         return
     set_to = ", ".join(f"{name} is set to {text}" for name, text in sorted(found.items()))
     listed = ",".join(sorted({*ignored, *found}))
-    raise refuse(f"{set_to}. pykbroker loads no classes of Java, and would let through what such a class may refuse. "
-                 f"Remove the setting, or go on without the class by {IGNORED}={listed}")
+    raise refuse(
+        f"{set_to}. pykbroker loads no classes of Java, and would let through what such a class may refuse. "
+        f"Remove the setting, or go on without the class by {IGNORED}={listed}"
+    )
 
 
 def names_class(name: str, text: str) -> bool:

@@ -38,8 +38,11 @@ COMPILE_STEPS_A_CHAR, COMPILE_STEPS_A_UNICODE_CLASS = 1000, 40_000
 """The cost of compiling a pattern, in the same unit."""
 
 REPEAT = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", re.ASCII)
-SIGNIFICANT = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(?P<escaped>.)|\[\^?\]?(?:\\.|\[:\^?\w++:\]|[^\]\\])*+\]|"
-                         r"\(\?P?<(?P<name>\w++)>", re.DOTALL)
+SIGNIFICANT = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\(?P<escaped>.)|\[\^?\]?(?:\\.|\[:\^?\w++:\]|[^\]\\])*+\]|"
+    r"\(\?P?<(?P<name>\w++)>",
+    re.DOTALL,
+)
 """Tells escapes and the names of groups from what is quoted or within a class, in a pattern that RE2 has read."""
 
 DESCRIPTIONS = {
@@ -156,5 +159,7 @@ def described(error: str) -> str:
 
 def refused(pattern: str, why: str) -> ApiError:
     """INVALID_REGULAR_EXPRESSION, in the words of Kafka's ConsumerGroupHeartbeat; other responses have no message."""
-    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION,
-                    f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.")
+    return ApiError(
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.",
+    )

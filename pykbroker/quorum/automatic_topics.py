@@ -25,6 +25,9 @@ class AutomaticTopics:
         response = await self._controller.create_topics(request)
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                self._refusal.warn("the topic %s, which a client needs, is not created: %s", topic.name,
-                                   topic.error_message or ErrorCode(topic.error_code).name)
+                self._refusal.warn(
+                    "the topic %s, which a client needs, is not created: %s",
+                    topic.name,
+                    topic.error_message or ErrorCode(topic.error_code).name,
+                )
         return response

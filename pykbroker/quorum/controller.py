@@ -49,8 +49,10 @@ class JournalFailed(StopError):
     """The metadata log could not be written. What it holds is not known, and so the broker must stop."""
 
     def __init__(self, directory: str, failure: BaseException | None) -> None:
-        super().__init__(f"the broker ends: {directory}, which holds the metadata log, failed: {failure}. Mend the disk"
-                         " and start the broker again.")
+        super().__init__(
+            f"the broker ends: {directory}, which holds the metadata log, failed: {failure}. Mend the disk"
+            " and start the broker again."
+        )
 
 
 class _Caller:
@@ -71,8 +73,9 @@ class Controller:
     between two of them.
     """
 
-    def __init__(self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter,
-                 turns: Turns) -> None:
+    def __init__(
+        self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter, turns: Turns
+    ) -> None:
         self._machine, self._driver, self._wall_ms = driver.machine, driver, wall_ms
         self.images, self.snapshotter = images, snapshotter
         self._turns, self._deciding = turns, trio.Lock()
@@ -89,9 +92,13 @@ class Controller:
         """As it is now."""
         image = self.images.current
         return ControllerStatistics(
-            self.epoch, image.offset, len(image.cluster.brokers), len(image.topics),
-            sum(len(topic.partitions) for topic in image.topics.by_name.values()), len(self._uncommitted),
-        )  # fmt: skip
+            self.epoch,
+            image.offset,
+            len(image.cluster.brokers),
+            len(image.topics),
+            sum(len(topic.partitions) for topic in image.topics.by_name.values()),
+            len(self._uncommitted),
+        )
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """The topics serve when this returns."""

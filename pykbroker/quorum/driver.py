@@ -32,8 +32,16 @@ class Driver:
     was appended, `log_bytes` how much was since the snapshot that this start began with.
     """
 
-    def __init__(self, journal: Journal, machine: ControllerMachine, disk: Disk, state: QuorumState, *,
-                 time_ms: int = -1, log_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        machine: ControllerMachine,
+        disk: Disk,
+        state: QuorumState,
+        *,
+        time_ms: int = -1,
+        log_bytes: int = 0,
+    ) -> None:
         self._journal, self._disk, self._state = journal, disk, state
         self.machine = machine
         self.time_ms, self.log_bytes = time_ms, log_bytes
@@ -72,7 +80,7 @@ class Driver:
         batches = []
         for start in range(0, len(records), RECORDS_MAX):
             builder = BatchBuilder()
-            for record in records[start:start + RECORDS_MAX]:
+            for record in records[start : start + RECORDS_MAX]:
                 builder.append(None, write_record(record, level), timestamp=now_ms)
                 yield
             batches.append(builder.build())

@@ -27,8 +27,17 @@ from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-HARMLESS = {".lock", "lost+found", CLEANED, f"{CLEANED}.tmp", RECOVERY_POINTS, f"{RECOVERY_POINTS}.tmp",
-            BOOTSTRAP_FILE, f"{BOOTSTRAP_FILE}.tmp", f"{META_PROPERTIES}.tmp"}
+HARMLESS = {
+    ".lock",
+    "lost+found",
+    CLEANED,
+    f"{CLEANED}.tmp",
+    RECOVERY_POINTS,
+    f"{RECOVERY_POINTS}.tmp",
+    BOOTSTRAP_FILE,
+    f"{BOOTSTRAP_FILE}.tmp",
+    f"{META_PROPERTIES}.tmp",
+}
 """What may lie in a directory that counts as empty: formatting may have been cut short."""
 
 
@@ -40,8 +49,9 @@ class Identity(msgspec.Struct, frozen=True):
     directory_ids: tuple[bytes, ...]
 
 
-async def prepare(disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int,
-                  cluster_id: str | None = None) -> Identity:
+async def prepare(
+    disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int, cluster_id: str | None = None
+) -> Identity:
     """Read the identity from all directories; format those that are empty. The first one holds the metadata."""
     found = [await _read(disk) for disk in disks]
     cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
@@ -50,8 +60,11 @@ async def prepare(disks: Sequence[Disk], node_id: int, randomness: Randomness, n
     for place, (disk, properties) in enumerate(zip(disks, found, strict=True)):
         if properties is None:
             if any(found):
-                logger.warning("%s is empty and becomes a new log directory of this node: if a disk belongs there, stop"
-                               " the broker and mount it", disk.path)
+                logger.warning(
+                    "%s is empty and becomes a new log directory of this node: if a disk belongs there, stop"
+                    " the broker and mount it",
+                    disk.path,
+                )
             properties = MetaProperties(cluster_id, node_id, new_id(randomness))
             await _format(disk, properties, now_ms, with_metadata=place == 0)
         directory_ids.append(properties.directory_id)
@@ -62,8 +75,10 @@ async def _read(disk: Disk) -> MetaProperties | None:
     if disk.exists(META_PROPERTIES):
         return _decoded(disk, await read_whole(disk, META_PROPERTIES))
     if names := set(disk.names("")) - HARMLESS:
-        raise StartError(f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: give it an empty directory, "
-                         "or restore the file")
+        raise StartError(
+            f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: give it an empty directory, "
+            "or restore the file"
+        )
     return None
 
 
@@ -71,29 +86,37 @@ def _decoded(disk: Disk, content: bytes) -> MetaProperties:
     try:
         found = MetaProperties.decode(content)
     except CorruptMeta as error:
-        raise StartError(f"{disk.path}/{META_PROPERTIES} cannot be read ({error}): restore it; this broker needs it "
-                         "as Kafka 3.7 and later write it") from error
+        raise StartError(
+            f"{disk.path}/{META_PROPERTIES} cannot be read ({error}): restore it; this broker needs it "
+            "as Kafka 3.7 and later write it"
+        ) from error
     if not is_directory(found.directory_id):
         raise StartError(f"{disk.path}/{META_PROPERTIES} has a directory.id that Kafka reserves: restore the file")
     return found
 
 
-def _agree(disks: Sequence[Disk], found: Sequence[MetaProperties | None], node_id: int,
-           cluster_id: str | None) -> str | None:
+def _agree(
+    disks: Sequence[Disk], found: Sequence[MetaProperties | None], node_id: int, cluster_id: str | None
+) -> str | None:
     """The cluster that all directories belong to; None when there is none yet."""
     ids = set()
     for disk, properties in zip(disks, found, strict=True):
         if properties is not None:
             if properties.directory_id in ids:
-                raise StartError(f"{disk.path} has the directory.id of another log directory: one of them is a copy, "
-                                 "leave it out")
+                raise StartError(
+                    f"{disk.path} has the directory.id of another log directory: one of them is a copy, leave it out"
+                )
             ids.add(properties.directory_id)
             if properties.node_id != node_id:
-                raise StartError(f"{disk.path} belongs to node {properties.node_id}, and this is node {node_id}: "
-                                 "change node.id or the directory")
+                raise StartError(
+                    f"{disk.path} belongs to node {properties.node_id}, and this is node {node_id}: "
+                    "change node.id or the directory"
+                )
             if cluster_id not in (None, properties.cluster_id):
-                raise StartError(f"{disk.path} belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
-                                 "leave this directory out, or the cluster.id")
+                raise StartError(
+                    f"{disk.path} belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
+                    "leave this directory out, or the cluster.id"
+                )
             cluster_id = properties.cluster_id
     return cluster_id
 
@@ -104,17 +127,22 @@ def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None
         return
     for disk, properties in zip(disks, found, strict=True):
         if properties is not None and any(map(parse_name, {*disk.names("")} - {METADATA_DIRECTORY})):
-            raise StartError(f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
-                             "they are, is missing or empty: name the directory that has it first in log.dirs, or "
-                             "restore it")
+            raise StartError(
+                f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
+                "they are, is missing or empty: name the directory that has it first in log.dirs, or "
+                "restore it"
+            )
 
 
 def _holds_metadata(disk: Disk) -> bool:
     """Whether there is a segment of the metadata log, or a snapshot, with something in it."""
     if not disk.exists(METADATA_DIRECTORY):
         return False
-    kept = [name for name in disk.names(METADATA_DIRECTORY)
-            if name.endswith(".log") or ((taken := SnapshotId.parse(name)) and taken.end_offset > 0)]
+    kept = [
+        name
+        for name in disk.names(METADATA_DIRECTORY)
+        if name.endswith(".log") or ((taken := SnapshotId.parse(name)) and taken.end_offset > 0)
+    ]
     return any(disk.size(f"{METADATA_DIRECTORY}/{name}") for name in kept)
 
 

@@ -31,8 +31,9 @@ class Journal(Protocol):
     def become_leader(self, leader_epoch: int, /) -> None:
         """Note where the epoch begins."""
 
-    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, /, *,
-                          at_least_one: bool) -> Buffer | FileSlice:
+    async def read_slowly(
+        self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
+    ) -> Buffer | FileSlice:
         """Whole batches from the one that holds `offset`, ending below `upper_offset`."""
 
     async def flush(self) -> None:

@@ -33,28 +33,52 @@ class Lifecycle:
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
         """Say where the controller is reached, for what else reads the log; it may be nowhere."""
-        await self._controller.register_controller(ControllerRegistrationRequest(
-            controller_id=self._identity.node_id, incarnation_id=self._incarnation_id,
-            listeners=[controller_registration.Listener(
-                name=endpoint.name, host=endpoint.host, port=endpoint.port,
-                security_protocol=endpoint.security_protocol) for endpoint in endpoints],
-            features=[controller_registration.Feature(
-                name=name, min_supported_version=least, max_supported_version=most)
-                for name, (least, most) in SUPPORTED.items()]))
+        await self._controller.register_controller(
+            ControllerRegistrationRequest(
+                controller_id=self._identity.node_id,
+                incarnation_id=self._incarnation_id,
+                listeners=[
+                    controller_registration.Listener(
+                        name=endpoint.name,
+                        host=endpoint.host,
+                        port=endpoint.port,
+                        security_protocol=endpoint.security_protocol,
+                    )
+                    for endpoint in endpoints
+                ],
+                features=[
+                    controller_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
+                    for name, (least, most) in SUPPORTED.items()
+                ],
+            )
+        )
 
     async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
         """Register, fenced; answers the broker epoch. `clean`: the last life ended with everything on disk."""
         last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
-        response = await self._controller.register_broker(BrokerRegistrationRequest(
-            broker_id=self._identity.node_id, cluster_id=self._identity.cluster_id,
-            incarnation_id=self._incarnation_id, rack=rack, log_dirs=list(self._identity.directory_ids),
-            previous_broker_epoch=last.epoch if clean and last is not None else NOT_REGISTERED,
-            listeners=[broker_registration.Listener(
-                name=endpoint.name, host=endpoint.host, port=endpoint.port,
-                security_protocol=endpoint.security_protocol) for endpoint in endpoints],
-            features=[broker_registration.Feature(
-                name=name, min_supported_version=least, max_supported_version=most)
-                for name, (least, most) in SUPPORTED.items()]))
+        response = await self._controller.register_broker(
+            BrokerRegistrationRequest(
+                broker_id=self._identity.node_id,
+                cluster_id=self._identity.cluster_id,
+                incarnation_id=self._incarnation_id,
+                rack=rack,
+                log_dirs=list(self._identity.directory_ids),
+                previous_broker_epoch=last.epoch if clean and last is not None else NOT_REGISTERED,
+                listeners=[
+                    broker_registration.Listener(
+                        name=endpoint.name,
+                        host=endpoint.host,
+                        port=endpoint.port,
+                        security_protocol=endpoint.security_protocol,
+                    )
+                    for endpoint in endpoints
+                ],
+                features=[
+                    broker_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
+                    for name, (least, most) in SUPPORTED.items()
+                ],
+            )
+        )
         self.broker_epoch = response.broker_epoch
         return self.broker_epoch
 
@@ -74,11 +98,25 @@ class Lifecycle:
         directories: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in placed.items():
             directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-        await self._controller.assign_directories(AssignReplicasToDirsRequest(
-            broker_id=self._identity.node_id, broker_epoch=self.broker_epoch, directories=[
-                DirectoryData(id=directory_id, topics=[
-                    TopicData(topic_id=topic_id, partitions=[PartitionData(partition_index=index) for index in indexes])
-                    for topic_id, indexes in topics.items()]) for directory_id, topics in directories.items()]))
+        await self._controller.assign_directories(
+            AssignReplicasToDirsRequest(
+                broker_id=self._identity.node_id,
+                broker_epoch=self.broker_epoch,
+                directories=[
+                    DirectoryData(
+                        id=directory_id,
+                        topics=[
+                            TopicData(
+                                topic_id=topic_id,
+                                partitions=[PartitionData(partition_index=index) for index in indexes],
+                            )
+                            for topic_id, indexes in topics.items()
+                        ],
+                    )
+                    for directory_id, topics in directories.items()
+                ],
+            )
+        )
 
     async def shut_down(self) -> None:
         """Hand over or give up what this broker leads, then be fenced. Its logs may be closed after that."""
@@ -86,7 +124,12 @@ class Lifecycle:
             pass
 
     async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
-        return await self._controller.heartbeat(BrokerHeartbeatRequest(
-            broker_id=self._identity.node_id, broker_epoch=self.broker_epoch,
-            current_metadata_offset=self._controller.images.committed.offset,
-            want_fence=want_fence, want_shut_down=want_shut_down))
+        return await self._controller.heartbeat(
+            BrokerHeartbeatRequest(
+                broker_id=self._identity.node_id,
+                broker_epoch=self.broker_epoch,
+                current_metadata_offset=self._controller.images.committed.offset,
+                want_fence=want_fence,
+                want_shut_down=want_shut_down,
+            )
+        )

@@ -30,11 +30,16 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> L
     try:
         return await Log.open(disk, METADATA_DIRECTORY, _config(rules), off_loop=off_loop, recovery_point=synced)
     except CorruptLog as error:
-        raise StartError(f"{disk.path}: {error}. Restore {METADATA_DIRECTORY} from a copy; nothing was changed") \
-            from error
+        raise StartError(
+            f"{disk.path}: {error}. Restore {METADATA_DIRECTORY} from a copy; nothing was changed"
+        ) from error
 
 
 def _config(rules: LogRules) -> LogConfig:
     """Nothing of the metadata log is deleted by its age: only a snapshot makes records superfluous."""
-    return LogConfig(max_message_bytes=BATCH_BYTES_MAX, retention_ms=-1, segment_bytes=rules.segment_bytes,
-                     segment_ms=rules.segment_ms)
+    return LogConfig(
+        max_message_bytes=BATCH_BYTES_MAX,
+        retention_ms=-1,
+        segment_bytes=rules.segment_bytes,
+        segment_ms=rules.segment_ms,
+    )

@@ -41,14 +41,23 @@ class QuorumState(msgspec.Struct, frozen=True):
     def to_text(self) -> str:
         """The file as Kafka writes it, without a newline."""
         if self.version:
-            fields: dict[str, Any] = {"leaderId": self.leader_id, "leaderEpoch": self.leader_epoch, "votedId": NOBODY,
-                                      "votedDirectoryId": id_text(NIL)}
+            fields: dict[str, Any] = {
+                "leaderId": self.leader_id,
+                "leaderEpoch": self.leader_epoch,
+                "votedId": NOBODY,
+                "votedDirectoryId": id_text(NIL),
+            }
             if self.cluster_id:
                 fields |= {"clusterId": self.cluster_id, "appliedOffset": self.applied_offset}
         else:
-            fields = {"clusterId": self.cluster_id, "leaderId": self.leader_id, "leaderEpoch": self.leader_epoch,
-                      "votedId": NOBODY, "appliedOffset": self.applied_offset,
-                      "currentVoters": [{"voterId": voter} for voter in self.voters]}
+            fields = {
+                "clusterId": self.cluster_id,
+                "leaderId": self.leader_id,
+                "leaderEpoch": self.leader_epoch,
+                "votedId": NOBODY,
+                "appliedOffset": self.applied_offset,
+                "currentVoters": [{"voterId": voter} for voter in self.voters],
+            }
         return json.dumps({**fields, "data_version": self.version}, separators=(",", ":"))
 
     @classmethod
@@ -56,9 +65,14 @@ class QuorumState(msgspec.Struct, frozen=True):
         """`DecodeError` for what is no such file."""
         try:
             fields = json.loads(text)
-            return cls(fields["leaderId"], fields["leaderEpoch"],
-                       tuple(voter["voterId"] for voter in fields.get("currentVoters") or ()),
-                       fields.get("clusterId", ""), fields.get("appliedOffset", 0), fields["data_version"])
+            return cls(
+                fields["leaderId"],
+                fields["leaderEpoch"],
+                tuple(voter["voterId"] for voter in fields.get("currentVoters") or ()),
+                fields.get("clusterId", ""),
+                fields.get("appliedOffset", 0),
+                fields["data_version"],
+            )
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise DecodeError(f"no state of a quorum: {error!r}") from error
 
@@ -70,8 +84,9 @@ async def read_state(disk: Disk) -> QuorumState | None:
     try:
         return QuorumState.from_text((await read_whole(disk, QUORUM_STATE)).decode(errors="replace"))
     except DecodeError as error:
-        raise StartError(f"{disk.path}/{QUORUM_STATE} is damaged ({error}): remove it, and the epoch is taken from the "
-                         "log") from error
+        raise StartError(
+            f"{disk.path}/{QUORUM_STATE} is damaged ({error}): remove it, and the epoch is taken from the log"
+        ) from error
 
 
 async def write_state(disk: Disk, state: QuorumState) -> None:

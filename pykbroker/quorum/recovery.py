@@ -50,15 +50,18 @@ class Recovered(msgspec.Struct):
         return record.kraft_version if isinstance(record, KRaftVersionRecord) else 0
 
 
-async def recover(journal: Journal, snapshots: Snapshots,
-                  new_machine: Callable[[MetadataImage], ControllerMachine]) -> Recovered:
+async def recover(
+    journal: Journal, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
+) -> Recovered:
     """Read everything. DecodeError or DamagedMetadata where the log is damaged or what came before it is missing."""
     usable = _usable(journal, snapshots.ids())
     found, damaged = await _newest(snapshots, usable, new_machine)
     if found is None:
         if journal.log_start_offset > 0:
-            raise DamagedMetadata(f"the log begins at offset {journal.log_start_offset}, and no snapshot of what came "
-                                  f"before it holds: {', '.join(f'{one.name}: {why}' for one, why in damaged)}")
+            raise DamagedMetadata(
+                f"the log begins at offset {journal.log_start_offset}, and no snapshot of what came "
+                f"before it holds: {', '.join(f'{one.name}: {why}' for one, why in damaged)}"
+            )
         found = Recovered(new_machine(EMPTY))
     await _replay_log(journal, found)
     for snapshot, why in damaged:
@@ -71,14 +74,15 @@ def _usable(journal: Journal, ids: list[SnapshotId]) -> list[SnapshotId]:
     start, end = journal.log_start_offset, journal.log_end_offset
     newest = ids[-1].end_offset if ids else 0
     if not start <= newest <= end:
-        raise DamagedMetadata(f"the log holds the offsets from {start} to {end}, and the newest snapshot those up to "
-                              f"{newest}")
+        raise DamagedMetadata(
+            f"the log holds the offsets from {start} to {end}, and the newest snapshot those up to {newest}"
+        )
     return [one for one in ids if one.end_offset >= start]
 
 
-async def _newest(snapshots: Snapshots, usable: list[SnapshotId],
-                  new_machine: Callable[[MetadataImage], ControllerMachine],
-                  ) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
+async def _newest(
+    snapshots: Snapshots, usable: list[SnapshotId], new_machine: Callable[[MetadataImage], ControllerMachine]
+) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
     """The state in the newest snapshot that holds, and what is wrong with younger ones."""
     damaged: list[tuple[SnapshotId, Exception]] = []
     for snapshot in reversed(usable):
@@ -101,8 +105,9 @@ async def _replay_log(journal: Journal, found: Recovered) -> None:
         for batch in batches(await _in_memory(data), strict=True):
             _replay_batch(batch, found)
         if machine.next_offset <= offset:
-            raise DamagedMetadata(f"nothing can be read at offset {offset}, and the log ends at "
-                                  f"{journal.log_end_offset}")
+            raise DamagedMetadata(
+                f"nothing can be read at offset {offset}, and the log ends at {journal.log_end_offset}"
+            )
         offset = machine.next_offset
 
 

@@ -56,8 +56,9 @@ class Content(msgspec.Struct, frozen=True):
     values: tuple[Buffer | None, ...]
 
 
-def encode_snapshot(values: Iterable[bytes], epoch: int, time_ms: int, now_ms: int,
-                    quorum: Sequence[QuorumRecord] = ()) -> list[bytes]:
+def encode_snapshot(
+    values: Iterable[bytes], epoch: int, time_ms: int, now_ms: int, quorum: Sequence[QuorumRecord] = ()
+) -> list[bytes]:
     """The batches of the file. `time_ms`: of the last record contained."""
     header: list[KRaftValue] = [SnapshotHeaderRecord(last_contained_log_timestamp=time_ms), *quorum]
     parts = [kraft_batch(header, base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
@@ -101,8 +102,10 @@ def _check(found: Sequence[Batch]) -> None:
         if not batch.crc_ok():
             raise DecodeError(f"the batch at offset {batch.base_offset} does not match its checksum")
         if batch.base_offset != offset or batch.leader_epoch != found[0].leader_epoch:
-            raise DecodeError(f"a batch of offset {batch.base_offset} and epoch {batch.leader_epoch} stands where one "
-                              f"of {offset} and {found[0].leader_epoch} belongs")
+            raise DecodeError(
+                f"a batch of offset {batch.base_offset} and epoch {batch.leader_epoch} stands where one "
+                f"of {offset} and {found[0].leader_epoch} belongs"
+            )
         offset = batch.last_offset + 1
 
 

@@ -86,8 +86,9 @@ class Snapshots:
     def set_aside(self, snapshot: SnapshotId, why: Exception) -> None:
         """It does not hold: keep it for whoever wants to look, under a name that nobody reads."""
         path = self.path(snapshot)
-        logger.error("%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why,
-                     snapshot.name + DAMAGED)
+        logger.error(
+            "%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why, snapshot.name + DAMAGED
+        )
         self._disk.rename(path, path + DAMAGED)
 
     def remove_parts(self) -> None:

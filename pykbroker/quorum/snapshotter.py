@@ -34,8 +34,16 @@ LOOK_INTERVAL_MS = 60_000
 class Snapshotter:
     """`committed` after every commit, `run` in a nursery. `quorum` is what the log says about its voters."""
 
-    def __init__(self, driver: Driver, images: Images, snapshots: Snapshots, rules: LogRules, off_loop: OffLoop,
-                 wall_ms: Callable[[], int], quorum: Sequence[QuorumRecord] = ()) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        images: Images,
+        snapshots: Snapshots,
+        rules: LogRules,
+        off_loop: OffLoop,
+        wall_ms: Callable[[], int],
+        quorum: Sequence[QuorumRecord] = (),
+    ) -> None:
         self._driver, self._images, self._snapshots, self._rules = driver, images, snapshots, rules
         self._off_loop, self._wall_ms, self._quorum = off_loop, wall_ms, quorum
         self._bytes_before = 0
@@ -81,8 +89,11 @@ class Snapshotter:
         await self._snapshots.write(snapshot, parts)
         await self._driver.note_synced(snapshot.end_offset)
         self._end_before = snapshot.end_offset
-        logger.info("the cluster's metadata up to offset %d is in a snapshot of %d bytes", image.offset,
-                    self._snapshots.size(snapshot))
+        logger.info(
+            "the cluster's metadata up to offset %d is in a snapshot of %d bytes",
+            image.offset,
+            self._snapshots.size(snapshot),
+        )
 
     async def _let_go(self) -> None:
         """Of the oldest snapshot and of the log before the next one, as long as one of the limits is passed."""

@@ -40,9 +40,17 @@ from wire.stored.metadata_settings import FeatureLevelRecord
 logger = logging.getLogger(__name__)
 
 
-async def start_controller(journal: Journal, disk: Disk, settings: ControllerSettings, configs: TopicConfigs,
-                           randomness: Randomness, wall_ms: Callable[[], int], off_loop: OffLoop,
-                           rules: LogRules, turns: Turns) -> Controller:
+async def start_controller(
+    journal: Journal,
+    disk: Disk,
+    settings: ControllerSettings,
+    configs: TopicConfigs,
+    randomness: Randomness,
+    wall_ms: Callable[[], int],
+    off_loop: OffLoop,
+    rules: LogRules,
+    turns: Turns,
+) -> Controller:
     """Everything that was read or written here is on disk when this returns. `StartError` for the operator."""
     snapshots = Snapshots(disk, off_loop)
     found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
@@ -66,13 +74,15 @@ async def start_controller(journal: Journal, disk: Disk, settings: ControllerSet
     return Controller(driver, images, wall_ms, snapshotter, turns)
 
 
-async def _recovered(journal: Journal, disk: Disk, snapshots: Snapshots,
-                     new_machine: Callable[[MetadataImage], ControllerMachine]) -> Recovered:
+async def _recovered(
+    journal: Journal, disk: Disk, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
+) -> Recovered:
     try:
         return await recover(journal, snapshots, new_machine)
     except (DecodeError, DamagedMetadata) as error:
-        raise StartError(f"{disk.path}/{METADATA_DIRECTORY} is damaged: {error}. Restore it from a copy; nothing was "
-                         "changed") from error
+        raise StartError(
+            f"{disk.path}/{METADATA_DIRECTORY} is damaged: {error}. Restore it from a copy; nothing was changed"
+        ) from error
 
 
 def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
@@ -84,20 +94,27 @@ async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered
     state = await read_state(disk) or QuorumState(version=int(bool(found.voters)))
     _check(disk, settings, state, found)
     return msgspec.structs.replace(
-        state, leader_id=settings.node_id, leader_epoch=max(state.leader_epoch, found.epoch) + 1,
-        voters=(settings.node_id,), cluster_id=settings.cluster_id)
+        state,
+        leader_id=settings.node_id,
+        leader_epoch=max(state.leader_epoch, found.epoch) + 1,
+        voters=(settings.node_id,),
+        cluster_id=settings.cluster_id,
+    )
 
 
 def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: Recovered) -> None:
     if state.cluster_id not in ("", settings.cluster_id):
         raise StartError(
             f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says "
-            f"{settings.cluster_id}: put the cluster.id back, or give this directory its own meta.properties")
+            f"{settings.cluster_id}: put the cluster.id back, or give this directory its own meta.properties"
+        )
     voters = found.voters or set(state.voters)
     if voters - {settings.node_id}:
-        raise StartError(f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, and this "
-                         f"is node {settings.node_id} alone: if it has one voter, set node.id to that, else name "
-                         "another directory in log.dirs")
+        raise StartError(
+            f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, and this "
+            f"is node {settings.node_id} alone: if it has one voter, set node.id to that, else name "
+            "another directory in log.dirs"
+        )
 
 
 async def _formatted(disk: Disk) -> list[Record]:
@@ -107,7 +124,9 @@ async def _formatted(disk: Disk) -> list[Record]:
     try:
         records = read_bootstrap(await read_whole(disk, BOOTSTRAP_FILE))
     except DecodeError as error:
-        raise StartError(f"{disk.path}/{BOOTSTRAP_FILE} is damaged ({error}): remove it, and the cluster begins with "
-                         "the features of this version") from error
+        raise StartError(
+            f"{disk.path}/{BOOTSTRAP_FILE} is damaged ({error}): remove it, and the cluster begins with "
+            "the features of this version"
+        ) from error
     check_levels({record.name: record.feature_level for record in records if isinstance(record, FeatureLevelRecord)})
     return records

@@ -47,8 +47,16 @@ READ_TRIES_MAX = 10
 class Move:
     """The copy of one partition, and the directory that it is in. `copied_bytes`: since this process began."""
 
-    __slots__ = ("_refusals", "_throttle", "_unflushed_bytes", "copied_bytes", "directory", "log", "partition",
-                 "topic_id")
+    __slots__ = (
+        "_refusals",
+        "_throttle",
+        "_unflushed_bytes",
+        "copied_bytes",
+        "directory",
+        "log",
+        "partition",
+        "topic_id",
+    )
 
     def __init__(self, partition: Partition, topic_id: bytes, directory: LogDirectory, log: Log) -> None:
         self.partition, self.topic_id, self.directory, self.log = partition, topic_id, directory, log
@@ -82,8 +90,7 @@ class Move:
         self._unflushed_bytes += self.copied_bytes - begun
         if self._throttle is not None:
             self._throttle.note_copied(self.copied_bytes - begun)
-        if (self._unflushed_bytes >= UNFLUSHED_BYTES_MAX
-                or self.log.unflushed_segment_count >= UNFLUSHED_SEGMENTS_MAX):
+        if self._unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.log.unflushed_segment_count >= UNFLUSHED_SEGMENTS_MAX:
             await self._flush()
 
     async def _copy_chunk(self, log: Log) -> None:
@@ -99,8 +106,10 @@ class Move:
         self._refusals = 0
         mine = self.log
         if not data and mine.size_bytes and start == mine.log_end_offset:  # else what was to be copied is deleted
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"compaction left nothing from offset {start} on to its end; "
-                           "move it again once something was appended")
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"compaction left nothing from offset {start} on to its end; move it again once something was appended",
+            )
         first = Batch.read(data).base_offset if data else log.log_end_offset
         if first < mine.log_end_offset or mine.log_end_offset < start or not data:
             await mine.truncate_fully_and_start_at(first)
@@ -127,8 +136,11 @@ class Move:
     def throttle(self) -> None:
         """Let clients append no more than half of what is copied, from now on."""
         if self._throttle is None:
-            logger.info("%s-%d: its copy in %s does not catch up with its producers, which are throttled",
-                        *self.key, self.directory.path)
+            logger.info(
+                "%s-%d: its copy in %s does not catch up with its producers, which are throttled",
+                *self.key,
+                self.directory.path,
+            )
             self._throttle = self.partition.throttle = Throttle()
 
     def pause(self) -> None:
@@ -149,8 +161,10 @@ class Move:
         log, mine = self._source(), self.log
         begun = self.copied_bytes
         try:
-            while (log.log_start_offset <= mine.log_end_offset < log.log_end_offset
-                   and self.copied_bytes - begun < LEFT_BYTES_MAX):
+            while (
+                log.log_start_offset <= mine.log_end_offset < log.log_end_offset
+                and self.copied_bytes - begun < LEFT_BYTES_MAX
+            ):
                 _, data = self._next()
                 mine.append_stored(data)
                 self.copied_bytes += len(data)

@@ -97,8 +97,13 @@ class Moves:
         try:
             await self._take_over(move)
         except ApiError as refusal:
-            logger.error("%s-%d goes offline: its copy in %s is longer than its log and cannot replace it: %s; restart"
-                         " the broker when the disk lets it be renamed", *move.key, move.directory.path, refusal)
+            logger.error(
+                "%s-%d goes offline: its copy in %s is longer than its log and cannot replace it: %s; restart"
+                " the broker when the disk lets it be renamed",
+                *move.key,
+                move.directory.path,
+                refusal,
+            )
             move.partition.directory.set_offline(*move.key)
             move.partition.log = None
             move.directory.futures.logs.pop(move.key).abandon()
@@ -106,7 +111,8 @@ class Moves:
     async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
         """The copy is no good."""
         logger.warning(
-            "%s-%d: its copy in %s begins anew: %s", partition.topic, partition.index, directory.path, damage)
+            "%s-%d: its copy in %s begins anew: %s", partition.topic, partition.index, directory.path, damage
+        )
         try:
             directory.futures.drop((partition.topic, partition.index))
             await self._begin(partition, topic_id, directory)

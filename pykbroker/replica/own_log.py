@@ -77,7 +77,8 @@ class OwnLog:
         """
         log: Log = self._partition.require_leader()
         data = await self._partition.patiently(
-            lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True))
+            lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True)
+        )
         try:
             return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
         except OSError as error:

@@ -37,9 +37,17 @@ class Partition:
     """
 
     __slots__ = (
-        "_said", "directory", "high_watermark", "index", "is_leader", "leader_epoch", "log", "throttle", "topic",
+        "_said",
+        "directory",
+        "high_watermark",
+        "index",
+        "is_leader",
+        "leader_epoch",
+        "log",
+        "throttle",
+        "topic",
         "watches",
-    )  # fmt: skip
+    )
 
     def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
         self.topic, self.index, self.log, self.directory = topic, index, log, directory

@@ -107,14 +107,17 @@ class Places:
         if (topic, index) in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
-            return self.directories[0], (f"it is assigned to the log directory {id_text(assigned)}, which is not here:"
-                                          " mount its disk, or name it in log.dirs")
+            return self.directories[0], (
+                f"it is assigned to the log directory {id_text(assigned)}, which is not here:"
+                " mount its disk, or name it in log.dirs"
+            )
         for directory in self.directories:
             if directory.high_watermark(topic, index) > 0:
                 return directory, "its directory is missing, though there were records in it"
         if assigned == LOST or (lost and not is_directory(assigned)):
-            return self.directories[0], ("it may lie in a log directory that is not here any more: mount its disk, or"
-                                          " name it in log.dirs")
+            return self.directories[0], (
+                "it may lie in a log directory that is not here any more: mount its disk, or name it in log.dirs"
+            )
         return None
 
     def forget(self, topic: str, index: int) -> None:

@@ -73,8 +73,11 @@ class Reading:
                 log = partition.require_leader(asked.current_leader_epoch)
                 if partition in self._refused:
                     raise self._refused[partition]
-                if (partition.high_watermark == asked.fetch_offset == wanted.high_watermark
-                        and log.log_start_offset == wanted.log_start_offset and asked.last_fetched_epoch < 0):
+                if (
+                    partition.high_watermark == asked.fetch_offset == wanted.high_watermark
+                    and log.log_start_offset == wanted.log_start_offset
+                    and asked.last_fetched_epoch < 0
+                ):
                     continue
                 found.append((wanted, self._data(asked, partition, log)))
             except NotCached as missing:

@@ -95,8 +95,11 @@ class Replicas:
     def led(self, topic_id: bytes) -> dict[int, Partition]:
         """The partitions of a topic that this broker leads and can serve, by index."""
         topic = self._by_id.get(topic_id)
-        return {} if topic is None else {
-            index: one for index, one in topic.partitions.items() if one.is_leader and one.is_online}
+        return (
+            {}
+            if topic is None
+            else {index: one for index, one in topic.partitions.items() if one.is_leader and one.is_online}
+        )
 
     def online(self, directory: LogDirectory) -> Iterator[Partition]:
         """The partitions whose log is open in this directory."""
@@ -104,8 +107,12 @@ class Replicas:
 
     def all_online(self) -> list[Partition]:
         """Those whose log is open, in any directory."""
-        return [partition for topic in self._by_name.values() for partition in topic.partitions.values()
-                if partition.log is not None]
+        return [
+            partition
+            for topic in self._by_name.values()
+            for partition in topic.partitions.values()
+            if partition.log is not None
+        ]
 
     def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
         """For the checkpoint of a directory."""
@@ -122,9 +129,10 @@ class Replicas:
         """As it is now."""
         partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
         return ReplicaStatistics(
-            len(partitions), sum(one.is_leader and one.is_online for one in partitions),
+            len(partitions),
+            sum(one.is_leader and one.is_online for one in partitions),
             sum(not one.is_online for one in partitions),
-        )  # fmt: skip
+        )
 
     # ---- metadata
 
@@ -151,8 +159,7 @@ class Replicas:
             partition = known.partitions.get(index) if known is not None else None
             if known is None or partition is None:
                 elsewhere = self._metadata.topics.partition(topic, index) is not None
-                raise ApiError(
-                    ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             await self.moves.begin(partition, known.id, path)
 
     async def make_up(self) -> None:
@@ -176,8 +183,12 @@ class Replicas:
 
     def _check_room_for_copy(self, partition: Partition) -> None:
         if self._is_full():
-            logger.warning("%s-%d does not move to another log directory, for lack of a descriptor for its copy: %s",
-                           partition.topic, partition.index, self._descriptors.limit_text())
+            logger.warning(
+                "%s-%d does not move to another log directory, for lack of a descriptor for its copy: %s",
+                partition.topic,
+                partition.index,
+                self._descriptors.limit_text(),
+            )
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _leave_closed(self, image: TopicImage, index: int, directory: LogDirectory, is_new: bool) -> Partition:
@@ -192,10 +203,14 @@ class Replicas:
 
     def _tell_left_closed(self) -> None:
         if self._left_closed:
-            logger.error("%d partitions, of which %s is the first, stay offline: %s, and %d partitions fit beside them."
-                         " Raise the limit of open files (ulimit -n) and restart, or delete topics.",
-                         len(self._left_closed), self._left_closed[0], self._descriptors.limit_text(),
-                         self._descriptors.partitions_max)
+            logger.error(
+                "%d partitions, of which %s is the first, stay offline: %s, and %d partitions fit beside them."
+                " Raise the limit of open files (ulimit -n) and restart, or delete topics.",
+                len(self._left_closed),
+                self._left_closed[0],
+                self._descriptors.limit_text(),
+                self._descriptors.partitions_max,
+            )
             self._left_closed.clear()
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:

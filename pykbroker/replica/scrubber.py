@@ -77,9 +77,13 @@ class Scrubber:
             await trio.lowlevel.checkpoint()
             await self._scrub(partition)
         found = self._count(passes=before.passes + 1, partitions_left=0)
-        logger.info("%d partitions were scrubbed, %d bytes in %d s; %d of them are damaged", len(partitions),
-                    found.bytes_read - before.bytes_read, trio.current_time() - began_s,
-                    found.partitions_damaged - before.partitions_damaged)
+        logger.info(
+            "%d partitions were scrubbed, %d bytes in %d s; %d of them are damaged",
+            len(partitions),
+            found.bytes_read - before.bytes_read,
+            trio.current_time() - began_s,
+            found.partitions_damaged - before.partitions_damaged,
+        )
 
     async def _scrub(self, partition: Partition) -> None:
         try:

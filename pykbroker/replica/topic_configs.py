@@ -49,11 +49,14 @@ class TopicConfigs:
     def _describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         return [
             CreatableTopicConfigs(
-                name=entry.name, value=entry.value, read_only=entry.read_only,
-                config_source=entry.source, is_sensitive=entry.sensitive,
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.sensitive,
             )
             for entry in describe_topic(self._broker.under(dynamic), overrides)
-        ]  # fmt: skip
+        ]
 
     def log_config(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
         """What the log of a topic with these overrides obeys."""

@@ -26,9 +26,12 @@ class Upkeep:
     """
 
     def __init__(
-        self, replicas: Replicas, directories: tuple[LogDirectory, ...], config: BrokerConfig,
+        self,
+        replicas: Replicas,
+        directories: tuple[LogDirectory, ...],
+        config: BrokerConfig,
         wall_ms: Callable[[], int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._replicas, self._directories, self._config, self._wall_ms = replicas, directories, config, wall_ms
         self._written: dict[str, dict[tuple[str, int], int]] = {}
 

@@ -27,6 +27,8 @@ class Advertised:
             logger.warning(
                 "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"
                 " (port forwarding, NAT, a container), start with --advertise HOST:PORT.",
-                peer, peer.local_host, peer.local_port,
-            )  # fmt: skip
+                peer,
+                peer.local_host,
+                peer.local_port,
+            )
         return peer.local_host, peer.local_port

@@ -91,8 +91,9 @@ class Progress:
 class Watchman:
     """`connections` are those that are open. `idle_ms_max` below 0: they may idle for ever."""
 
-    def __init__(self, connections: Collection[Connection], budget: Budget, idle_ms_max: int,
-                 ticks: Callable[[], int]) -> None:
+    def __init__(
+        self, connections: Collection[Connection], budget: Budget, idle_ms_max: int, ticks: Callable[[], int]
+    ) -> None:
         self._connections, self._budget, self._ticks = connections, budget, ticks
         self._idle_ns_max = idle_ms_max * 1_000_000
         self._idle_due = ticks()

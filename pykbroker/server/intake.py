@@ -64,10 +64,28 @@ class Intake(ABC):
     """Matches `server.budget.Holder`, and the half of `world.net.Connection` that is about input. Times are ticks."""
 
     __slots__ = (
-        "_is_held", "_large", "_owed_kept_bytes", "_pump", "_rest", "_shared", "_ticks", "_waits", "begun_at", "behind",
-        "came_at", "ended", "ending", "moved_at", "opened_at", "out", "owed_at", "owed_bytes", "peer", "room",
+        "_is_held",
+        "_large",
+        "_owed_kept_bytes",
+        "_pump",
+        "_rest",
+        "_shared",
+        "_ticks",
+        "_waits",
+        "begun_at",
+        "behind",
+        "came_at",
+        "ended",
+        "ending",
+        "moved_at",
+        "opened_at",
+        "out",
+        "owed_at",
+        "owed_bytes",
+        "peer",
+        "room",
         "wants_input",
-    )  # fmt: skip
+    )
 
     def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
         self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks

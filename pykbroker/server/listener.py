@@ -29,8 +29,14 @@ class Listener:
     `connections_max` returns the number of connections that there are descriptors for now.
     """
 
-    def __init__(self, table: Table, tasks: Tasks, turns: Turns, limits: Limits,
-                 connections_max: Callable[[], int] = lambda: UNLIMITED) -> None:
+    def __init__(
+        self,
+        table: Table,
+        tasks: Tasks,
+        turns: Turns,
+        limits: Limits,
+        connections_max: Callable[[], int] = lambda: UNLIMITED,
+    ) -> None:
         self._limits, self._connections_max = limits, connections_max
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
         self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
@@ -57,8 +63,11 @@ class Listener:
     def rests(self) -> None:
         """Somebody wants to connect, and has to wait."""
         self._accept_waits += 1
-        self._too_many.warn("%d connections are open: further ones wait (for max.connections,"
-                            " max.connection.creation.rate or the limit of open files)", len(self._open))
+        self._too_many.warn(
+            "%d connections are open: further ones wait (for max.connections,"
+            " max.connection.creation.rate or the limit of open files)",
+            len(self._open),
+        )
 
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """A connection for `peer`, whose bytes `pump` moves; None where there are too many of its address."""

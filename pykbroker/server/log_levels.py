@@ -13,9 +13,13 @@ from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfig
 
 TRACE = 5
 LEVELS = {
-    "TRACE": TRACE, "DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING, "ERROR": logging.ERROR,
+    "TRACE": TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
-}  # fmt: skip
+}
 NAMES = {level: name for name, level in LEVELS.items()}
 
 
@@ -32,8 +36,9 @@ def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only:
     name = resource.resource_name
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
-    if nulls := [one.name for one in resource.configs
-                 if one.value is None and one.config_operation != Operation.DELETE]:
+    if nulls := [
+        one.name for one in resource.configs if one.value is None and one.config_operation != Operation.DELETE
+    ]:
         raise bad_request(f"Null value not supported for : {', '.join(nulls)}")
     if not INTEGER.fullmatch(name):
         raise bad_request(f"Node id must be an integer, but it is: {name}")
@@ -56,7 +61,10 @@ def check_change(config: AlterableConfig) -> None:
     if name not in dict(logger_levels()):
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation == Operation.SET and config.value not in LEVELS:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"Cannot set the log level of {name} to {config.value} as it is not a "
-                       f"supported log level. Valid log levels are {', '.join(LEVELS)}")
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cannot set the log level of {name} to {config.value} as it is not a "
+            f"supported log level. Valid log levels are {', '.join(LEVELS)}",
+        )
     if operation == Operation.DELETE and name == logging.root.name:
         raise bad_request("Removing the log level of the root logger is not allowed")

@@ -37,9 +37,18 @@ class RouteStatistics:
     def of(cls, route: Route) -> RouteStatistics:
         """As it stands now."""
         return cls(
-            route.key, route.version, sum(route.histogram), route.errors, route.bytes_in, route.bytes_out,
-            route.queue_ns, route.local_ns, route.remote_ns, route.answer_queue_ns, tuple(route.histogram),
-        )  # fmt: skip
+            route.key,
+            route.version,
+            sum(route.histogram),
+            route.errors,
+            route.bytes_in,
+            route.bytes_out,
+            route.queue_ns,
+            route.local_ns,
+            route.remote_ns,
+            route.answer_queue_ns,
+            tuple(route.histogram),
+        )
 
 
 @dataclass(frozen=True, slots=True)

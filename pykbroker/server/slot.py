@@ -19,12 +19,21 @@ class Slot:
     """
 
     __slots__ = (
-        "answered_at", "began_at", "context", "correlation_id", "done", "kept_bytes", "parked_at", "parts",
-        "request", "route",
-    )  # fmt: skip
+        "answered_at",
+        "began_at",
+        "context",
+        "correlation_id",
+        "done",
+        "kept_bytes",
+        "parked_at",
+        "parts",
+        "request",
+        "route",
+    )
 
-    def __init__(self, route: Route, correlation_id: int, context: Context, request: Any, began_at: int,
-                 kept_bytes: int) -> None:
+    def __init__(
+        self, route: Route, correlation_id: int, context: Context, request: Any, began_at: int, kept_bytes: int
+    ) -> None:
         self.route, self.correlation_id, self.context, self.request = route, correlation_id, context, request
         self.began_at = self.parked_at = self.answered_at = began_at
         self.kept_bytes = kept_bytes

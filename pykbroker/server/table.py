@@ -29,10 +29,25 @@ class Route:
     """One version of one API: how it is read, handled and written, and what was counted of it. Times in ns."""
 
     __slots__ = (
-        "answer_queue_ns", "bytes_in", "bytes_out", "decode", "encode", "errors", "handler", "histogram", "joins",
-        "key", "local_ns", "pack_head", "queue_ns", "remote_ns", "size_extra", "slow_handler", "tagged_header",
+        "answer_queue_ns",
+        "bytes_in",
+        "bytes_out",
+        "decode",
+        "encode",
+        "errors",
+        "handler",
+        "histogram",
+        "joins",
+        "key",
+        "local_ns",
+        "pack_head",
+        "queue_ns",
+        "remote_ns",
+        "size_extra",
+        "slow_handler",
+        "tagged_header",
         "version",
-    )  # fmt: skip
+    )
 
     def __init__(self, key: ApiKey, version: int, handler: Callable[..., Any]) -> None:
         api = APIS[key]
@@ -112,11 +127,13 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
         if api.advertised is None:
             continue  # answered, and not told to anybody
         whole = versions.first <= api.accepted.first
-        answer.append(ApiVersion(
-            api_key=handler.key,
-            min_version=api.advertised.first if whole else versions.first,
-            max_version=min(versions.last, api.advertised.last),
-        ))  # fmt: skip
+        answer.append(
+            ApiVersion(
+                api_key=handler.key,
+                min_version=api.advertised.first if whole else versions.first,
+                max_version=min(versions.last, api.advertised.last),
+            )
+        )
     return tuple(answer)
 
 

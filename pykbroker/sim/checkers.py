@@ -37,9 +37,13 @@ def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
     """
     logs = _logs(history, final)
     return [
-        *_check_offsets(logs), *_check_acknowledged(history, logs), *_check_origin(history, logs),
-        *_check_order(history, logs), *_check_polls(history), *_check_high_watermarks(history.polls),
-    ]  # fmt: skip
+        *_check_offsets(logs),
+        *_check_acknowledged(history, logs),
+        *_check_origin(history, logs),
+        *_check_order(history, logs),
+        *_check_polls(history),
+        *_check_high_watermarks(history.polls),
+    ]
 
 
 def _logs(history: History, final: Iterable[Poll]) -> Logs:
@@ -140,4 +144,3 @@ def _check_high_watermarks(polls: list[Poll]) -> Iterator[Anomaly]:
 def short(value: bytes) -> str:
     """A value's first word: what it is, without its filling."""
     return value.partition(b" ")[0].decode(errors="replace")
-

@@ -25,12 +25,22 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, Metada
 R = TypeVar("R", bound=Response)
 LOST = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 """A connection is of no more use."""
-TEMPORARY = frozenset({
-    ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.REQUEST_TIMED_OUT,
-})  # fmt: skip
+TEMPORARY = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
 """What was asked may go well later. Some of these leave open whether it has been done."""
 ANSWER_S = 8.0
 METADATA_VERSION, COORDINATOR_VERSION = 12, 4
@@ -59,8 +69,9 @@ class Connection:
         """Learn what the broker takes, and the ids of these topics."""
         taken = await self.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
         self._versions = {api.api_key: range(api.min_version, api.max_version + 1) for api in taken.api_keys}
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics],
-                                allow_auto_topic_creation=False)
+        asked = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
+        )
         answer = await self.call(asked, MetadataResponse, METADATA_VERSION)
         self.topic_ids = {topic.name: topic.topic_id for topic in answer.topics if topic.name and not topic.error_code}
         self.topic_names = {topic_id: name for name, topic_id in self.topic_ids.items()}
@@ -76,8 +87,9 @@ class Connection:
     def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
         """One of those that both sides have, and that are in this range."""
         ours = APIS[key].accepted
-        return self.dice.choice([version for version in self._versions[key] if version in ours
-                                  and first <= version <= last])
+        return self.dice.choice(
+            [version for version in self._versions[key] if version in ours and first <= version <= last]
+        )
 
     async def send(self, request: Request, version: int, *, answered: bool = True) -> None:
         """Without waiting for the answer."""
@@ -102,8 +114,11 @@ class Connection:
 
     async def find_coordinator(self, key: str, key_type: int) -> None:
         """Ask who coordinates a group or a transactional id: the one broker does, as soon as it can. Again."""
-        answer = await self.call(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type),
-                                 FindCoordinatorResponse, COORDINATOR_VERSION)
+        answer = await self.call(
+            FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type),
+            FindCoordinatorResponse,
+            COORDINATOR_VERSION,
+        )
         if code := answer.coordinators[0].error_code:
             raise Again(ErrorCode(code).name)
 

@@ -13,9 +13,7 @@ from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from wire.messages.list_offsets import (
-    ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
-)  # fmt: skip
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
 from wire.records.batch import batches
 from wire.records.record import records
 
@@ -38,8 +36,9 @@ class NotServed(trio.BrokenResourceError):
 class Consumer:
     """Reads `places` from their beginning until cancelled. `committed`: with isolation read_committed."""
 
-    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place], *,
-                 committed: bool = False) -> None:
+    def __init__(
+        self, name: str, dialer: Dialer, history: History, places: list[Place], *, committed: bool = False
+    ) -> None:
         self.name, self._dialer, self._history, self._dice = name, dialer, history, dialer.dice
         self._committed = committed
         self._positions = dict.fromkeys(places, 0)
@@ -61,23 +60,51 @@ class Consumer:
             if dice.random() < REWIND:
                 positions[place] = max(0, positions[place] - dice.randrange(REWIND_OFFSETS_MAX))
         asked = {place: positions[place] for place in places}
-        polls = await fetch(connection, self.name, asked, self._history, max_wait_ms=dice.choice(MAX_WAIT_MS),
-                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX), committed=self._committed)
+        polls = await fetch(
+            connection,
+            self.name,
+            asked,
+            self._history,
+            max_wait_ms=dice.choice(MAX_WAIT_MS),
+            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX),
+            committed=self._committed,
+        )
         for poll in polls:
             positions[poll.place] = poll.next_offset
         await trio.sleep(dice.expovariate(1 / THINK_S) if len(polls) == len(places) else BACKOFF_S)
 
 
-async def fetch(connection: Connection, name: str, asked: dict[Place, int], history: History, *, max_wait_ms: int,
-                partition_bytes_max: int, committed: bool = False) -> list[Poll]:
+async def fetch(
+    connection: Connection,
+    name: str,
+    asked: dict[Place, int],
+    history: History,
+    *,
+    max_wait_ms: int,
+    partition_bytes_max: int,
+    committed: bool = False,
+) -> list[Poll]:
     """One Fetch, from these offsets; partitions that answered with a temporary error are left out. LOST."""
     version = connection.any_version(ApiKey.FETCH)
-    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=RESPONSE_BYTES_MAX,
-                           isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED)
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=RESPONSE_BYTES_MAX,
+        isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+    )
     for topic, places in groupby(sorted(asked), key=lambda place: place[0]):
-        request.topics.append(FetchTopic(topic, connection.topic_id(topic), [
-            FetchPartition(partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max)
-            for place in places]))
+        request.topics.append(
+            FetchTopic(
+                topic,
+                connection.topic_id(topic),
+                [
+                    FetchPartition(
+                        partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max
+                    )
+                    for place in places
+                ],
+            )
+        )
     began_s = trio.current_time()
     answer = await connection.call(request, FetchResponse, version)
     polls = []
@@ -85,8 +112,17 @@ async def fetch(connection: Connection, name: str, asked: dict[Place, int], hist
         for data in found.partitions:
             place = connection.topic_named(found.topic, found.topic_id), data.partition_index
             if not data.error_code:
-                poll = Poll(name, place, asked[place], [], data.high_watermark, began_s, trio.current_time(),
-                            committed, asked[place])
+                poll = Poll(
+                    name,
+                    place,
+                    asked[place],
+                    [],
+                    data.high_watermark,
+                    began_s,
+                    trio.current_time(),
+                    committed,
+                    asked[place],
+                )
                 _open(data, poll, history)
                 polls.append(poll)
             elif data.error_code not in TEMPORARY:
@@ -120,8 +156,15 @@ async def read_all(connection: Connection, place: Place, history: History, *, co
     latest = await end_offset(connection, place, committed=committed)
     whole = Poll("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
     while whole.next_offset < latest:
-        polls = await fetch(connection, whole.consumer, {place: whole.next_offset}, history, max_wait_ms=0,
-                            partition_bytes_max=RESPONSE_BYTES_MAX, committed=committed)
+        polls = await fetch(
+            connection,
+            whole.consumer,
+            {place: whole.next_offset},
+            history,
+            max_wait_ms=0,
+            partition_bytes_max=RESPONSE_BYTES_MAX,
+            committed=committed,
+        )
         if not polls or polls[0].next_offset == whole.next_offset:
             raise NotServed(f"{place}: nothing at {whole.next_offset}, the log ends at {latest}")
         whole.found += polls[0].found

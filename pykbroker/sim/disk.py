@@ -139,8 +139,15 @@ def alive() -> None:
 class SimDisk:
     """One process's view of a volume. `enter` is called before every operation and raises if there may be none."""
 
-    def __init__(self, volume: Volume, path: str = "simulated", *, faults: DiskFaults | None = None,
-                 dice: Random | None = None, enter: Callable[[], None] = alive) -> None:
+    def __init__(
+        self,
+        volume: Volume,
+        path: str = "simulated",
+        *,
+        faults: DiskFaults | None = None,
+        dice: Random | None = None,
+        enter: Callable[[], None] = alive,
+    ) -> None:
         self.volume, self.path, self.enter = volume, path, enter
         self.faults = faults or DiskFaults()
         self._dice = dice or Random(0)

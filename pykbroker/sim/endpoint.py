@@ -45,8 +45,23 @@ class Path(Protocol):
 class Endpoint:
     """`notice` is called when it may have become readable, writable or broken."""
 
-    __slots__ = ("_error", "_in_flight", "_inbox", "_path", "_peer_done", "_segments", "arrives_s", "closed", "local",
-                 "notice", "number", "peer", "process", "remote", "sent")
+    __slots__ = (
+        "_error",
+        "_in_flight",
+        "_inbox",
+        "_path",
+        "_peer_done",
+        "_segments",
+        "arrives_s",
+        "closed",
+        "local",
+        "notice",
+        "number",
+        "peer",
+        "process",
+        "remote",
+        "sent",
+    )
 
     def __init__(self, path: Path, number: int, process: Process, local: Address, remote: Address) -> None:
         self._path, self.number, self.process, self.local, self.remote = path, number, process, local, remote

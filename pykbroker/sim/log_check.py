@@ -55,9 +55,16 @@ def require(holds: bool, otherwise: str) -> None:
 
 async def opened(volume: Volume, known: Known) -> Log:
     """The log, recovered."""
-    return await Log.open(SimDisk(volume), DIRECTORY, CONFIG, off_loop=InlineOffLoop(), now_ms=NOW_MS,
-                          recovery_point=known.recovery_point, log_start_offset=known.log_start_offset,
-                          clean=known.clean)
+    return await Log.open(
+        SimDisk(volume),
+        DIRECTORY,
+        CONFIG,
+        off_loop=InlineOffLoop(),
+        now_ms=NOW_MS,
+        recovery_point=known.recovery_point,
+        log_start_offset=known.log_start_offset,
+        clean=known.clean,
+    )
 
 
 async def stored(log: Log) -> list[Batch]:
@@ -80,12 +87,16 @@ async def check_recovery(volume: Volume, known: Known) -> None:
     found = await stored(log)
     start, end = log.log_start_offset, log.log_end_offset
     before = below(known.written, found[0].base_offset if found else end)
-    require(known.written[len(before) :][: len(found)] == tuple(bytes(batch.buffer) for batch in found),
-            "the log is no beginning of what was written")
+    require(
+        known.written[len(before) :][: len(found)] == tuple(bytes(batch.buffer) for batch in found),
+        "the log is no beginning of what was written",
+    )
     require(not found or end == found[-1].last_offset + 1, f"the log ends at {end}, behind its last batch")
     require(end >= known.synced, f"all below {known.synced} was synced, the log ends at {end}")
-    require(known.log_start_offset <= start <= known.deleted,
-            f"the log starts at {start}, not in {known.log_start_offset}..{known.deleted}")
+    require(
+        known.log_start_offset <= start <= known.deleted,
+        f"the log starts at {start}, not in {known.log_start_offset}..{known.deleted}",
+    )
     _check_epochs(log, found)
     _check_producers(log, [*map(Batch.read, before), *found])
     _check_goes_on(log, found)
@@ -137,8 +148,9 @@ def _check_producers(log: Log, ever_written: list[Batch]) -> None:
     begin = log.segments.every()[0].base_offset
     here, ever = _expected([one for one in ever_written if one.base_offset >= begin]), _expected(ever_written)
     actual = {
-        one.producer_id: Expected(one.epoch, one.last_sequence, one.batches[-1].last_offset if one.batches else NONE,
-                                  one.txn_first_offset)
+        one.producer_id: Expected(
+            one.epoch, one.last_sequence, one.batches[-1].last_offset if one.batches else NONE, one.txn_first_offset
+        )
         for one in log.producers.entries()
     }
     for producer in actual.keys() | ever.keys():
@@ -146,18 +158,25 @@ def _check_producers(log: Log, ever_written: list[Batch]) -> None:
         require(one in possible, f"producer {producer}: {one}, expected {possible}")
     since = [one.open_since for one in actual.values() if one.open_since != NONE]
     stable, start = log.last_stable_offset(log.log_end_offset), log.log_start_offset
-    require(stable == max(start, min(since, default=log.log_end_offset)),
-            f"last stable offset {stable}, open since {since}")
+    require(
+        stable == max(start, min(since, default=log.log_end_offset)), f"last stable offset {stable}, open since {since}"
+    )
 
 
 def _check_goes_on(log: Log, found: list[Batch]) -> None:
     for producer in log.producers.entries():
-        sent = [batch for batch in found if not batch.is_control
-                and (batch.producer_id, batch.producer_epoch) == (producer.producer_id, producer.epoch)]
+        sent = [
+            batch
+            for batch in found
+            if not batch.is_control
+            and (batch.producer_id, batch.producer_epoch) == (producer.producer_id, producer.epoch)
+        ]
         for batch in sent[-BATCHES_REMEMBERED:]:
             appended = log.append(as_sent(batch), batch.leader_epoch, NOW_MS)
-            require(appended.duplicate and appended.last_offset == batch.last_offset,
-                    f"the batch of offset {batch.base_offset} is not known when it comes again")
+            require(
+                appended.duplicate and appended.last_offset == batch.last_offset,
+                f"the batch of offset {batch.base_offset} is not known when it comes again",
+            )
     end = log.log_end_offset
     builder = BatchBuilder()
     builder.append(None, b"more", (), NOW_MS)

@@ -125,8 +125,13 @@ class LogLife:
         return log.producers.begin_verification(writer.producer_id, writer.epoch, sequence, NOW_MS)
 
     def _end_transaction(self, log: Log, writer: Writer) -> None:
-        marker = transaction_marker(commit=self._dice.random() < 0.5, producer_id=writer.producer_id,
-                                    producer_epoch=writer.epoch, coordinator_epoch=0, timestamp=NOW_MS)
+        marker = transaction_marker(
+            commit=self._dice.random() < 0.5,
+            producer_id=writer.producer_id,
+            producer_epoch=writer.epoch,
+            coordinator_epoch=0,
+            timestamp=NOW_MS,
+        )
         self._begin(marker)
         log.append_as_leader(marker, self._epoch)
         writer.in_transaction = False

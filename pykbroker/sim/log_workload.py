@@ -30,12 +30,22 @@ class LogWorkload:
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
         self._stage, self._compacted, self._history = stage, compacted, History(stage.oddities)
         self._producers = [
-            Producer(f"p{number}", stage.dialer(f"p{number}"), self._history, list(PLACES), stage.wall_ms,
-                     idempotent=idempotent, acks=acks, keyed=compacted)
+            Producer(
+                f"p{number}",
+                stage.dialer(f"p{number}"),
+                self._history,
+                list(PLACES),
+                stage.wall_ms,
+                idempotent=idempotent,
+                acks=acks,
+                keyed=compacted,
+            )
             for number, (idempotent, acks) in enumerate(islice(cycle(KINDS_OF_PRODUCER), producers))
         ]
-        self._consumers = [Consumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
-                           for number in range(consumers)]
+        self._consumers = [
+            Consumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
+            for number in range(consumers)
+        ]
 
     @property
     def clients(self) -> list[str]:
@@ -47,9 +57,18 @@ class LogWorkload:
         """One whose segments roll often, and a plain one."""
         configs = {"internal.segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "1000"}
         configs |= COMPACTED if self._compacted else {}
-        return [CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=[
-            CreatableTopicConfig(name=name, value=value)
-            for name, value in (configs if topic == "rolls" else {}).items()]) for topic, partitions in TOPICS.items()]
+        return [
+            CreatableTopic(
+                name=topic,
+                num_partitions=partitions,
+                replication_factor=1,
+                configs=[
+                    CreatableTopicConfig(name=name, value=value)
+                    for name, value in (configs if topic == "rolls" else {}).items()
+                ],
+            )
+            for topic, partitions in TOPICS.items()
+        ]
 
     def start(self, nursery: trio.Nursery) -> None:
         """Work, until the nursery is cancelled."""
@@ -65,16 +84,21 @@ class LogWorkload:
         with trio.move_on_after(PROGRESS_S_MAX):
             for producer in self._producers:
                 await producer.done.wait()
-        return [f"{producer.name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault"
-                for producer in self._producers if producer.waits]
+        return [
+            f"{producer.name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault"
+            for producer in self._producers
+            if producer.waits
+        ]
 
     async def judge(self) -> list[str]:
         """Read everything once more."""
         final: list[Poll] = []
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
-        return [*unread(PLACES, final), *(f"{each.kind} in {each.place}: {each.what}"
-                                          for each in check(self._history, final))]
+        return [
+            *unread(PLACES, final),
+            *(f"{each.kind} in {each.place}: {each.what}" for each in check(self._history, final)),
+        ]
 
     @property
     def acknowledged(self) -> int:
@@ -87,8 +111,9 @@ class LogWorkload:
         return sum(len(poll.found) for poll in self._history.polls)
 
 
-async def read_missing(places: tuple[Place, ...], final: list[Poll], history: History, connection: Connection, *,
-                       committed: bool = False) -> None:
+async def read_missing(
+    places: tuple[Place, ...], final: list[Poll], history: History, connection: Connection, *, committed: bool = False
+) -> None:
     """Take what is missing in `final`; LOST when something still is."""
     missing = sorted(set(places) - {poll.place for poll in final})
     lost: Exception | None = None
@@ -103,5 +128,7 @@ async def read_missing(places: tuple[Place, ...], final: list[Poll], history: Hi
 
 def unread(places: tuple[Place, ...], final: list[Poll]) -> list[str]:
     """Findings: what the last reading lacks."""
-    return [f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault"
-            for place in sorted(set(places) - {poll.place for poll in final})]
+    return [
+        f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault"
+        for place in sorted(set(places) - {poll.place for poll in final})
+    ]

@@ -59,8 +59,13 @@ class Machine:
     def _world(self) -> World:
         life, simulation, process = self.process.name, self._simulation, self.process
         self._disks = [
-            SimDisk(volume, f"/{self.name}/{number}", faults=self.disk_faults,
-                    dice=simulation.dice(f"disk {number} of {life}"), enter=process.step)
+            SimDisk(
+                volume,
+                f"/{self.name}/{number}",
+                faults=self.disk_faults,
+                dice=simulation.dice(f"disk {number} of {life}"),
+                enter=process.step,
+            )
             for number, volume in enumerate(self._volumes)
         ]
         off_loop = InlineOffLoop(simulation.dice(f"threads of {life}"), OFF_LOOP_S)
@@ -136,6 +141,7 @@ class Machine:
 
     def _watch(self, number: int) -> None:
         """All that changes on a volume is traced."""
+
         def noted(name: str, args: tuple[object, ...]) -> None:
             facts = (crc32(arg) if isinstance(arg, bytes) else arg for arg in args)
             self._simulation.trace(self.name, number, name, *facts)

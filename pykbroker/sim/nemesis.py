@@ -28,11 +28,32 @@ class Nemesis:
     """A broker may end because of these."""
     ROT = "rot"
     """Takes records that nobody has a copy of: what is left of the promise is that nothing wrong is served."""
-    KINDS: ClassVar = ("kill", "kill_midstep", "restart", "pause", "isolate", "deafen", "mute", "lose_segments",
-                       "slow_disk", "fill_disk", "fail_reads", "skew_clock", "stall", *POWER)
+    KINDS: ClassVar = (
+        "kill",
+        "kill_midstep",
+        "restart",
+        "pause",
+        "isolate",
+        "deafen",
+        "mute",
+        "lose_segments",
+        "slow_disk",
+        "fill_disk",
+        "fail_reads",
+        "skew_clock",
+        "stall",
+        *POWER,
+    )
 
-    def __init__(self, simulation: Simulation, network: Network, node: BrokerNode, clients: list[str],
-                 directories: tuple[str, ...], kinds: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: Network,
+        node: BrokerNode,
+        clients: list[str],
+        directories: tuple[str, ...],
+        kinds: tuple[str, ...],
+    ) -> None:
         self._simulation, self._network, self._node, self._machine = simulation, network, node, node.machine
         self._clients, self._directories, self._dice = clients, directories, simulation.dice("nemesis")
         self._kinds = [kind for kind in kinds if self._dice.random() < 0.6] or list(kinds)

@@ -15,12 +15,28 @@ from typing import Any, NoReturn
 import trio
 
 CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
-DICE = ("random", "randint", "randrange", "randbytes", "choice", "choices", "shuffle", "sample", "uniform",
-        "getrandbits", "_urandom")
+DICE = (
+    "random",
+    "randint",
+    "randrange",
+    "randbytes",
+    "choice",
+    "choices",
+    "shuffle",
+    "sample",
+    "uniform",
+    "getrandbits",
+    "_urandom",
+)
 OTHERS: tuple[tuple[Any, str], ...] = (
-    (time, "sleep"), (os, "urandom"), (os, "getrandom"), (uuid, "uuid1"), (uuid, "uuid4"),
-    (threading.Thread, "start"), (trio.to_thread, "run_sync"),
-)  # fmt: skip
+    (time, "sleep"),
+    (os, "urandom"),
+    (os, "getrandom"),
+    (uuid, "uuid1"),
+    (uuid, "uuid4"),
+    (threading.Thread, "start"),
+    (trio.to_thread, "run_sync"),
+)
 WALL_S = 1_700_000_000
 """Where the wall clock of every simulated machine begins, in seconds since 1970."""
 

@@ -31,8 +31,13 @@ class Luck:
     @classmethod
     def drawn(cls, dice: Random) -> Luck:
         """Extremes are as likely as what lies between: all kept, all lost, all in order."""
-        return cls(dice.random() < 0.4, dice.choice(CHANCES), dice.choice((0.0, 0.3, 1.0)),
-                   dice.random() < 0.7, dice.choice(CHANCES))
+        return cls(
+            dice.random() < 0.4,
+            dice.choice(CHANCES),
+            dice.choice((0.0, 0.3, 1.0)),
+            dice.random() < 0.7,
+            dice.choice(CHANCES),
+        )
 
 
 ALL_KEPT = Luck(in_order=False, kept=1.0, zeros=0.0, names_in_order=True, names_kept=1.0)

@@ -28,9 +28,9 @@ INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
 """Records, and bytes of filling in each."""
 CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4)
-UNDECIDED = frozenset({
-    ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-})  # fmt: skip
+UNDECIDED = frozenset(
+    {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
 """The batch may have been written, or not."""
 
 
@@ -45,8 +45,18 @@ class Pending:
 class Producer:
     """Writes to any of `places` until `draining`, then until all is settled. Only an idempotent one sends again."""
 
-    def __init__(self, name: str, dialer: Dialer, history: History, places: list[Place], wall_ms: Callable[[], int], *,
-                 idempotent: bool, acks: int, keyed: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        dialer: Dialer,
+        history: History,
+        places: list[Place],
+        wall_ms: Callable[[], int],
+        *,
+        idempotent: bool,
+        acks: int,
+        keyed: bool,
+    ) -> None:
         self.name, self._dialer, self._history, self._places = name, dialer, history, places
         self._wall_ms, self._dice = wall_ms, dialer.dice
         self._idempotent, self._acks, self._keyed = idempotent, acks, keyed

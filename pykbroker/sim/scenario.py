@@ -25,13 +25,20 @@ from pykbroker.sim.transactions.workload import TransactionWorkload
 from pykbroker.sim.workload import PROGRESS_S_MAX, Workload
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import (
-    CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse,
-)  # fmt: skip
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
 
 BROKER, PORT = "broker-1", 9092
-LOSSES = ("lost write", "moved write", "unread in", "two values", "high watermark back", "OFFSET_OUT_OF_RANGE",
-          "OUT_OF_ORDER_SEQUENCE", "cannot be read", "has no answer")
+LOSSES = (
+    "lost write",
+    "moved write",
+    "unread in",
+    "two values",
+    "high watermark back",
+    "OFFSET_OUT_OF_RANGE",
+    "OUT_OF_ORDER_SEQUENCE",
+    "cannot be read",
+    "has no answer",
+)
 """Findings that say only that records are gone, and others in their place, or that a partition is offline."""
 DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
 WORKLOADS: Mapping[str, Callable[[Stage, Plan], Workload]] = {
@@ -40,8 +47,12 @@ WORKLOADS: Mapping[str, Callable[[Stage, Plan], Workload]] = {
     "transactions": lambda stage, _: TransactionWorkload(stage),
 }
 """By their names."""
-COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1000",
-             "internal.segment.bytes": "10000"}
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "1000",
+    "internal.segment.bytes": "10000",
+}
 """Of the topics of coordinators, so that they are compacted all the while, too."""
 SCRUB = {"pykbroker.scrub.interval.ms": "3000", "pykbroker.scrub.bytes.per.second": "1000000"}
 CONFIGS: Mapping[str, str] = {**GROUP_CONFIGS, **TRANSACTION_CONFIGS, **SCRUB}
@@ -91,13 +102,24 @@ class Scenario:
         self._workloads = [WORKLOADS[name](self._stage, plan) for name in plan.workloads]
         self._topics = [topic for workload in self._workloads for topic in workload.topics]
         if plan.compacted and plan.workloads != ("log",):
-            self._topics += [CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=[
-                CreatableTopicConfig(name=config, value=value) for config, value in COMPACTED.items()])
-                for name in sorted(INTERNAL_TOPICS)]
+            self._topics += [
+                CreatableTopic(
+                    name=name,
+                    num_partitions=2,
+                    replication_factor=1,
+                    configs=[CreatableTopicConfig(name=config, value=value) for config, value in COMPACTED.items()],
+                )
+                for name in sorted(INTERNAL_TOPICS)
+            ]
         names += sorted(topic.name for topic in self._topics)
-        config = BrokerConfig.from_mapping({
-            "node.id": "1", "pykbroker.flush.before.ack": str(plan.fsync).lower(), **CONFIGS,
-            **({"log.cleaner.backoff.ms": "100"} if plan.compacted else {})})
+        config = BrokerConfig.from_mapping(
+            {
+                "node.id": "1",
+                "pykbroker.flush.before.ack": str(plan.fsync).lower(),
+                **CONFIGS,
+                **({"log.cleaner.backoff.ms": "100"} if plan.compacted else {}),
+            }
+        )
         settings = Settings(config, (f"/{BROKER}/0",), BROKER, PORT)
         self._node = BrokerNode(self._machine, settings, self._stage.oddities)
         self._log = LogWatch(simulation, self._stage.oddities)

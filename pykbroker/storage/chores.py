@@ -24,8 +24,9 @@ EXPIRY_INTERVAL_MS = 600_000
 class Chores:
     """Rounds over all logs of a directory. Times in ms, of the wall clock."""
 
-    def __init__(self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log],
-                 wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]
+    ) -> None:
         self._disk, self._off_loop, self._logs, self._wall_ms = disk, off_loop, logs, wall_ms
         self._doomed: list[tuple[int, str]] = []  # (when, file or directory)
         self._dirty_since: dict[Log, int] = {}

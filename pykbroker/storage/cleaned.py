@@ -19,8 +19,7 @@ class CleanedSegment:
     `require_log` raises if the directory is another log's by now.
     """
 
-    def __init__(self, opening: Opening, sources: list[SealedSegment],
-                 require_log: Callable[[], None]) -> None:
+    def __init__(self, opening: Opening, sources: list[SealedSegment], require_log: Callable[[], None]) -> None:
         self.sources = sources
         self._opening, self._require_log = opening, require_log
         self._base = sources[0].base_offset

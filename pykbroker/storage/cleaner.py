@@ -62,15 +62,23 @@ class CleanerSettings(NamedTuple):
     def of(cls, config: BrokerConfig) -> CleanerSettings:
         """From the broker's values. The dedupe buffer bounds memory, so it holds fewer keys than Kafka's."""
         buffer_bytes, load = config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
-        return cls(config.log_cleaner_backoff_ms, max(1, int(buffer_bytes * load / KEY_BYTES)),
-                   max(1.0, config.log_cleaner_io_max_bytes_per_second))
+        return cls(
+            config.log_cleaner_backoff_ms,
+            max(1, int(buffer_bytes * load / KEY_BYTES)),
+            max(1.0, config.log_cleaner_io_max_bytes_per_second),
+        )
 
 
 class Cleaner:
     """`partitions` and `settings` are asked anew each time."""
 
-    def __init__(self, partitions: Callable[[], Iterable[Cleaned]], workers: Workers,
-                 settings: Callable[[], CleanerSettings], wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        partitions: Callable[[], Iterable[Cleaned]],
+        workers: Workers,
+        settings: Callable[[], CleanerSettings],
+        wall_ms: Callable[[], int],
+    ) -> None:
         self._partitions, self._workers, self._settings, self._wall_ms = partitions, workers, settings, wall_ms
         self._uncleanable: WeakSet[Log] = WeakSet()
         self._pace = Pace(lambda: self._settings().bytes_per_second)
@@ -100,8 +108,13 @@ class Cleaner:
         now_ms, found = self._wall_ms(), None
         for partition in list(self._partitions()):
             log = partition.log
-            if (log is None or not partition.is_online or not log.config.compacted or log in failed
-                    or log in self._uncleanable):
+            if (
+                log is None
+                or not partition.is_online
+                or not log.config.compacted
+                or log in failed
+                or log in self._uncleanable
+            ):
                 continue
             await trio.lowlevel.checkpoint()  # there may be thousands
             try:
@@ -126,8 +139,15 @@ class Cleaner:
         except (CorruptLog, OSError) as failure:
             self._note_failure(partition, log, failure)
         else:
-            logger.info("%s: compacted up to offset %d, %d bytes of %d dirty; %d are left of %d", log.directory, clean,
-                        dirt.dirty_bytes, dirt.clean_bytes + dirt.dirty_bytes, log.size_bytes, before)
+            logger.info(
+                "%s: compacted up to offset %d, %d bytes of %d dirty; %d are left of %d",
+                log.directory,
+                clean,
+                dirt.dirty_bytes,
+                dirt.clean_bytes + dirt.dirty_bytes,
+                log.size_bytes,
+                before,
+            )
             return True
         return False
 

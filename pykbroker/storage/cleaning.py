@@ -50,7 +50,8 @@ class Cleanable(msgspec.Struct):
                     segments = segments[: len(segments) - len(dirty) + at]
                     break
         overdue = config.max_compaction_lag_ms < LONG_MAX and await _is_older(
-            dirty, now_ms - config.max_compaction_lag_ms)
+            dirty, now_ms - config.max_compaction_lag_ms
+        )
         return cls(log, segments, dirt(segments, start, is_overdue=overdue))
 
     @property
@@ -104,8 +105,10 @@ class Cleaning:
 
     async def _compact(self, group: list[SealedSegment]) -> None:
         require_sources(self._log.segments, group)
-        producers = {one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
-                     for one in self._log.producers.entries()}
+        producers = {
+            one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
+            for one in self._log.producers.entries()
+        }
         await self._ask(Group(producers), type(None))
         cleaned = self._log.begin_cleaned(group)
         try:
@@ -120,8 +123,9 @@ class Cleaning:
                 cleaned.discard()
             raise
 
-    async def _pieces(self, segment: SealedSegment, request: type[Note | Compact],
-                      answer: Any) -> AsyncGenerator[Any, None]:
+    async def _pieces(
+        self, segment: SealedSegment, request: type[Note | Compact], answer: Any
+    ) -> AsyncGenerator[Any, None]:
         """The worker's answers to a segment, piece by piece. The last may have left some of it."""
         position, wanted = 0, PIECE_BYTES
         while position < segment.size:
@@ -132,8 +136,10 @@ class Cleaning:
             if said.damage:
                 self._require(segment)
             if said.damage or not (said.taken or size < segment.size - position or getattr(said, "is_full", False)):
-                raise CorruptLog(f"{self._log.directory}: segment {segment.base_offset}, from byte {position} on: "
-                                 f"{said.damage or 'a batch is cut off'}")
+                raise CorruptLog(
+                    f"{self._log.directory}: segment {segment.base_offset}, from byte {position} on: "
+                    f"{said.damage or 'a batch is cut off'}"
+                )
             position += said.taken
             wanted = PIECE_BYTES if said.taken else 2 * wanted
             yield said

@@ -45,8 +45,16 @@ class Growing(Protocol):
 class Durability:
     """All below `recovery_point` is durable. `failed`: why nothing more will be. `is_deleted`: the log is gone."""
 
-    def __init__(self, opening: Opening, segments: Segments, epochs: LeaderEpochs, recovery_point: int,
-                 *, is_placed: bool, epochs_durable: Entries | None) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        segments: Segments,
+        epochs: LeaderEpochs,
+        recovery_point: int,
+        *,
+        is_placed: bool,
+        epochs_durable: Entries | None,
+    ) -> None:
         self._disk, self._opening, self._traffic = opening.disk, opening, opening.traffic
         self._segments, self._epochs = segments, epochs
         self.recovery_point = recovery_point
@@ -233,4 +241,5 @@ class Durability:
             return True
         end = active.next_offset
         return [start for _, start in entries[:1]] == [start for _, start in durable[:1]] and [
-            one for one in entries if one[1] < end] == [one for one in durable if one[1] < end]
+            one for one in entries if one[1] < end
+        ] == [one for one in durable if one[1] < end]

@@ -56,6 +56,8 @@ async def patiently(call: Callable[[], T]) -> T:
 
 def _no_progress(missing: NotCached) -> OSError | AssertionError:
     if isinstance(missing, Pending):
-        return AssertionError(f"a call had to {' '.join(map(str, missing.args))} {missing.waits_max} times, and "
-                              "would have to once more: it makes no progress")
+        return AssertionError(
+            f"a call had to {' '.join(map(str, missing.args))} {missing.waits_max} times, and "
+            "would have to once more: it makes no progress"
+        )
     return OSError(f"{missing.waits_max} times, what had just been read was not in memory any more")

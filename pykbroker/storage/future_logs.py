@@ -36,8 +36,17 @@ logger = logging.getLogger(__name__)
 class FutureLogs:
     """`names` are the directories there are, `logs` those of them that are open."""
 
-    def __init__(self, disk: Disk, off_loop: OffLoop, opener: OffLoop, wall_ms: Callable[[], int],
-                 jitter: Callable[[int], int], loaded: Loaded, traffic: Traffic, chores: Chores) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        off_loop: OffLoop,
+        opener: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[int], int],
+        loaded: Loaded,
+        traffic: Traffic,
+        chores: Chores,
+    ) -> None:
         self._disk, self._off_loop, self._opener, self._wall_ms, self._jitter = disk, off_loop, opener, wall_ms, jitter
         self._loaded, self._traffic, self._chores = loaded, traffic, chores
         self.names: dict[TopicPartition, str] = {}
@@ -80,8 +89,16 @@ class FutureLogs:
 
     async def _open(self, name: str, config: LogConfig, start_offset: int) -> Log:
         return await Log.open(
-            self._disk, name, config, off_loop=self._opener, now_ms=self._wall_ms(), log_start_offset=start_offset,
-            jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
+            self._disk,
+            name,
+            config,
+            off_loop=self._opener,
+            now_ms=self._wall_ms(),
+            log_start_offset=start_offset,
+            jitter=self._jitter,
+            loaded=self._loaded,
+            traffic=self._traffic,
+        )
 
     async def remove_doomed(self, key: TopicPartition) -> None:
         """Remove the files that the copy has let go of: nobody reads them. OSError."""

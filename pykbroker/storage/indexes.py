@@ -72,8 +72,13 @@ class OffsetIndex:
         index = cls(base_offset)
         both = big_endian(array(I32, data))
         index._relative, index._positions = both[0::2], both[1::2]
-        if index and not (rises(index._relative) and rises(index._positions) and index._relative[0] >= 0
-                          and index._positions[0] > 0 and index._positions[-1] < log_bytes):
+        if index and not (
+            rises(index._relative)
+            and rises(index._positions)
+            and index._relative[0] >= 0
+            and index._positions[0] > 0
+            and index._positions[-1] < log_bytes
+        ):
             raise CorruptIndex(f"{len(index)} entries do not all rise within {log_bytes} bytes")
         return index
 
@@ -125,8 +130,13 @@ class TimeIndex:
         halves[0::2], halves[1::2] = columns[0::3], columns[1::3]
         index._timestamps = big_endian(array(I64, halves.tobytes()))
         index._relative = big_endian(columns[2::3])
-        if index and not (rises(index._timestamps) and rises(index._relative) and index._timestamps[0] >= 0
-                          and index._relative[0] >= 0 and index.entry(-1)[1] < next_offset):
+        if index and not (
+            rises(index._timestamps)
+            and rises(index._relative)
+            and index._timestamps[0] >= 0
+            and index._relative[0] >= 0
+            and index.entry(-1)[1] < next_offset
+        ):
             raise CorruptIndex(f"{len(index)} entries do not all rise below offset {next_offset}")
         return index
 

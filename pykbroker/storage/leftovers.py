@@ -36,10 +36,12 @@ async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
         if name.endswith(HALF_DONE):
             disk.remove(f"{directory}/{name}")
     segments = set(offsets_of(names, ".log"))
-    orphans = {f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix)
-               if base not in segments}
-    if clean and (lost := [name for name in sorted(orphans) if _was_between(segments, name) and
-                           disk.size(f"{directory}/{name}")]):
+    orphans = {
+        f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix) if base not in segments
+    }
+    if clean and (
+        lost := [name for name in sorted(orphans) if _was_between(segments, name) and disk.size(f"{directory}/{name}")]
+    ):
         raise CorruptLog(f"{directory}: {lost[0]} is there, and the segment's log is missing")
     for name in sorted(orphans):
         disk.remove(f"{directory}/{name}")

@@ -1,5 +1,6 @@
 """One partition's log: appends go to its active segment, reads come from the tail in memory or from the files."""
 
+# fmt: off
 from __future__ import annotations
 
 import logging
@@ -45,7 +46,7 @@ from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import (
     CODEC_MASK, CONTROL, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches,
-)  # fmt: skip
+)
 from wire.records.compression import Codec
 from wire.records.control import transaction_marker
 from wire.records.crc import crc32c

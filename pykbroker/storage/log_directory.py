@@ -62,8 +62,17 @@ CHECKPOINT_INTERVAL_MS = 60_000
 class LogDirectory:
     """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
 
-    def __init__(self, disk: Disk, off_loop: OffLoop, wall_ms: Callable[[], int], jitter: Callable[[], float],
-                 checkpoints: RootCheckpoints, marker: bytes | None, opener: OffLoop, loaded_max: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        off_loop: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        checkpoints: RootCheckpoints,
+        marker: bytes | None,
+        opener: OffLoop,
+        loaded_max: int,
+    ) -> None:
         self.path, self.clean = disk.path, marker is not None
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
@@ -75,12 +84,20 @@ class LogDirectory:
         self._offline: set[TopicPartition] = set()
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
-            disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores)
+            disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
+        )
 
     @classmethod
-    async def open(cls, disk: Disk, *, off_loop: OffLoop, wall_ms: Callable[[], int],
-                   jitter: Callable[[], float], opener: OffLoop | None = None,
-                   loaded_max: int = LOADED_MAX) -> LogDirectory:
+    async def open(
+        cls,
+        disk: Disk,
+        *,
+        off_loop: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        opener: OffLoop | None = None,
+        loaded_max: int = LOADED_MAX,
+    ) -> LogDirectory:
         """Lock and read a formatted directory. StartError: another broker has it.
 
         `jitter` draws from 0 to 1; the directories of a broker share an `opener`; `loaded_max` sealed segments may be
@@ -89,12 +106,15 @@ class LogDirectory:
         try:
             disk.lock(LOCK)
         except Locked as held:
-            raise StartError(f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
-                             "directory in log.dirs") from held
+            raise StartError(
+                f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
+                "directory in log.dirs"
+            ) from held
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
-            directory = cls(disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop),
-                            loaded_max)
+            directory = cls(
+                disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max
+            )
             await directory._look()
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
@@ -112,9 +132,15 @@ class LogDirectory:
         """As it is now, and since the start."""
         logs, traffic = self.logs.values(), self._traffic
         return DirectoryStatistics(
-            self.path, self.failed is not None, len(logs), sum(log.segment_count for log in logs),
-            sum(log.size_bytes for log in logs), traffic.bytes_in, traffic.bytes_out, traffic.flushes,
-        )  # fmt: skip
+            self.path,
+            self.failed is not None,
+            len(logs),
+            sum(log.segment_count for log in logs),
+            sum(log.size_bytes for log in logs),
+            traffic.bytes_in,
+            traffic.bytes_out,
+            traffic.flushes,
+        )
 
     # Partitions
 
@@ -143,8 +169,11 @@ class LogDirectory:
 
     def partitions(self) -> list[PartitionDirectory]:
         """The partitions that have a directory, that of the cluster's metadata left out."""
-        return [PartitionDirectory(*key, topic_id) for key, topic_id in self._topic_ids.items()
-                if key[0] != CLUSTER_METADATA_TOPIC]
+        return [
+            PartitionDirectory(*key, topic_id)
+            for key, topic_id in self._topic_ids.items()
+            if key[0] != CLUSTER_METADATA_TOPIC
+        ]
 
     def high_watermark(self, topic: str, partition: int) -> int:
         """As it was last checkpointed, 0 if it never was."""
@@ -175,8 +204,9 @@ class LogDirectory:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
         if self._lacks_segments(topic, partition):
-            raise CorruptLog(f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were "
-                             "records in it")
+            raise CorruptLog(
+                f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were records in it"
+            )
         return await self._open(topic, partition, config)
 
     async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
@@ -193,8 +223,14 @@ class LogDirectory:
             file.close()
             self._topic_ids[topic, partition] = topic_id
             self.logs[topic, partition] = log = Log.create(
-                self._disk, name, config, off_loop=self._opener, jitter=self._jitter, loaded=self._loaded,
-                traffic=self._traffic)
+                self._disk,
+                name,
+                config,
+                off_loop=self._opener,
+                jitter=self._jitter,
+                loaded=self._loaded,
+                traffic=self._traffic,
+            )
             return log
         except OSError:
             self._forget(topic, partition)
@@ -238,10 +274,20 @@ class LogDirectory:
     async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
         key, left = (topic, partition), self._checkpoints.left
         self.logs[key] = log = await Log.open(
-            self._disk, directory_name(topic, partition), config, off_loop=self._opener, now_ms=self._wall_ms(),
-            recovery_point=self._checkpoints.recovery_point(key), log_start_offset=left[LOG_STARTS].get(key, 0),
-            cleaned_offset=left[CLEANED].get(key, 0), high_watermark=left[HIGH_WATERMARKS].get(key, 0),
-            clean=self.clean, jitter=self._jitter, loaded=self._loaded, traffic=self._traffic)
+            self._disk,
+            directory_name(topic, partition),
+            config,
+            off_loop=self._opener,
+            now_ms=self._wall_ms(),
+            recovery_point=self._checkpoints.recovery_point(key),
+            log_start_offset=left[LOG_STARTS].get(key, 0),
+            cleaned_offset=left[CLEANED].get(key, 0),
+            high_watermark=left[HIGH_WATERMARKS].get(key, 0),
+            clean=self.clean,
+            jitter=self._jitter,
+            loaded=self._loaded,
+            traffic=self._traffic,
+        )
         return log
 
     async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
@@ -269,8 +315,12 @@ class LogDirectory:
         """Keep directories that are no partition's, under a name that says so, for the operator to look at."""
         moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
         for one, away in moved:
-            logger.warning("%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
-                           self.path, directory_name(one.topic, one.partition), away)
+            logger.warning(
+                "%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
+                self.path,
+                directory_name(one.topic, one.partition),
+                away,
+            )
         if moved:
             await self.sync_names()
 
@@ -385,22 +435,45 @@ class LogDirectory:
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
         placed = await self._placed()
-        await self._checkpoints.write(RECOVERY_POINTS, lambda: self._unopened(RECOVERY_POINTS) | {
-            key: log.recovery_point for key, log in placed.items() if self.logs.get(key) is log})
-        await self._checkpoints.write(LOG_STARTS, lambda: self._unopened(LOG_STARTS) | {
-            key: log.log_start_offset for key, log in placed.items()
-            if log.starts_inside and self.logs.get(key) is log})
+        await self._checkpoints.write(
+            RECOVERY_POINTS,
+            lambda: (
+                self._unopened(RECOVERY_POINTS)
+                | {key: log.recovery_point for key, log in placed.items() if self.logs.get(key) is log}
+            ),
+        )
+        await self._checkpoints.write(
+            LOG_STARTS,
+            lambda: (
+                self._unopened(LOG_STARTS)
+                | {
+                    key: log.log_start_offset
+                    for key, log in placed.items()
+                    if log.starts_inside and self.logs.get(key) is log
+                }
+            ),
+        )
 
     async def checkpoint_cleaned(self) -> None:
         """Write down how far each log is compacted."""
-        await self._checkpoints.write(CLEANED, lambda: self._unopened(CLEANED) | {
-            key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset})
+        await self._checkpoints.write(
+            CLEANED,
+            lambda: (
+                self._unopened(CLEANED)
+                | {key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset}
+            ),
+        )
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write down how far each partition is committed. One whose log is not yet safe itself is left out."""
         placed = await self._placed()
-        await self._checkpoints.write(HIGH_WATERMARKS, lambda: self._unopened(HIGH_WATERMARKS) | {
-            key: offset for key, offset in high_watermarks.items() if self.logs.get(key) is placed.get(key)})
+        await self._checkpoints.write(
+            HIGH_WATERMARKS,
+            lambda: (
+                self._unopened(HIGH_WATERMARKS)
+                | {key: offset for key, offset in high_watermarks.items() if self.logs.get(key) is placed.get(key)}
+            ),
+        )
 
     async def _placed(self) -> dict[TopicPartition, Log]:
         """The logs that no crash can take away any more."""
@@ -424,8 +497,11 @@ class LogDirectory:
 
     def _unopened(self, name: str) -> Offsets:
         """Of partitions that are here but offline: what was last known of them stays known."""
-        return {key: offset for key, offset in self._checkpoints.left[name].items()
-                if key in self._topic_ids and (key not in self.logs or key in self._offline)}
+        return {
+            key: offset
+            for key, offset in self._checkpoints.left[name].items()
+            if key in self._topic_ids and (key not in self.logs or key in self._offline)
+        }
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
         """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock.

@@ -83,8 +83,9 @@ class LogReads:
         self._traffic.bytes_out += size
         return found
 
-    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, *,
-                          at_least_one: bool) -> Buffer | FileSlice:
+    async def read_slowly(
+        self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool
+    ) -> Buffer | FileSlice:
         """As `read`, waiting for the disk where needed. CorruptLog: what is stored there does not hold."""
         return await patiently(lambda: self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one))
 

@@ -59,8 +59,9 @@ def _batch_at(segment: Segment, position: int, size: int) -> Batch:
         raise CorruptLog(f"segment {segment.base_offset}: at byte {position}: {damage}") from None
 
 
-def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,
-                   read_aborted: Callable[[Segment], Awaitable[None]]) -> list[AbortedTransaction]:
+def aborted_within(
+    segments: Segments, offset: int, data: Buffer | FileSlice, read_aborted: Callable[[Segment], Awaitable[None]]
+) -> list[AbortedTransaction]:
     """The aborted transactions with data in `data`, the batches from `offset` on. Without such data there are none."""
     upper = _upper_offset(offset, data)
     found: list[AbortedTransaction] = []
@@ -77,15 +78,15 @@ def aborted_within(segments: Segments, offset: int, data: Buffer | FileSlice,
     return found
 
 
-async def aborted_between(segments: Segments, start_offset: int, upper_offset: int,
-                          read_aborted: Callable[[Segment], Awaitable[None]]) -> list[AbortedTransaction]:
+async def aborted_between(
+    segments: Segments, start_offset: int, upper_offset: int, read_aborted: Callable[[Segment], Awaitable[None]]
+) -> list[AbortedTransaction]:
     """The aborted transactions with data in start..upper offset (exclusive)."""
     found: list[AbortedTransaction] = []
     for segment in list(segments.since(start_offset)):
         if segment.aborted_unread:
             await read_aborted(segment)
-        found += (one for one in segment.aborted
-                  if one.last_offset >= start_offset and one.first_offset < upper_offset)
+        found += (one for one in segment.aborted if one.last_offset >= start_offset and one.first_offset < upper_offset)
         if any(one.last_stable_offset >= upper_offset for one in segment.aborted):
             break
     return found

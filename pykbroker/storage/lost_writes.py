@@ -23,8 +23,12 @@ def note(disk: Disk) -> None:
     try:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
-        logger.error("%s does not take the note that an fsync failed; do not start this broker before the directory was"
-                     " mounted anew: %s", disk.path, refusal)
+        logger.error(
+            "%s does not take the note that an fsync failed; do not start this broker before the directory was"
+            " mounted anew: %s",
+            disk.path,
+            refusal,
+        )
 
 
 def are_noted(disk: Disk) -> bool:

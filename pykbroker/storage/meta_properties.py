@@ -26,8 +26,10 @@ class MetaProperties(msgspec.Struct, frozen=True):
     def encode(self, now_ms: int) -> bytes:
         """The file, with its date."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
-        return (f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
-                f"version={VERSION}\ncluster.id={self.cluster_id}\n").encode("latin-1")
+        return (
+            f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
+            f"version={VERSION}\ncluster.id={self.cluster_id}\n"
+        ).encode("latin-1")
 
     @classmethod
     def decode(cls, data: bytes) -> MetaProperties:

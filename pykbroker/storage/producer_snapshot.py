@@ -36,10 +36,26 @@ def encode(producers: Iterable[Producer]) -> bytes:
 def _entries(one: Producer) -> Iterator[bytes]:
     *older, last = one.batches or (NO_BATCH,)
     for batch in older:
-        yield ENTRY.pack(one.producer_id, one.epoch, batch.last_sequence, batch.last_offset, batch.offset_delta,
-                         batch.timestamp, -1, -1)
-    yield ENTRY.pack(one.producer_id, one.epoch, last.last_sequence, last.last_offset, last.offset_delta,
-                     one.last_timestamp, one.coordinator_epoch, one.txn_first_offset)
+        yield ENTRY.pack(
+            one.producer_id,
+            one.epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.offset_delta,
+            batch.timestamp,
+            -1,
+            -1,
+        )
+    yield ENTRY.pack(
+        one.producer_id,
+        one.epoch,
+        last.last_sequence,
+        last.last_offset,
+        last.offset_delta,
+        one.last_timestamp,
+        one.coordinator_epoch,
+        one.txn_first_offset,
+    )
 
 
 def decode(data: bytes) -> Producers:

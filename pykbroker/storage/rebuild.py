@@ -49,8 +49,9 @@ def _position(segment: Segment, offset: int) -> int:
     return attempt(segment, lambda: segment.position_of(offset, segment.headers()))
 
 
-async def producers_at(disk: Disk, directory: str, segments: Sequence[Segment], offset: int,
-                       snapshots: Sequence[int] | None = None) -> Producers:
+async def producers_at(
+    disk: Disk, directory: str, segments: Sequence[Segment], offset: int, snapshots: Sequence[int] | None = None
+) -> Producers:
     """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on.
 
     One from below the log's begin is of no use, as nobody knows what was written between. `snapshots`: the offsets of
@@ -109,8 +110,12 @@ async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
     """As the batches in `segments` have them."""
     epochs = LeaderEpochs()
     if segments:
-        await visit(segments, segments[0].base_offset, segments[-1].next_offset,
-                    lambda batch: void(epochs.assign(batch.leader_epoch, batch.base_offset)))
+        await visit(
+            segments,
+            segments[0].base_offset,
+            segments[-1].next_offset,
+            lambda batch: void(epochs.assign(batch.leader_epoch, batch.base_offset)),
+        )
     return epochs
 
 

@@ -69,8 +69,17 @@ class LogState(msgspec.Struct):
 def begin(opening: Opening) -> LogState:
     """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
     start = opening.log_start_offset
-    state = LogState(opening.active(start), [], [], LeaderEpochs(), Producers(), start, max(0, opening.recovery_point),
-                     is_placed=False, epochs_durable=())
+    state = LogState(
+        opening.active(start),
+        [],
+        [],
+        LeaderEpochs(),
+        Producers(),
+        start,
+        max(0, opening.recovery_point),
+        is_placed=False,
+        epochs_durable=(),
+    )
     state.active.checked.add(0, TO_THE_END)
     state.active.indexed_bytes = 0
     return state
@@ -92,8 +101,17 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
         bases = [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
-    state = LogState(opening.active(bases[first]), sealed, [], LeaderEpochs(), Producers(),
-                     max(bases[0], opening.log_start_offset), opening.recovery_point, is_placed, epochs_durable)
+    state = LogState(
+        opening.active(bases[first]),
+        sealed,
+        [],
+        LeaderEpochs(),
+        Producers(),
+        max(bases[0], opening.log_start_offset),
+        opening.recovery_point,
+        is_placed,
+        epochs_durable,
+    )
     if clean:
         await _open_end(opening, state, names)
     known = [*sealed, state.active] if clean else sealed
@@ -101,10 +119,14 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
         epochs = await rebuilt_epochs(known)  # they were lost, or cut for a start that was not written down
     state.epochs = epochs
     state.producers = await producers_at(
-        disk, directory, known, state.active.next_offset if clean else bases[first], snapshots)
+        disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
+    )
     if not clean:
-        told = {"the checkpoint of high watermarks": opening.high_watermark,
-                "a producer snapshot": max(snapshots, default=0), "a leader epoch": max(state.epochs.starts, default=0)}
+        told = {
+            "the checkpoint of high watermarks": opening.high_watermark,
+            "a producer snapshot": max(snapshots, default=0),
+            "a leader epoch": max(state.epochs.starts, default=0),
+        }
         state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
         await _scan(opening, state, bases[first:])
         if not indexes_of(names, state.active.base_offset):
@@ -130,10 +152,16 @@ def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
     """Warn of what was there before a crash and is not any more. `told`: how far the log reached, by who says so."""
     witness = max(told, key=told.__getitem__)
     if told[witness] > max(end, opening.log_start_offset):
-        logger.warning("%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
-                       " broker loses none; a power failure loses what was not flushed. If there was none, a file of"
-                       " this partition was removed or cut", opening.disk.path, opening.directory, end, witness,
-                       told[witness])
+        logger.warning(
+            "%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
+            " broker loses none; a power failure loses what was not flushed. If there was none, a file of"
+            " this partition was removed or cut",
+            opening.disk.path,
+            opening.directory,
+            end,
+            witness,
+            told[witness],
+        )
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
@@ -146,8 +174,10 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
     if bases[0] <= max(begin, opening.log_start_offset):
         return bases
     if clean or opening.recovery_point > begin:
-        raise CorruptLog(f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
-                         "between is missing")
+        raise CorruptLog(
+            f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
+            "between is missing"
+        )
     logger.warning("%s: what was below offset %d is lost", opening.directory, bases[0])
     await _drop(opening, bases)
     return []
@@ -169,8 +199,10 @@ async def _open_end(opening: Opening, state: LogState, names: list[str]) -> None
     elif (segment.index.encode(), segment.times.encode()) == (loading.index_file, loading.times_file):
         segment.indexed_bytes = segment.size
     if 0 < opening.recovery_point < segment.next_offset:
-        raise CorruptLog(f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
-                         f"{opening.recovery_point}: its last segment is not its own")
+        raise CorruptLog(
+            f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
+            f"{opening.recovery_point}: its last segment is not its own"
+        )
     segment.aborted_unread = not segment.is_empty
     if loading.damage:
         await _cut(opening, segment, loading.damage, [])
@@ -234,8 +266,10 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     if opening.may_lack(end, base) and (end == base or is_gap):
         return True
     if end < opening.recovery_point:
-        raise CorruptLog(f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "
-                         f"at {base}; all below {opening.recovery_point} was synced")
+        raise CorruptLog(
+            f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "
+            f"at {base}; all below {opening.recovery_point} was synced"
+        )
     return False
 
 
@@ -245,10 +279,18 @@ async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: li
     """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
-        raise CorruptLog(f"{opening.directory}: {damage}, at byte {position} of segment {segment.base_offset}; all "
-                         f"below offset {opening.recovery_point} was synced")
-    logger.warning("%s: %s; cut to offset %d, %d bytes of segment %d are dropped", opening.directory, damage,
-                   segment.next_offset, file.size - position, segment.base_offset)
+        raise CorruptLog(
+            f"{opening.directory}: {damage}, at byte {position} of segment {segment.base_offset}; all "
+            f"below offset {opening.recovery_point} was synced"
+        )
+    logger.warning(
+        "%s: %s; cut to offset %d, %d bytes of segment %d are dropped",
+        opening.directory,
+        damage,
+        segment.next_offset,
+        file.size - position,
+        segment.base_offset,
+    )
     await _drop(opening, behind)
     file.truncate(position)
     await _sync(opening, segment)
@@ -276,8 +318,12 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
 async def _begin_anew(opening: Opening, state: LogState) -> int:
     """The log ends below its start: what records were deleted up to was lost, and is not missed."""
     start = opening.log_start_offset
-    logger.warning("%s: ends at offset %d, below its start %d; begins anew there", opening.directory,
-                   state.active.next_offset, start)
+    logger.warning(
+        "%s: ends at offset %d, below its start %d; begins anew there",
+        opening.directory,
+        state.active.next_offset,
+        start,
+    )
     await _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
     state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
     state.log_start_offset = start

@@ -8,10 +8,25 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """There may be room again."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """This process, or the machine, has too many files open: nothing was tried."""
-OF_THE_CALL = frozenset((
-    None, *NO_ROOM, *NO_DESCRIPTOR, errno.ENOMEM, errno.EINTR, errno.EAGAIN, errno.EBADF, errno.EACCES, errno.EPERM,
-    errno.ENOENT, errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ENAMETOOLONG,
-))  # fmt: skip
+OF_THE_CALL = frozenset(
+    (
+        None,
+        *NO_ROOM,
+        *NO_DESCRIPTOR,
+        errno.ENOMEM,
+        errno.EINTR,
+        errno.EAGAIN,
+        errno.EBADF,
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOENT,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.ENAMETOOLONG,
+    )
+)
 """The next call may succeed: something is used up for now, a file was closed by us, or a name is not as expected."""
 
 

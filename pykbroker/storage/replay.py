@@ -25,8 +25,15 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
     if batch.producer_id < 0:
         return None
     if not batch.is_control:
-        producers.remember(batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.base_offset,
-                           batch.last_offset_delta, batch.max_timestamp, batch.is_transactional)
+        producers.remember(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.base_offset,
+            batch.last_offset_delta,
+            batch.max_timestamp,
+            batch.is_transactional,
+        )
         return None
     return _end_transaction(producers, batch)
 
@@ -49,6 +56,7 @@ def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction |
             _, coordinator_epoch = MARKER_VALUE.unpack_from(record.value)
         except error as short:
             raise DecodeError(f"no marker: {short}") from None
-        return producers.remember_marker(batch.producer_id, batch.producer_epoch, coordinator_epoch, record.offset,
-                                         record.timestamp, kind == ABORT)
+        return producers.remember_marker(
+            batch.producer_id, batch.producer_epoch, coordinator_epoch, record.offset, record.timestamp, kind == ABORT
+        )
     return None

@@ -9,8 +9,9 @@ from pykbroker.storage.errors import patiently
 from pykbroker.storage.segments import Segments
 
 
-async def expired(segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int,
-                  now_ms: int) -> tuple[int, str]:
+async def expired(
+    segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
+) -> tuple[int, str]:
     """(How many of the oldest segments may go, why). All of them: the active one must be sealed first.
 
     Nothing goes that the high watermark has not passed. Timestamps are the records', so the old may be young; a

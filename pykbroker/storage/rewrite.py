@@ -56,8 +56,9 @@ def is_long_work(data: Buffer, config: LogConfig) -> bool:
     packs = target is not None and codec != target
     if not (looks or packs):
         return False
-    if ((packs and len(data) > PACKED_AT_ONCE_BYTES_MAX)
-            or (looks and int.from_bytes(data[COUNT], "big") > WALKED_AT_ONCE_RECORDS_MAX)):
+    if (packs and len(data) > PACKED_AT_ONCE_BYTES_MAX) or (
+        looks and int.from_bytes(data[COUNT], "big") > WALKED_AT_ONCE_RECORDS_MAX
+    ):
         return True
     bytes_max = 2 * PACKED_AT_ONCE_BYTES_MAX if packs else WALKED_AT_ONCE_BYTES_MAX
     if not codec:
@@ -111,8 +112,11 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = F
     except DecodeError as error:
         raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
     if batch.size > config.max_message_bytes:
-        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {batch.size} bytes after compression to "
-                       f"{config.compression_type}, max.message.bytes is {config.max_message_bytes}")
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {batch.size} bytes after compression to "
+            f"{config.compression_type}, max.message.bytes is {config.max_message_bytes}",
+        )
     return Batch.read(stamped(batch, now_ms)) if config.log_append_time else batch
 
 
@@ -123,13 +127,19 @@ def _looked_at(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, hea
         return batch
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     if (oldest != NO_TIMESTAMP and now_ms - oldest > before) or youngest - now_ms > after:
-        raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamps from {oldest} to {youngest}: more than {before} ms "
-                       f"behind or {after} ms ahead of the broker's time {now_ms}")
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamps from {oldest} to {youngest}: more than {before} ms "
+            f"behind or {after} ms ahead of the broker's time {now_ms}",
+        )
     if batch.max_timestamp == max(youngest, NO_TIMESTAMP):
         return batch
     return Batch.read(sealed(replace(batch, max_timestamp=max(youngest, NO_TIMESTAMP)), batch.payload))
 
 
 def _level(config: LogConfig, codec: Codec) -> int | None:
-    return {Codec.GZIP: config.compression_gzip_level, Codec.LZ4: config.compression_lz4_level,
-            Codec.ZSTD: config.compression_zstd_level}.get(codec)
+    return {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }.get(codec)

@@ -25,8 +25,20 @@ class Segment:
     `checked`: what was seen to hold its checksums.
     """
 
-    __slots__ = ("aborted", "aborted_unread", "base_offset", "checked", "config", "file", "index", "max_timestamp",
-                 "max_timestamp_offset", "next_offset", "size", "times")
+    __slots__ = (
+        "aborted",
+        "aborted_unread",
+        "base_offset",
+        "checked",
+        "config",
+        "file",
+        "index",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "next_offset",
+        "size",
+        "times",
+    )
 
     file: File
     index: OffsetIndex
@@ -134,8 +146,9 @@ class ActiveSegment(Segment):
 
     def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
         """Whether such a batch must begin the next segment."""
-        return (self.size + size > self.size_max or max_timestamp > self.timestamp_max
-                or last_offset > self.offset_max) and self.size > 0
+        return (
+            self.size + size > self.size_max or max_timestamp > self.timestamp_max or last_offset > self.offset_max
+        ) and self.size > 0
 
     def configure(self, config: LogConfig) -> None:
         """Take limits from now on."""

@@ -27,8 +27,9 @@ class Segments:
 
     __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
 
-    def __init__(self, opening: Opening, sealed: list[SealedSegment], unsynced: list[SealedSegment],
-                 active: ActiveSegment) -> None:
+    def __init__(
+        self, opening: Opening, sealed: list[SealedSegment], unsynced: list[SealedSegment], active: ActiveSegment
+    ) -> None:
         self._opening = opening
         self.sealed, self.unsynced, self.active = sealed, unsynced, active
         self.doomed: list[str] = []

@@ -29,8 +29,9 @@ def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
         raise Interrupted(f"segment {sources[0].base_offset} is not what it was")
 
 
-async def swap(opening: Opening, segments: Segments, durability: Durability, sources: list[SealedSegment],
-               cleaned: SealedSegment) -> None:
+async def swap(
+    opening: Opening, segments: Segments, durability: Durability, sources: list[SealedSegment], cleaned: SealedSegment
+) -> None:
     """Put `cleaned`, which is durable, in the place of `sources`. Nobody else changes the segments meanwhile.
 
     ApiError: the log was deleted. OSError: the disk refused; after step 1 that is final for this log.

@@ -59,8 +59,9 @@ class Tail:
         """No batch before `position` has its bytes here."""
         self._kept_from, self._full_at = position, position + BYTES_KEPT_MAX - KEEP_BYTES_MAX
 
-    def find(self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int,
-             at_least_one: bool) -> tuple[int, int, Buffer | None]:
+    def find(
+        self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int, at_least_one: bool
+    ) -> tuple[int, int, Buffer | None]:
         """(position, size, bytes if remembered) of the whole batches from the one with `offset` on.
 
         They end below `upper_offset`; `end_offset` and `end_position` are the log's. `offset` is in the tail.

@@ -60,13 +60,16 @@ def _wrong_size(batch: Batch, config: LogConfig) -> ApiError | None:
     if batch.base_offset:
         return ApiError(ErrorCode.INVALID_RECORD, f"a producer's base offset is 0, not {batch.base_offset}")
     if batch.size > config.max_message_bytes:
-        return ApiError(ErrorCode.MESSAGE_TOO_LARGE,
-                        f"a batch of {batch.size} bytes, max.message.bytes is {config.max_message_bytes}")
+        return ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {batch.size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
     if not batch.crc_ok():
         return ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch's checksum is not {batch.crc:08x}")
     if batch.size > config.segment_bytes:
-        return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE,
-                        f"a batch of {batch.size} bytes, segment.bytes is {config.segment_bytes}")
+        return ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {batch.size} bytes, segment.bytes is {config.segment_bytes}"
+        )
     return None
 
 
@@ -77,7 +80,8 @@ def _wrong_header(batch: Batch) -> ApiError | None:
     elif batch.last_offset_delta != batch.count - 1:
         fault = f"{batch.count} records with offsets from 0 to {batch.last_offset_delta}"
     elif batch.count > COMPRESSED_RECORDS_MAX or (
-            batch.count * RECORD_BYTES_MIN > batch.size and not batch.attributes & CODEC_MASK):
+        batch.count * RECORD_BYTES_MIN > batch.size and not batch.attributes & CODEC_MASK
+    ):
         fault = f"{batch.count} records in a batch of {batch.size} bytes"
     elif batch.is_control:
         fault = "control records are the broker's to write"
@@ -94,6 +98,9 @@ def _wrong_time(batch: Batch, config: LogConfig, now_ms: int) -> ApiError | None
     if config.log_append_time or opens_records(config):
         return None
     if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
-        return ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {batch.max_timestamp} is more than "
-                        f"{config.message_timestamp_after_max_ms} ms ahead of the broker's time {now_ms}")
+        return ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {batch.max_timestamp} is more than "
+            f"{config.message_timestamp_after_max_ms} ms ahead of the broker's time {now_ms}",
+        )
     return None

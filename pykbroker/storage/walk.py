@@ -34,8 +34,9 @@ class Walk:
     `next_offset` is the least that the next batch may begin with.
     """
 
-    def __init__(self, file: File, position: int, end: int, base_offset: int, next_offset: int, *,
-                 check_crc: bool) -> None:
+    def __init__(
+        self, file: File, position: int, end: int, base_offset: int, next_offset: int, *, check_crc: bool
+    ) -> None:
         self.position, self.next_offset = position, next_offset
         self._offset_max = base_offset + RELATIVE_OFFSET_MAX
         self.damage: str | None = None
@@ -69,8 +70,14 @@ class Walk:
             fields = HEADER.unpack_from(view, at)
             base_offset, batch_length, _, magic, crc, _, delta = fields[:7]
             end = at + LENGTH_OVERHEAD + batch_length
-            if (end > len(view) or end < at + HEADER_BYTES or magic != MAGIC or base_offset < next_offset or delta < 0
-                    or base_offset + delta > offset_max):
+            if (
+                end > len(view)
+                or end < at + HEADER_BYTES
+                or magic != MAGIC
+                or base_offset < next_offset
+                or delta < 0
+                or base_offset + delta > offset_max
+            ):
                 break
             buffer = view[at:end]
             if check_crc and crc32c(buffer, CRC_START) != crc:

@@ -37,9 +37,16 @@ def running_broker(
 
     with tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True) as directory:
         config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": directory, **(configs or {})})
-        broker = RunningBroker(Settings(
-            config, (directory,), listen_host=HOST, listen_port=port, memory=True, topics=tuple((topics or {}).items())
-        ))  # fmt: skip
+        broker = RunningBroker(
+            Settings(
+                config,
+                (directory,),
+                listen_host=HOST,
+                listen_port=port,
+                memory=True,
+                topics=tuple((topics or {}).items()),
+            )
+        )
         try:
             yield broker
         finally:
@@ -68,9 +75,7 @@ class RunningBroker:
         """HOST:PORT, what clients call their bootstrap servers."""
         return f"{self.host}:{self.port}"
 
-    def topic(
-        self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, str] | None = None
-    ) -> str:
+    def topic(self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> str:
         """Create a topic and return its name, a fresh one where none is given. ApiError says why it cannot be."""
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         self._ask(lambda admin: admin.create_topic(name, partitions, -1, configs or {}))

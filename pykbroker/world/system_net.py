@@ -68,8 +68,9 @@ class SystemListener:
             return
         except OSError as error:
             if error.errno in OUT_OF_DESCRIPTORS:
-                self._complaint.warn("cannot accept on %s:%s: %s. Raise the limit of open files.",
-                                     self.host, self.port, error)
+                self._complaint.warn(
+                    "cannot accept on %s:%s: %s. Raise the limit of open files.", self.host, self.port, error
+                )
                 self._net.rest(self)
             else:
                 logger.debug("accept: %s", error)

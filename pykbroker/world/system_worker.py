@@ -52,8 +52,11 @@ class SystemWorkers:
         command = [sys.executable, "-m", PROGRAM, machine.__module__, machine.__qualname__]
         try:
             process = await trio.lowlevel.open_process(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                env={**environ, "PYTHONPATH": pathsep.join(filter(None, sys.path))})
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**environ, "PYTHONPATH": pathsep.join(filter(None, sys.path))},
+            )
         except (OSError, ValueError) as refusal:
             raise WorkerGone(f"{sys.executable or 'this Python'} starts no process: {refusal}") from refusal
         try:

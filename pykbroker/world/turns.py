@@ -19,6 +19,7 @@ SHARE_NS = 4_000_000
 STEPS_A_LOOK = 16
 """So many steps for each look at the clock."""
 
+
 class State(Enum):
     """Stands for a result that is not there yet."""
 

@@ -19,8 +19,11 @@ from wire.records.compression import Codec, compress
 from wire.records.zigzag import varint
 
 NONE, CORRUPT, INVALID, UNKNOWN = (
-    ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR,
-)  # fmt: skip
+    ErrorCode.NONE,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_RECORD,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+)
 HOUR_MS = 3_600_000
 MEGABYTE = 1 << 20
 
@@ -113,14 +116,20 @@ HEADERS: Mapping[str, Case] = {
         header(attributes=0x10, producer_id=1 << 41, producer_epoch=0, base_sequence=0),
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,),
     ),
-    "a transaction without a producer": (
-        header(attributes=0x10), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)
-    ),
-}  # fmt: skip
+    "a transaction without a producer": (header(attributes=0x10), (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,)),
+}
 
 
-def record(index: int, *, key: bytes = b"\x06key", value: bytes = b"\x0avalue", headers: bytes = b"\0",
-           more: bytes = b"", longer: int = 0, stamp: int = 0) -> bytes:
+def record(
+    index: int,
+    *,
+    key: bytes = b"\x06key",
+    value: bytes = b"\x0avalue",
+    headers: bytes = b"\0",
+    more: bytes = b"",
+    longer: int = 0,
+    stamp: int = 0,
+) -> bytes:
     """A record, its fields with their lengths before them; it claims to be so many bytes longer than it is."""
     body = b"\0" + varint(stamp) + varint(index) + key + value + headers + more
     return varint(len(body) + longer) + body
@@ -164,8 +173,11 @@ BEYOND: Mapping[str, bytes] = {
 }
 RECORDS: Mapping[str, Case] = {
     **{name: (payload(data), (INVALID,)) for name, data in LYING.items()},
-    **{f"{name}, compressed": (payload(compress(Codec.ZSTD, data), Codec.ZSTD), (INVALID,))
-       for name, data in LYING.items() if name not in LENGTHS},
+    **{
+        f"{name}, compressed": (payload(compress(Codec.ZSTD, data), Codec.ZSTD), (INVALID,))
+        for name, data in LYING.items()
+        if name not in LENGTHS
+    },
     "one record of two": (header(count=1, last_offset_delta=0), (INVALID,)),
     "three records of two": (header(count=3, last_offset_delta=2), (INVALID,)),
     "noise": (payload(b"\x55" * len(PAYLOAD)), (INVALID,)),

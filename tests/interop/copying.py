@@ -110,8 +110,9 @@ class Progress:
 class Copier:
     """One transaction after the other until all is done, by one client after the other."""
 
-    def __init__(self, new_client: Callable[[], Client], progress: Progress, step: Callable[[], None],
-                 seed: int) -> None:
+    def __init__(
+        self, new_client: Callable[[], Client], progress: Progress, step: Callable[[], None], seed: int
+    ) -> None:
         self._new_client, self._progress, self._step = new_client, progress, step
         self._chance, self._steps_left = random.Random(seed), 0
 
@@ -145,14 +146,17 @@ class Copier:
         self._progress.learn(offsets)
 
 
-def copy(broker: BrokerProcess, new_clients: Sequence[Callable[[], Client]], records: int, kills: int,
-         seed: int) -> None:
+def copy(
+    broker: BrokerProcess, new_clients: Sequence[Callable[[], Client]], records: int, kills: int, seed: int
+) -> None:
     """Run a copier for each of the functions, all at once, until so many records are copied and so many kills came."""
     steps = random.Random(seed).sample(range(1, (STEPS - 1) * records // BATCH_RECORDS_MAX), kills)
     with Shots(broker, steps) as shots:
         progress = Progress(records, shots)
-        threads = [threading.Thread(target=Copier(new, progress, shots.step, seed + number).copy)
-                   for number, new in enumerate(new_clients)]
+        threads = [
+            threading.Thread(target=Copier(new, progress, shots.step, seed + number).copy)
+            for number, new in enumerate(new_clients)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

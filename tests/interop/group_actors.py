@@ -80,8 +80,17 @@ def fill(bootstrap: str, begun_ms: int) -> None:
 
 
 def consumer(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.Consumer:
-    return ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "client.id": "actor", "log_level": 0,
-                        "auto.offset.reset": "earliest", "enable.auto.commit": False, **protocol})
+    return ck.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "client.id": "actor",
+            "log_level": 0,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **protocol,
+        }
+    )
 
 
 def commit(one: ck.Consumer) -> None:
@@ -127,8 +136,14 @@ def poll(active: list[ck.Consumer], ended: threading.Event) -> None:
 
 def begun(bootstrap: str, transactional_id: str) -> ck.Producer:
     """A transaction that stays open."""
-    producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0,
-                            "transaction.timeout.ms": 600_000})
+    producer = ck.Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "log_level": 0,
+            "transaction.timeout.ms": 600_000,
+        }
+    )
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce("g2", b"x", partition=0)
@@ -143,8 +158,9 @@ def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> i
         time.sleep(0.05)
     made = client.call(InitProducerIdResponse, InitProducerIdRequest(transactional_id, 60_000), 4)
     assert made.error_code == 0, made
-    builder = BatchBuilder(producer_id=made.producer_id, producer_epoch=made.producer_epoch, base_sequence=0,
-                           transactional=True)
+    builder = BatchBuilder(
+        producer_id=made.producer_id, producer_epoch=made.producer_epoch, base_sequence=0, transactional=True
+    )
     builder.append(None, b"x", (), int(time.time() * 1000) - HOUR_MS)
     verify(client, "false")
     records = [PartitionProduceData(partition, builder.build())]
@@ -157,6 +173,7 @@ def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> i
 
 def verify(client: RawClient, text: str) -> None:
     """Whether the broker asks the coordinator before it takes a batch."""
-    request = IncrementalAlterConfigsRequest([
-        AlterConfigsResource(BROKER_RESOURCE, "", [AlterableConfig(VERIFICATION, SET, text)])])
+    request = IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(BROKER_RESOURCE, "", [AlterableConfig(VERIFICATION, SET, text)])]
+    )
     assert client.call(IncrementalAlterConfigsResponse, request, 1).responses[0].error_code == 0

@@ -25,11 +25,21 @@ SESSION_MS = 6000
 SOON = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
 """Options of a broker whose members of the new protocol need not wait for seconds to hear of a change."""
 DYING_SESSION_MS = 1500
-SHORT_SESSIONS = ("--set", "group.min.session.timeout.ms=500", "--set", "group.consumer.min.session.timeout.ms=500",
-                  "--set", f"group.consumer.session.timeout.ms={DYING_SESSION_MS}")
+SHORT_SESSIONS = (
+    "--set",
+    "group.min.session.timeout.ms=500",
+    "--set",
+    "group.consumer.min.session.timeout.ms=500",
+    "--set",
+    f"group.consumer.session.timeout.ms={DYING_SESSION_MS}",
+)
 """Options of a broker that may soon forget members of both protocols when it does not hear of them."""
-SAME_SESSIONS = ("--set", "group.consumer.min.session.timeout.ms=500",
-                 "--set", f"group.consumer.session.timeout.ms={SESSION_MS}")
+SAME_SESSIONS = (
+    "--set",
+    "group.consumer.min.session.timeout.ms=500",
+    "--set",
+    f"group.consumer.session.timeout.ms={SESSION_MS}",
+)
 """Options of a broker that misses members of both protocols equally soon, should one not have been able to leave."""
 TURNS_MAX = 150
 """Polls of each member before a test gives up; a poll takes 0.2 s at most."""
@@ -38,8 +48,9 @@ TURNS_MAX = 150
 class Member(Protocol):
     """A consumer that has subscribed. A poll also does all that a member must do to stay one."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
-                 session_ms: int = SESSION_MS) -> None: ...
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
+    ) -> None: ...
 
     def poll(self) -> Sequence[tuple[int, int]]:
         """(partition, offset) of what came within 0.2 s."""
@@ -123,7 +134,8 @@ class GroupScenarios:
         """`joining(topic, group)` gives a new member; none outlives the test."""
         with ExitStack() as stack:
             yield lambda topic, group, instance=None: stack.enter_context(
-                closing(self.member(bootstrap, topic, group, instance)))
+                closing(self.member(bootstrap, topic, group, instance))
+            )
 
     def filled(self, client: Client, count: int = 40) -> str:
         """A new topic with so many records, spread evenly."""
@@ -133,8 +145,10 @@ class GroupScenarios:
         return topic
 
     def fill(self, client: Client, topic: str, count: int) -> None:
-        client.send(topic, [Message(number % PARTITIONS, None, b"%d" % number, (), 1_700_000_000_000)
-                            for number in range(count)])
+        client.send(
+            topic,
+            [Message(number % PARTITIONS, None, b"%d" % number, (), 1_700_000_000_000) for number in range(count)],
+        )
 
     def test_a_member_reads_all_and_another_goes_on(self, client: Client, bootstrap: str, joining: Joining) -> None:
         topic, group = self.filled(client), uuid.uuid4().hex
@@ -192,8 +206,7 @@ class GroupScenarios:
             self.fill(client, topic, 8)
             assert sorted(read(8, heir)) == list(itertools.product(range(PARTITIONS), (10, 11)))
 
-    def test_a_static_member_takes_its_partitions_again(self, client: Client, bootstrap: str,
-                                                        joining: Joining) -> None:
+    def test_a_static_member_takes_its_partitions_again(self, client: Client, bootstrap: str, joining: Joining) -> None:
         topic, group = self.filled(client, 0), uuid.uuid4().hex
         other, static = joining(topic, group, "other"), self.member(bootstrap, topic, group, "static")
         with closing(static):

@@ -59,7 +59,12 @@ class Client(Protocol):
         """In whatever form the library shows it; None where it shows none."""
 
     def send(
-        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        *,
+        codec: str = "none",
+        acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
         """Send all through one producer and give the offset of each, -1 where acks is 0; raises the first failure."""

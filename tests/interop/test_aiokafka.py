@@ -35,9 +35,7 @@ class AioKafka:
         await admin.start()
         return admin
 
-    def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1) -> None:
         topic = NewTopic(name, partitions, replicas, topic_configs=dict(configs))
         answer = self._run(self._admin.create_topics([topic]))
         _check(answer.topic_errors[0][1])
@@ -54,7 +52,12 @@ class AioKafka:
         return None
 
     def send(
-        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        *,
+        codec: str = "none",
+        acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
         return self._run(self._send(topic, messages, codec, acks, idempotent))
@@ -71,8 +74,9 @@ class AioKafka:
             linger_ms=5,
         ) as producer:
             futures = [
-                await producer.send(topic, message.value, message.key, message.partition, message.timestamp_ms,
-                                    list(message.headers))
+                await producer.send(
+                    topic, message.value, message.key, message.partition, message.timestamp_ms, list(message.headers)
+                )
                 for message in messages
             ]
             records = await asyncio.gather(*futures)
@@ -83,8 +87,9 @@ class AioKafka:
         try:
             while True:
                 record = self._run(asyncio.wait_for(consumer.getone(), PATIENCE_S))
-                yield record.offset, Message(
-                    record.partition, record.key, record.value, tuple(record.headers), record.timestamp
+                yield (
+                    record.offset,
+                    Message(record.partition, record.key, record.value, tuple(record.headers), record.timestamp),
                 )
         finally:
             self._run(consumer.stop())
@@ -132,8 +137,9 @@ class AioKafka:
 class AioKafkaMember:
     """`Member` by aiokafka, with a loop of its own."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
-                 session_ms: int = SESSION_MS) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
+    ) -> None:
         self._topic = topic
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -143,12 +149,20 @@ class AioKafkaMember:
     def _run(self, what: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(what, self._loop).result(4 * PATIENCE_S)
 
-    async def _join(self, bootstrap: str, topic: str, group: str, instance: str | None,
-                    session_ms: int) -> AIOKafkaConsumer:
+    async def _join(
+        self, bootstrap: str, topic: str, group: str, instance: str | None, session_ms: int
+    ) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
-            topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
-            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200,
-            retry_backoff_ms=50)
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            group_instance_id=instance,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=200,
+            retry_backoff_ms=50,
+        )
         await consumer.start()
         return consumer
 

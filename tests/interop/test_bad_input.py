@@ -18,8 +18,19 @@ import pytest
 from msgspec.structs import replace
 
 from tests.interop.bad_batches import (
-    BEYOND, BOMBS, FRAMING, GOOD, HEADER, HEADERS, HOUR_MS, MEGABYTE, RECORDS, STREAMS, bomb, good,
-)  # fmt: skip
+    BEYOND,
+    BOMBS,
+    FRAMING,
+    GOOD,
+    HEADER,
+    HEADERS,
+    HOUR_MS,
+    MEGABYTE,
+    RECORDS,
+    STREAMS,
+    bomb,
+    good,
+)
 from tests.interop.raw_client import PATIENCE_S, RawClient, tampered_frame
 from tools.broker_process import BrokerProcess
 from wire.api import APIS, ApiKey
@@ -345,7 +356,8 @@ NO_LINGER = struct.pack("ii", 1, 0)
 @pytest.mark.parametrize("sent", [0, 3, 4, 20])
 @pytest.mark.parametrize("leaves", ["stays", "half closed", "reset"])
 def test_a_flood_of_connections_that_say_nothing_whole(
-        target: Target, bystander: RawClient, sent: int, leaves: str) -> None:
+    target: Target, bystander: RawClient, sent: int, leaves: str
+) -> None:
     """All are accepted, others are served meanwhile, and nothing is left of them in the end."""
     frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
     before = open_files(target)
@@ -373,7 +385,7 @@ def test_frames_in_single_bytes_on_many_connections_are_answered(target: Target,
         clients = [connections.enter_context(RawClient(target.address)) for _ in range(100)]
         for place in range(len(frame)):
             for client in clients:
-                client.socket.sendall(frame[place:place + 1])
+                client.socket.sendall(frame[place : place + 1])
             bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
         assert len({client.frame() for client in clients}) == 1
 

@@ -119,7 +119,10 @@ def test_topics_are_created_described_and_deleted(shared_broker):
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
     described = run("topics", "describe", "a", *there).stdout.splitlines()
     assert [line.split() for line in described[1:]] == [
-        ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"], ["0", "1", "0", "1", "1"], ["1", "1", "0", "1", "1"]]
+        ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"],
+        ["0", "1", "0", "1", "1"],
+        ["1", "1", "0", "1", "1"],
+    ]
     assert run("topics", "delete", "a", *there).returncode == 0
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
 
@@ -154,8 +157,11 @@ def test_configs_are_changed_all_or_none(shared_broker):
     assert run(*describe).stdout == described
     everywhere = ("configs", "alter", "broker", *there)
     assert run(*everywhere, "--set", "log.retention.ms=7000").returncode == 0
-    assert re.search(r"^log.retention.ms +7000 +dynamic default broker$",
-                     run("configs", "describe", "broker", *there).stdout, re.MULTILINE)
+    assert re.search(
+        r"^log.retention.ms +7000 +dynamic default broker$",
+        run("configs", "describe", "broker", *there).stdout,
+        re.MULTILINE,
+    )
     assert run(*everywhere, "--delete", "log.retention.ms").returncode == 0
 
 
@@ -177,8 +183,10 @@ def test_prometheus_reads_what_a_broker_counted(start_broker):
 
 def test_a_server_properties_is_honoured(start_broker, tmp_path):
     file = tmp_path / "server.properties"
-    file.write_text(f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"
-                    "offsets.topic.replication.factor=1\n")
+    file.write_text(
+        f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"
+        "offsets.topic.replication.factor=1\n"
+    )
     broker = start_broker("--config", str(file), "--data-dir", str(tmp_path / "d"))
     assert run("topics", "create", "a", "--bootstrap", broker.address).returncode == 0
     assert "a      4" in run("topics", "list", "--bootstrap", broker.address).stdout

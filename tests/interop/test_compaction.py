@@ -88,17 +88,27 @@ def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
 def expected(word: str) -> dict[tuple[str, int], dict[object, object]]:
     """What is left of `write`."""
     last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
-    return {(topic, 0): {b"the end": bytes(2900)} | {
-        b"key %d" % key: f"{word} {last[topic]} {key}".encode() for key in range(KEYS)
-        if key % 5 or last[topic] != ROUNDS - 2} for topic in TOPICS}
+    return {
+        (topic, 0): {b"the end": bytes(2900)}
+        | {
+            b"key %d" % key: f"{word} {last[topic]} {key}".encode()
+            for key in range(KEYS)
+            if key % 5 or last[topic] != ROUNDS - 2
+        }
+        for topic in TOPICS
+    }
 
 
 @contextlib.contextmanager
 def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
     """Ours, on this directory."""
     work.mkdir(exist_ok=True)
-    broker = BrokerProcess(work, "--data-dir", str(directory),
-                           *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")))
+    broker = BrokerProcess(
+        work,
+        "--data-dir",
+        str(directory),
+        *(word for name, value in settings.items() for word in ("--set", f"{name}={value}")),
+    )
     broker.start()
     try:
         yield broker
@@ -166,10 +176,19 @@ def test_the_last_values_are_what_is_left(ours: Written) -> None:
 
 
 def test_kafkas_tool_has_no_complaint(ours: Written, kafka_jars: Path) -> None:
-    files = [str(path) for topic in TOPICS for path in sorted((ours.directory / f"{topic}-0").iterdir())
-             if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot") and path.stat().st_size]
-    said = subprocess.run(java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files",
-                               ",".join(files)), capture_output=True, text=True, check=True, timeout=60)
+    files = [
+        str(path)
+        for topic in TOPICS
+        for path in sorted((ours.directory / f"{topic}-0").iterdir())
+        if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot") and path.stat().st_size
+    ]
+    said = subprocess.run(
+        java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     heads = [line for line in said.stdout.splitlines() if line.startswith("baseOffset")]
     assert len(heads) > 2 * len(TOPICS)
     assert [line for line in heads if not line.endswith("isvalid: true")] == []
@@ -211,8 +230,10 @@ def test_a_record_without_a_key_is_refused(start_broker: Callable[..., BrokerPro
     broker = start_broker("--memory")
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
         admin.create_topics([NewTopic("compacted", 1, 1, topic_configs={"cleanup.policy": "compact"})])
-    with contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer, \
-            pytest.raises(InvalidRecordError):
+    with (
+        contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer,
+        pytest.raises(InvalidRecordError),
+    ):
         producer.send("compacted", b"value").get(CLEANING_S_MAX)
     with contextlib.closing(KafkaProducer(bootstrap_servers=broker.address)) as producer:
         assert producer.send("compacted", b"value", b"key").get(CLEANING_S_MAX).offset == 0

@@ -36,9 +36,7 @@ class ConfluentKafka:
         self.bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
-    def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1) -> None:
         topic = NewTopic(name, partitions, replicas, config=dict(configs))
         self._admin.create_topics([topic])[name].result(PATIENCE_S)
 
@@ -53,7 +51,12 @@ class ConfluentKafka:
         return str(self._admin.describe_topics(TopicCollection([name]))[name].result(PATIENCE_S).topic_id)
 
     def send(
-        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        *,
+        codec: str = "none",
+        acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
         failed: list[KafkaException] = []
@@ -76,8 +79,13 @@ class ConfluentKafka:
                 offsets[index] = END if sent.offset() is None else sent.offset()
 
             producer.produce(
-                topic, message.value, message.key, message.partition, on_delivery=on_delivery,
-                timestamp=message.timestamp_ms, headers=list(message.headers),
+                topic,
+                message.value,
+                message.key,
+                message.partition,
+                on_delivery=on_delivery,
+                timestamp=message.timestamp_ms,
+                headers=list(message.headers),
             )
             producer.poll(0)
         assert producer.flush(4 * PATIENCE_S) == 0
@@ -92,9 +100,15 @@ class ConfluentKafka:
             while (record := consumer.poll(PATIENCE_S)) is not None:
                 if record.error():
                     raise KafkaException(record.error())
-                yield record.offset(), Message(
-                    record.partition(), record.key(), record.value(), tuple(record.headers() or ()),
-                    record.timestamp()[1],
+                yield (
+                    record.offset(),
+                    Message(
+                        record.partition(),
+                        record.key(),
+                        record.value(),
+                        tuple(record.headers() or ()),
+                        record.timestamp()[1],
+                    ),
                 )
             raise TimeoutError(f"no message within {PATIENCE_S} s")
         finally:
@@ -139,16 +153,27 @@ class ConfluentMember:
     """`Member` by confluent-kafka."""
 
     ways: ClassVar[Mapping[str, object]] = {
-        "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200, "partition.assignment.strategy": "range"}
+        "session.timeout.ms": SESSION_MS,
+        "heartbeat.interval.ms": 200,
+        "partition.assignment.strategy": "range",
+    }
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
-                 session_ms: int = SESSION_MS) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
+    ) -> None:
         self._topic = topic
-        self._consumer = Consumer({
-            "bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False,
-            "auto.offset.reset": "earliest", **BACK_SOON, **self.ways,
-            **({} if instance is None else {"group.instance.id": instance}),
-            **({"session.timeout.ms": session_ms} if "session.timeout.ms" in self.ways else {})})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                **BACK_SOON,
+                **self.ways,
+                **({} if instance is None else {"group.instance.id": instance}),
+                **({"session.timeout.ms": session_ms} if "session.timeout.ms" in self.ways else {}),
+            }
+        )
         self._consumer.subscribe([topic])
 
     def poll(self) -> list[tuple[int, int]]:
@@ -219,18 +244,23 @@ def value_of(admin: AdminClient, topic: str, config: str) -> str:
     return admin.describe_configs([resource])[resource].result(PATIENCE_S)[config].value
 
 
-@pytest.mark.parametrize(("config", "operation", "value", "becomes"), [
-    ("retention.ms", AlterConfigOpType.SET, "5000", "5000"),
-    ("cleanup.policy", AlterConfigOpType.APPEND, "compact", "delete,compact"),
-    ("cleanup.policy", AlterConfigOpType.SUBTRACT, "delete", ""),
-])
+@pytest.mark.parametrize(
+    ("config", "operation", "value", "becomes"),
+    [
+        ("retention.ms", AlterConfigOpType.SET, "5000", "5000"),
+        ("cleanup.policy", AlterConfigOpType.APPEND, "compact", "delete,compact"),
+        ("cleanup.policy", AlterConfigOpType.SUBTRACT, "delete", ""),
+    ],
+)
 def test_configs_are_changed_one_by_one(
     admin: AdminClient, config: str, operation: AlterConfigOpType, value: str, becomes: str
 ) -> None:
     topic = topic_of(admin)
     before = value_of(admin, topic, config)
-    for entry, after in [(ConfigEntry(config, value, incremental_operation=operation), becomes),
-                         (ConfigEntry(config, None, incremental_operation=AlterConfigOpType.DELETE), before)]:
+    for entry, after in [
+        (ConfigEntry(config, value, incremental_operation=operation), becomes),
+        (ConfigEntry(config, None, incremental_operation=AlterConfigOpType.DELETE), before),
+    ]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
         eventually(lambda after=after: value_of(admin, topic, config) == after)
@@ -246,8 +276,11 @@ def test_configs_are_replaced_all_together(admin: AdminClient) -> None:
 
 
 def test_a_wrong_config_is_refused(admin: AdminClient) -> None:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic_of(admin), incremental_configs=[
-        ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)])
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        topic_of(admin),
+        incremental_configs=[ConfigEntry("retention.ms", "soon", incremental_operation=AlterConfigOpType.SET)],
+    )
     with pytest.raises(KafkaException) as refusal:
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
     assert ConfluentKafka.error_code(refusal.value) == KafkaError.INVALID_CONFIG
@@ -256,13 +289,13 @@ def test_a_wrong_config_is_refused(admin: AdminClient) -> None:
 def test_a_credential_is_set_told_and_deleted(admin: AdminClient) -> None:
     user = f"user-{uuid.uuid4().hex}"
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
-    admin.alter_user_scram_credentials([
-        UserScramCredentialUpsertion(user, info, b"secret")])[user].result(PATIENCE_S)
+    admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, info, b"secret")])[user].result(PATIENCE_S)
 
     def told() -> list[tuple[ScramMechanism, int]]:
         found = admin.describe_user_scram_credentials([user])[user].result(PATIENCE_S)
         return [(one.mechanism, one.iterations) for one in found.scram_credential_infos]
 
     eventually(lambda: told() == [(ScramMechanism.SCRAM_SHA_256, 4096)])
-    admin.alter_user_scram_credentials([
-        UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])[user].result(PATIENCE_S)
+    admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])[user].result(
+        PATIENCE_S
+    )

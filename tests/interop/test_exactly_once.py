@@ -30,14 +30,25 @@ class ConfluentKafka:
 
     def __init__(self, bootstrap: str, source: str, target: str, name: str, ways: Mapping[str, object]) -> None:
         self._settings: Mapping[str, Any] = {
-            "bootstrap.servers": bootstrap, "log_level": 0, "metadata.recovery.strategy": "none",
-            "reconnect.backoff.max.ms": 500}
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "metadata.recovery.strategy": "none",
+            "reconnect.backoff.max.ms": 500,
+        }
         self._source, self._target, self._name = source, target, name
         self.moved = True
         self._begin_anew()
-        self._consumer = ck.Consumer({
-            **self._settings, "group.id": target, "enable.auto.commit": False, "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed", "fetch.wait.max.ms": 50, **ways})
+        self._consumer = ck.Consumer(
+            {
+                **self._settings,
+                "group.id": target,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 50,
+                **ways,
+            }
+        )
         self._consumer.subscribe([source], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
 
     def _begin_anew(self) -> None:
@@ -62,8 +73,11 @@ class ConfluentKafka:
         return {place.partition: place.offset for place in places}
 
     def poll(self) -> list[Record]:
-        return [(one.partition(), one.offset(), one.value())
-                for one in self._consumer.consume(BATCH_RECORDS_MAX, 0.2) if not one.error()]
+        return [
+            (one.partition(), one.offset(), one.value())
+            for one in self._consumer.consume(BATCH_RECORDS_MAX, 0.2)
+            if not one.error()
+        ]
 
     def begin(self) -> None:
         self._producer.begin_transaction()
@@ -75,7 +89,9 @@ class ConfluentKafka:
     def send_offsets(self, offsets: Mapping[int, int]) -> None:
         self._producer.send_offsets_to_transaction(
             [ck.TopicPartition(self._source, index, offset) for index, offset in offsets.items()],
-            self._consumer.consumer_group_metadata(), PATIENCE_S)
+            self._consumer.consumer_group_metadata(),
+            PATIENCE_S,
+        )
 
     def commit(self) -> None:
         self._producer.commit_transaction(PATIENCE_S)
@@ -103,9 +119,15 @@ class KafkaPython:
         self.moved = True
         self._producer = self._new_producer()
         self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap, group_id=target, enable_auto_commit=False, auto_offset_reset="earliest",
-            isolation_level="read_committed", max_poll_records=BATCH_RECORDS_MAX, session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=200)
+            bootstrap_servers=bootstrap,
+            group_id=target,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            max_poll_records=BATCH_RECORDS_MAX,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=200,
+        )
         self._consumer.subscribe([source], listener=Listener(self._move))
 
     def _new_producer(self) -> kafka.KafkaProducer:
@@ -142,8 +164,12 @@ class KafkaPython:
 
     def send_offsets(self, offsets: Mapping[int, int]) -> None:
         self._producer.send_offsets_to_transaction(
-            {kafka.TopicPartition(self._source, index): kafka.OffsetAndMetadata(offset, "", -1)
-             for index, offset in offsets.items()}, self._consumer.group_metadata())
+            {
+                kafka.TopicPartition(self._source, index): kafka.OffsetAndMetadata(offset, "", -1)
+                for index, offset in offsets.items()
+            },
+            self._consumer.group_metadata(),
+        )
 
     def commit(self) -> None:
         self._producer.commit_transaction()
@@ -190,8 +216,15 @@ def fill(bootstrap: str, topic: str, count: int) -> list[list[bytes]]:
 
 def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
     """All of a partition that read_committed gives."""
-    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.partition.eof": True,
-                            "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": uuid.uuid4().hex,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+    )
     consumer.assign([ck.TopicPartition(topic, partition, 0)])
     values: list[bytes] = []
     while not (record := consumer.poll(PATIENCE_S)).error():
@@ -205,8 +238,13 @@ def check(broker: BrokerProcess, library: Callable[..., Client], records: int, k
     """Two members copy so many records while the broker is killed so often; the copy is what was there."""
     source, target = new_topic(broker.address), new_topic(broker.address)
     wanted = fill(broker.address, source, records)
-    copy(broker, [partial(library, broker.address, source, target, f"{target}-{number}") for number in range(2)],
-         records, kills, seed)
+    copy(
+        broker,
+        [partial(library, broker.address, source, target, f"{target}-{number}") for number in range(2)],
+        records,
+        kills,
+        seed,
+    )
     assert [read(broker.address, target, index) for index in range(PARTITIONS)] == wanted
 
 

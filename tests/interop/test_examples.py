@@ -51,11 +51,15 @@ def test_the_squares_are_summed(shared_broker, java):
 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(ALL not in os.environ, reason=f"fetches clients from package registries: set {ALL}=1")
-@pytest.mark.parametrize(("directory", "prepare", "run"), [
-    ("java", ["mvn", "-q", "-B", "compile"], ["mvn", "-q", "-B", "exec:java", "-Dexec.args={}"]),
-    ("node", ["npm", "install", "--silent"], ["node", "greet.js", "{}"]),
-    ("go", ["go", "build", "-o", os.devnull, "."], ["go", "run", ".", "{}"]),
-], ids=["java", "node", "go"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("directory", "prepare", "run"),
+    [
+        ("java", ["mvn", "-q", "-B", "compile"], ["mvn", "-q", "-B", "exec:java", "-Dexec.args={}"]),
+        ("node", ["npm", "install", "--silent"], ["node", "greet.js", "{}"]),
+        ("go", ["go", "build", "-o", os.devnull, "."], ["go", "run", ".", "{}"]),
+    ],
+    ids=["java", "node", "go"],
+)
 def test_other_languages_read_greetings(shared_broker, directory, prepare, run):
     if shutil.which(prepare[0]) is None:
         pytest.skip(f"{prepare[0]} is not installed")

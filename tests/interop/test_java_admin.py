@@ -18,10 +18,13 @@ from tools.broker_process import BrokerProcess
 
 CHECKS = Path(__file__).with_name("JavaChecks.java")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ENDINGS = {"idempotent producer, ": CODECS, "producer without idempotence, acks=": ("0", "1", "all"),
-           "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor"),
-           "members go on when one dies and the broker is killed, ": ("classic", "consumer"),
-           "a copy is exact though the broker is killed, ": ("classic", "consumer")}
+ENDINGS = {
+    "idempotent producer, ": CODECS,
+    "producer without idempotence, acks=": ("0", "1", "all"),
+    "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor"),
+    "members go on when one dies and the broker is killed, ": ("classic", "consumer"),
+    "a copy is exact though the broker is killed, ": ("classic", "consumer"),
+}
 RUN_SECONDS_MAX = 280
 
 pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
@@ -48,8 +51,9 @@ def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) 
     """What each check gave: nothing, or why it failed."""
     command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, mortal.address]
     said = []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          bufsize=1) as run:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    ) as run:
         patience = threading.Timer(RUN_SECONDS_MAX, run.kill)
         patience.start()
         for line in run.stdout:

@@ -19,7 +19,10 @@ from tools.broker_process import BrokerProcess
 
 RUNNER = Path(__file__).with_name("JavaTools.java")
 CONSUMER, REASSIGN, CONFIGS = (
-    f"{TOOLS}consumer.ConsoleConsumer", f"{TOOLS}reassign.ReassignPartitionsCommand", "kafka.admin.ConfigCommand")
+    f"{TOOLS}consumer.ConsoleConsumer",
+    f"{TOOLS}reassign.ReassignPartitionsCommand",
+    "kafka.admin.ConfigCommand",
+)
 RUN_SECONDS_MAX = 280
 
 pytestmark = pytest.mark.timeout(300)
@@ -35,85 +38,135 @@ def reassign(arguments: str, text: str) -> Said:
 
 FILES = {
     "records": {"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 1}]},
-    "plan": {"version": 1, "partitions": [
-        {"topic": "t", "partition": index, "replicas": [1], "log_dirs": ["{two}" if index % 2 else "{one}"]}
-        for index in range(4)]},
+    "plan": {
+        "version": 1,
+        "partitions": [
+            {"topic": "t", "partition": index, "replicas": [1], "log_dirs": ["{two}" if index % 2 else "{one}"]}
+            for index in range(4)
+        ],
+    },
     "away": {"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [7]}]},
     "topics": {"version": 1, "topics": [{"topic": "t"}]},
 }
 OFFSETS = {"resets": "g,0,1\ng,1,2\n", "short": "g,0\n"}
-ASSIGNED = ('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["{one}"]},'
-            '{"topic":"t","partition":1,"replicas":[1],"log_dirs":["{two}"]},'
-            '{"topic":"t","partition":2,"replicas":[1],"log_dirs":["{one}"]},'
-            '{"topic":"t","partition":3,"replicas":[1],"log_dirs":["{two}"]}]}')
+ASSIGNED = (
+    '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["{one}"]},'
+    '{"topic":"t","partition":1,"replicas":[1],"log_dirs":["{two}"]},'
+    '{"topic":"t","partition":2,"replicas":[1],"log_dirs":["{one}"]},'
+    '{"topic":"t","partition":3,"replicas":[1],"log_dirs":["{two}"]}]}'
+)
 SAID = {
-    "create": topics("--create --topic t --partitions 3 --replication-factor 1 --config retention.ms=3600000",
-                     "Created topic t.\nexit 0\n"),
-    "create what is there": topics("--create --topic t --partitions 3", """\
+    "create": topics(
+        "--create --topic t --partitions 3 --replication-factor 1 --config retention.ms=3600000",
+        "Created topic t.\nexit 0\n",
+    ),
+    "create what is there": topics(
+        "--create --topic t --partitions 3",
+        """\
 Error while executing topic command : Topic 't' already exists.
 exit 1
-"""),
+""",
+    ),
     "grow": topics("--alter --topic t --partitions 4", "exit 0\n"),
-    "shrink": topics("--alter --topic t --partitions 2", """\
+    "shrink": topics(
+        "--alter --topic t --partitions 2",
+        """\
 Error while executing topic command : The topic t currently has 4 partition(s); 2 would not be an increase.
 exit 1
-"""),
+""",
+    ),
     "list": topics("--list --exclude-internal", "g\ng2\nhang\nt\nv\nexit 0\n"),
-    "describe": topics("--describe --topic t", """\
+    "describe": topics(
+        "--describe --topic t",
+        """\
 Topic: t\tTopicId: …\tPartitionCount: 4\tReplicationFactor: 1\tConfigs: min.insync.replicas=1,retention.ms=3600000
 \tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr:\x20
 \tTopic: t\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr:\x20
 \tTopic: t\tPartition: 2\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr:\x20
 \tTopic: t\tPartition: 3\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr:\x20
 exit 0
-"""),
-    "describe what is not there": topics("--describe --topic none", """\
+""",
+    ),
+    "describe what is not there": topics(
+        "--describe --topic none",
+        """\
 Error while executing topic command : Topic 'none' does not exist as expected
 exit 1
-"""),
-    "describe configs": Said(CONFIGS, "--bootstrap-server {host} --describe --entity-type topics --entity-name t", """\
+""",
+    ),
+    "describe configs": Said(
+        CONFIGS,
+        "--bootstrap-server {host} --describe --entity-type topics --entity-name t",
+        """\
 Dynamic configs for topic t are:
   retention.ms=3600000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=3600000}
 exit 0
-"""),
+""",
+    ),
     "produce from the console": Said(
-        "ConsoleProducer", "--bootstrap-server {host} --topic t --sync --reader-property parse.key=true "
-        "--reader-property key.separator=:", "exit 0\n", "\n".join(f"k{index}:value-{index}" for index in range(20))),
-    "produce fast": Said("ProducerPerformance", "--bootstrap-server {host} --topic t --num-records 500 "
-                         "--record-size 100 --throughput -1", "500 records sent, …\nexit 0\n"),
+        "ConsoleProducer",
+        "--bootstrap-server {host} --topic t --sync --reader-property parse.key=true --reader-property key.separator=:",
+        "exit 0\n",
+        "\n".join(f"k{index}:value-{index}" for index in range(20)),
+    ),
+    "produce fast": Said(
+        "ProducerPerformance",
+        "--bootstrap-server {host} --topic t --num-records 500 --record-size 100 --throughput -1",
+        "500 records sent, …\nexit 0\n",
+    ),
     "consume to the console": Said(
-        CONSUMER, "--bootstrap-server {host} --topic t --partition 2 --offset 1 --max-messages 2 --timeout-ms 60000 "
-        "--formatter-property print.offset=true --formatter-property print.key=true", """\
+        CONSUMER,
+        "--bootstrap-server {host} --topic t --partition 2 --offset 1 --max-messages 2 --timeout-ms 60000 "
+        "--formatter-property print.offset=true --formatter-property print.key=true",
+        """\
 Offset:1\t…
 Offset:2\t…
 Processed a total of 2 messages
 exit 0
-"""),
-    "delete records": Said("DeleteRecordsCommand", "--bootstrap-server {host} --offset-json-file {files}/records.json",
-                           """\
+""",
+    ),
+    "delete records": Said(
+        "DeleteRecordsCommand",
+        "--bootstrap-server {host} --offset-json-file {files}/records.json",
+        """\
 Executing records delete operation
 Records delete operation completed:
 partition: t-0\tlow_watermark: 1
 exit 0
-"""),
-    "get offsets": Said("GetOffsetShell", "--bootstrap-server {host} --topic-partitions t:0,t:1 --time earliest",
-                        "t:0:1\nt:1:0\nexit 0\n"),
-    "describe log directories": Said("LogDirsCommand", "--bootstrap-server {host} --describe --topic-list t", """\
+""",
+    ),
+    "get offsets": Said(
+        "GetOffsetShell",
+        "--bootstrap-server {host} --topic-partitions t:0,t:1 --time earliest",
+        "t:0:1\nt:1:0\nexit 0\n",
+    ),
+    "describe log directories": Said(
+        "LogDirsCommand",
+        "--bootstrap-server {host} --describe --topic-list t",
+        """\
 Querying brokers for log directories information
 Received log directory information from brokers 1
 {"brokers":[{"broker":1,"logDirs":[{"partitions":[…],"error":null,"logDir":"…"},{"partitions":[…],"error":null,\
 "logDir":"…"}]}],"version":1}
 exit 0
-"""),
-    "describe features": Said("FeatureCommand", "--bootstrap-server {host} describe", """\
+""",
+    ),
+    "describe features": Said(
+        "FeatureCommand",
+        "--bootstrap-server {host} describe",
+        """\
 Feature: eligible.leader.replicas.version          SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: …
 Feature: group.version                             SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: …
 Feature: kraft.version                             SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 0                Epoch: …
 Feature: metadata.version                          SupportedMinVersion: 3.3-IV3          SupportedMaxVersion: 4.3-IV0          FinalizedVersionLevel: 4.3-IV0          Epoch: …
 Feature: transaction.version                       SupportedMinVersion: 0                SupportedMaxVersion: 2                FinalizedVersionLevel: 2                Epoch: …
 exit 0
-"""),  # noqa: E501
-    "describe the quorum": Said("MetadataQuorumCommand", "--bootstrap-server {host} describe --status", """\
+""",  # noqa: E501
+    ),
+    "describe the quorum": Said(
+        "MetadataQuorumCommand",
+        "--bootstrap-server {host} describe --status",
+        """\
 ClusterId:              …
 LeaderId:               1
 LeaderEpoch:            1
@@ -123,42 +176,65 @@ MaxFollowerLagTimeMs:   0
 CurrentVoters:          [{"id": 1, "endpoints": ["PLAINTEXT://{host}"]}]
 CurrentObservers:       []
 exit 0
-"""),
-    "describe its replicas": Said("MetadataQuorumCommand", "--bootstrap-server {host} describe --replication", """\
+""",
+    ),
+    "describe its replicas": Said(
+        "MetadataQuorumCommand",
+        "--bootstrap-server {host} describe --replication",
+        """\
 NodeId\tDirectoryId           \tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\t
 1     \tAAAAAAAAAAAAAAAAAAAAAA\t…\t0  \t…\t…\tLeader\t
 exit 0
-"""),
-    "tell the versions of APIs": Said("BrokerApiVersionsCommand", "--bootstrap-server {host}", """\
+""",
+    ),
+    "tell the versions of APIs": Said(
+        "BrokerApiVersionsCommand",
+        "--bootstrap-server {host}",
+        """\
 {host} (id: 1 rack: null isFenced: false) -> (
 \tProduce(0): 0 to 13 [usable: 13],
 \tFetch(1): 4 to 18 [usable: 18],
 …
 )
 exit 0
-"""),
+""",
+    ),
     "tell the cluster's id": Said("ClusterTool", "cluster-id --bootstrap-server {host}", "Cluster ID: …\nexit 0\n"),
-    "list endpoints": Said("ClusterTool", "list-endpoints --bootstrap-server {host}", """\
+    "list endpoints": Said(
+        "ClusterTool",
+        "list-endpoints --bootstrap-server {host}",
+        """\
 ID         HOST      PORT       RACK       STATE      ENDPOINT_TYPE\x20\x20
 1          127.0.0.1 …      null       unfenced   broker         \n\
 exit 0
-"""),
+""",
+    ),
     "elect leaders of all": Said(
-        "LeaderElectionCommand", "--bootstrap-server {host} --election-type preferred --all-topic-partitions",
-        "exit 0\n"),
+        "LeaderElectionCommand",
+        "--bootstrap-server {host} --election-type preferred --all-topic-partitions",
+        "exit 0\n",
+    ),
     "elect a leader": Said(
-        "LeaderElectionCommand", "--bootstrap-server {host} --election-type unclean --topic t --partition 0", """\
+        "LeaderElectionCommand",
+        "--bootstrap-server {host} --election-type unclean --topic t --partition 0",
+        """\
 Valid replica already elected for partitions t-0
 exit 0
-"""),
+""",
+    ),
     "elect a leader of nothing": Said(
-        "LeaderElectionCommand", "--bootstrap-server {host} --election-type preferred --topic none --partition 0", """\
+        "LeaderElectionCommand",
+        "--bootstrap-server {host} --election-type preferred --topic none --partition 0",
+        """\
 Error completing leader election (PREFERRED) for partition: none-0: …: No such topic as none
 1 replica(s) could not be elected
 …AdminCommandFailedException: 1 replica(s) could not be elected
 exit 1
-"""),
-    "reassign": reassign("--execute --reassignment-json-file {files}/plan.json", """\
+""",
+    ),
+    "reassign": reassign(
+        "--execute --reassignment-json-file {files}/plan.json",
+        """\
 Current partition replica assignment
 
 {"version":1,"partitions":[…]}
@@ -170,23 +246,31 @@ Successfully started moving log directory to {two} for replica t-1 with broker 1
 Successfully started moving log directory to {one} for replica t-2 with broker 1\x20
 Successfully started moving log directory to {two} for replica t-3 with broker 1\x20
 exit 0
-"""),
+""",
+    ),
     "list reassignments": reassign("--list", "No partition reassignments found.\nexit 0\n"),
-    "reassign to nobody": reassign("--execute --additional --reassignment-json-file {files}/away.json", """\
+    "reassign to nobody": reassign(
+        "--execute --additional --reassignment-json-file {files}/away.json",
+        """\
 Error: Unknown broker id 7
 …AdminCommandFailedException: Unknown broker id 7
 exit 1
-"""),
+""",
+    ),
     "propose a reassignment": reassign(
-        "--generate --broker-list 1 --topics-to-move-json-file {files}/topics.json", f"""\
+        "--generate --broker-list 1 --topics-to-move-json-file {files}/topics.json",
+        f"""\
 Current partition replica assignment
 {ASSIGNED}
 
 Proposed partition reassignment configuration
 {{"version":1,"partitions":[…]}}
 exit 0
-"""),
-    "verify a reassignment": reassign("--verify --reassignment-json-file {files}/plan.json", """\
+""",
+    ),
+    "verify a reassignment": reassign(
+        "--verify --reassignment-json-file {files}/plan.json",
+        """\
 Status of partition reassignment:
 Reassignment of partition t-0 is completed.
 Reassignment of partition t-1 is completed.
@@ -199,42 +283,60 @@ Reassignment of replica t-3-1 completed successfully.
 Clearing broker-level throttles on broker 1
 Clearing topic-level throttles on topic t
 exit 0
-"""),
-    "cancel a reassignment": reassign("--cancel --reassignment-json-file {files}/plan.json", """\
+""",
+    ),
+    "cancel a reassignment": reassign(
+        "--cancel --reassignment-json-file {files}/plan.json",
+        """\
 None of the specified partition reassignments are active.
 None of the specified partition moves are active.Clearing broker-level throttles on broker 1
 Clearing topic-level throttles on topic t
 exit 0
-"""),
-    "alter configs": Said(CONFIGS, "--bootstrap-server {host} --alter --entity-type topics --entity-name t "
-                          "--add-config retention.ms=1000,cleanup.policy=[compact,delete]", """\
+""",
+    ),
+    "alter configs": Said(
+        CONFIGS,
+        "--bootstrap-server {host} --alter --entity-type topics --entity-name t "
+        "--add-config retention.ms=1000,cleanup.policy=[compact,delete]",
+        """\
 Completed updating config for topic t.
 exit 0
-"""),
-    "describe altered configs": Said(CONFIGS, "--bootstrap-server {host} --describe --entity-type topics "
-                                     "--entity-name t", """\
+""",
+    ),
+    "describe altered configs": Said(
+        CONFIGS,
+        "--bootstrap-server {host} --describe --entity-type topics --entity-name t",
+        """\
 Dynamic configs for topic t are:
   cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, \
 DEFAULT_CONFIG:log.cleanup.policy=delete}
   retention.ms=1000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=1000}
 exit 0
-"""),
-    "dump a log": Said("DumpLogSegments", "--files {one}/t-2/00000000000000000000.log", """\
+""",
+    ),
+    "dump a log": Said(
+        "DumpLogSegments",
+        "--files {one}/t-2/00000000000000000000.log",
+        """\
 Dumping {one}/t-2/00000000000000000000.log
 Log starting offset: 0
 baseOffset: 0 lastOffset: 0 count: 1 … isvalid: true
 …
 exit 0
-"""),
-    "dump the metadata": Said("DumpLogSegments", "--cluster-metadata-decoder --skip-record-metadata --files "
-                              "{one}/__cluster_metadata-0/00000000000000000000.log", """\
+""",
+    ),
+    "dump the metadata": Said(
+        "DumpLogSegments",
+        "--cluster-metadata-decoder --skip-record-metadata --files {one}/__cluster_metadata-0/00000000000000000000.log",
+        """\
 Dumping {one}/__cluster_metadata-0/00000000000000000000.log
 Log starting offset: 0
 …
 | payload: {"type":"TOPIC_RECORD","version":0,"data":{"name":"t","topicId":"…"}}
 …
 exit 0
-"""),
+""",
+    ),
     "delete": topics("--delete --topic t", "exit 0\n"),
     **transcript(Path(__file__).with_name("group_tools.txt")),
 }

@@ -68,8 +68,12 @@ def read(bootstrap: str, isolation: str) -> Content:
     """All that a consumer sees."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level=isolation)
     with contextlib.closing(consumer):
-        places = [TopicPartition(topic, partition) for topic in sorted(consumer.topics()) if not topic.startswith("__")
-                  for partition in sorted(consumer.partitions_for_topic(topic))]
+        places = [
+            TopicPartition(topic, partition)
+            for topic in sorted(consumer.topics())
+            if not topic.startswith("__")
+            for partition in sorted(consumer.partitions_for_topic(topic))
+        ]
         consumer.assign(places)
         starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         for place in places:
@@ -80,8 +84,16 @@ def read(bootstrap: str, isolation: str) -> Content:
             assert time.monotonic() < deadline, "the end of a partition is never reached"
             for place, found in consumer.poll(1000).items():
                 content[place.topic, place.partition][2].extend(
-                    (record.offset, record.key, record.value, tuple(record.headers), record.timestamp,
-                     record.timestamp_type) for record in found)
+                    (
+                        record.offset,
+                        record.key,
+                        record.value,
+                        tuple(record.headers),
+                        record.timestamp,
+                        record.timestamp_type,
+                    )
+                    for record in found
+                )
     return content
 
 
@@ -94,8 +106,9 @@ def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int
 
 
 def produce(producer: KafkaProducer, topic: str, message: Message) -> object:
-    return producer.send(topic, message.value, message.key, list(message.headers), message.partition,
-                         message.timestamp_ms)
+    return producer.send(
+        topic, message.value, message.key, list(message.headers), message.partition, message.timestamp_ms
+    )
 
 
 def shorten(bootstrap: str, topic: str, offset: int) -> None:
@@ -126,8 +139,12 @@ def served(bootstrap: str, directory: Path) -> Written:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     """All that pykbroker can write: a life that was killed, then one that ended in order."""
     work = tmp_path_factory.mktemp("ours")
-    broker = BrokerProcess(work, "--data-dir", str(work / "data"),
-                           *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")))
+    broker = BrokerProcess(
+        work,
+        "--data-dir",
+        str(work / "data"),
+        *(word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")),
+    )
     broker.start()
     try:
         first_life(broker.address)
@@ -145,8 +162,7 @@ def first_life(bootstrap: str) -> None:
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=configs) for name, configs in TOPICS.items()])
     for codec in CODECS:
-        send(bootstrap, [f"codec-{codec}"], messages(20), ROUNDS,
-             compression_type=None if codec == "none" else codec)
+        send(bootstrap, [f"codec-{codec}"], messages(20), ROUNDS, compression_type=None if codec == "none" else codec)
     send(bootstrap, ["rolled", "retained", "shortened", "deleted"], messages(40), ROUNDS, enable_idempotence=True)
 
 
@@ -164,10 +180,14 @@ def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]
     """Kafka's tool that reads the files of a directory, each record of them, and holds indexes against logs."""
 
     def run(directory: Path) -> subprocess.CompletedProcess[str]:
-        files = [str(path) for path in sorted(directory.rglob("*")) if path.suffix in DUMPED and path.stat().st_size
-                 and path.parent != directory]
-        command = java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files",
-                       ",".join(files))
+        files = [
+            str(path)
+            for path in sorted(directory.rglob("*"))
+            if path.suffix in DUMPED and path.stat().st_size and path.parent != directory
+        ]
+        command = java(
+            kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)
+        )
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
     return run
@@ -179,8 +199,9 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
     port = peers.free_port()
-    (work / "server.properties").write_text(KAFKA_PROPERTIES.format(
-        port=port, controller_port=peers.free_port(), directory=work / "data"))
+    (work / "server.properties").write_text(
+        KAFKA_PROPERTIES.format(port=port, controller_port=peers.free_port(), directory=work / "data")
+    )
     kafka = Child(java(kafka_jars, "kafka.Kafka", str(work / "server.properties")), work / "log")
     bootstrap = f"127.0.0.1:{port}"
     try:

@@ -36,9 +36,7 @@ class KafkaPython:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         self._asking = self._consumer()
 
-    def create_topic(
-        self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}, replicas: int = 1) -> None:
         topic = NewTopic(name, partitions, replicas, topic_configs=dict(configs))
         self._admin.create_topics([topic])
 
@@ -53,7 +51,12 @@ class KafkaPython:
         return str(self._admin.describe_topics([name])[0]["topic_id"])
 
     def send(
-        self, topic: str, messages: Iterable[Message], *, codec: str = "none", acks: str = "all",
+        self,
+        topic: str,
+        messages: Iterable[Message],
+        *,
+        codec: str = "none",
+        acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
         producer = KafkaProducer(
@@ -67,8 +70,9 @@ class KafkaPython:
         )
         try:
             futures = [
-                producer.send(topic, message.value, message.key, list(message.headers), message.partition,
-                              message.timestamp_ms)
+                producer.send(
+                    topic, message.value, message.key, list(message.headers), message.partition, message.timestamp_ms
+                )
                 for message in messages
             ]
             return [future.get(4 * PATIENCE_S).offset for future in futures]
@@ -84,8 +88,9 @@ class KafkaPython:
             deadline = time.monotonic() + PATIENCE_S
             while time.monotonic() < deadline:
                 for record in consumer.poll(PATIENCE_S * 1000).get(place, ()):
-                    yield record.offset, Message(
-                        record.partition, record.key, record.value, tuple(record.headers), record.timestamp
+                    yield (
+                        record.offset,
+                        Message(record.partition, record.key, record.value, tuple(record.headers), record.timestamp),
                     )
                     deadline = time.monotonic() + PATIENCE_S
             raise TimeoutError(f"no message within {PATIENCE_S} s")
@@ -118,12 +123,21 @@ class KafkaPython:
 class KafkaPythonMember:
     """`Member` by kafka-python, which polls without a pause: a join that ends between two polls it begins anew."""
 
-    def __init__(self, bootstrap: str, topic: str, group: str, instance: str | None = None,
-                 session_ms: int = SESSION_MS) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
+    ) -> None:
         self._topic = topic
         self._consumer = KafkaConsumer(
-            topic, bootstrap_servers=bootstrap, group_id=group, group_instance_id=instance, enable_auto_commit=False,
-            auto_offset_reset="earliest", session_timeout_ms=session_ms, heartbeat_interval_ms=200, **BACK_SOON)
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            group_instance_id=instance,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=session_ms,
+            heartbeat_interval_ms=200,
+            **BACK_SOON,
+        )
         self._found: list[tuple[int, int]] = []
         self._thread = ThreadPoolExecutor(1)
         self._thread.submit(self._poll_on)
@@ -218,8 +232,9 @@ def test_a_feature_goes_down_and_up_again(admin: KafkaAdminClient) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_credential_is_set_told_and_deleted(admin: KafkaAdminClient) -> None:
     user = f"user-{uuid.uuid4().hex}"
-    admin.alter_user_scram_credentials([
-        UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, "secret", 4096)])
+    admin.alter_user_scram_credentials(
+        [UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, "secret", 4096)]
+    )
     told = [{"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}]
     eventually(lambda: admin.describe_user_scram_credentials([user])[user]["credential_infos"] == told)
     admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])

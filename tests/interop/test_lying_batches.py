@@ -27,8 +27,9 @@ def topic(shared_broker: BrokerProcess) -> str:
 
 
 def test_kafka_python_reads_what_is_behind_them(shared_broker: BrokerProcess, topic: str) -> None:
-    consumer = KafkaConsumer(bootstrap_servers=shared_broker.address, auto_offset_reset="earliest",
-                             consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=shared_broker.address, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+    )
     consumer.assign([Partition(topic, 0)])
     found = [next(consumer).offset for _ in range(2 * len(LIARS) + 2)]
     consumer.close()

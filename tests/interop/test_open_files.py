@@ -69,8 +69,11 @@ def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., Br
         assert "the process may open 128 files, of which 32 are kept for clients" in (message or "")
         fill(client)
         assert create(client, "t", 1)[0] == ErrorCode.POLICY_VIOLATION
-        grown = client.call(CreatePartitionsResponse, CreatePartitionsRequest(
-            [CreatePartitionsTopic("full", PARTITIONS_MAX + 1, None)], TIMEOUT_MS), 3).results[0]
+        grown = client.call(
+            CreatePartitionsResponse,
+            CreatePartitionsRequest([CreatePartitionsTopic("full", PARTITIONS_MAX + 1, None)], TIMEOUT_MS),
+            3,
+        ).results[0]
         assert grown.error_code == ErrorCode.POLICY_VIOLATION
         asked = client.call(MetadataResponse, MetadataRequest([MetadataRequestTopic(name="auto")]), 9)
         assert asked.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -86,7 +89,8 @@ def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., Br
 
 
 def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
-        start_broker: Callable[..., BrokerProcess]) -> None:
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     broker = start_broker(program=FEW)
     with contextlib.ExitStack() as open_clients:
         clients = [open_clients.enter_context(RawClient(broker.address)) for _ in range(CLIENTS_MIN)]
@@ -106,7 +110,8 @@ def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
 
 
 def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room_for(
-        start_broker: Callable[..., BrokerProcess]) -> None:
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     """Each has asked for another sealed segment, which is too long for its socket, and stays open while it is sent."""
     broker = start_broker(program=FEW)
     builder = BatchBuilder()
@@ -145,7 +150,8 @@ def wait_for_few_files(broker: BrokerProcess) -> None:
 
 
 def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_offline(
-        start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
     broker = start_broker(*data)
     with RawClient(broker.address) as client:
@@ -173,7 +179,8 @@ def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_
 
 
 def test_a_broker_that_may_open_too_few_files_says_how_many_it_needs(
-        start_broker: Callable[..., BrokerProcess]) -> None:
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     with pytest.raises(RuntimeError, match="the process may open 63 files, and a broker needs 64") as refusal:
         start_broker(program=limited("-n 63"))
     assert "Traceback" not in str(refusal.value)

@@ -35,7 +35,8 @@ def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
 
 
 def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
-        start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
     """Also by another path to it, or as one of several; after a kill, the lock is gone with its holder."""
     data, other = tmp_path / "data", tmp_path / "other"
     first = start_broker("--data-dir", str(data))
@@ -43,8 +44,12 @@ def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
         topic = client.create_topic()
         assert client.produce(topic, good()) == 0
         (tmp_path / "link").symlink_to(data)
-        for options in (("--data-dir", str(data)), ("--data-dir", str(tmp_path / "link")),
-                        ("--set", f"log.dirs={other},{data}"), ("--set", f"log.dirs={data},{other}")):
+        for options in (
+            ("--data-dir", str(data)),
+            ("--data-dir", str(tmp_path / "link")),
+            ("--set", f"log.dirs={other},{data}"),
+            ("--set", f"log.dirs={data},{other}"),
+        ):
             with pytest.raises(RuntimeError, match="is in use by another broker .*: stop that one") as refusal:
                 start_broker(*options)
             assert "Traceback" not in str(refusal.value)

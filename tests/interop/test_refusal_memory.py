@@ -34,8 +34,9 @@ Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
 def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: int = 0) -> bytes:
     """One record of noise and zeros, which decompresses to so many bytes more than it may."""
     builder = BatchBuilder(codec)
-    builder.append(key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (),
-                   int(time.time() * 1000) - age_ms)
+    builder.append(
+        key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (), int(time.time() * 1000) - age_ms
+    )
     return builder.build()
 
 
@@ -56,8 +57,9 @@ def kinds() -> Iterator[Kind]:
 def refuse(client: RawClient, topic: str, data: bytes, code: ErrorCode, count: int) -> None:
     """Produce the batch so many times; each is refused with the code."""
     partitions = [PartitionProduceData(0, data)]
-    request = encode_request(ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=partitions)]),
-                             11, 1, "raw")
+    request = encode_request(
+        ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=partitions)]), 11, 1, "raw"
+    )
     client.socket.sendall(request * count)
     for _ in range(count):
         answer = decode_response(ProduceResponse, 11, client.frame())[1]
@@ -76,7 +78,7 @@ def test_refused_batches_take_no_memory(start_broker: Callable[..., BrokerProces
         cases = [
             (client.create_topic({"max.message.bytes": str(OPENED_BYTES_MAX[codec] // 16), **configs}), data, code)
             for codec, data, configs, code in kinds()
-        ]  # fmt: skip
+        ]
         assert sum(is_long_work(data, LogConfig()) for _, data, _ in cases) >= len(cases) - len(OPENED_BYTES_MAX)
         for case in cases:
             refuse(client, *case, AT_ONCE)

@@ -51,8 +51,9 @@ class Rolling:
     def read_on(self) -> None:
         """When all partitions are shared out, all that is sent comes, once, and is committed."""
         self.settle()
-        self.client.send(self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000)
-                                      for number in range(AT_ONCE)])
+        self.client.send(
+            self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000) for number in range(AT_ONCE)]
+        )
         self.sent += AT_ONCE
         read(self.sent, *self.members, found=self.found)
         for member in self.members:
@@ -80,8 +81,10 @@ def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..
             group.enter(old)
         group.read_on()
         assert group.kind() == ConsumerGroupType.CLASSIC
-        for kind, while_mixed, after in ((NewMember, ConsumerGroupType.CONSUMER, ConsumerGroupType.CONSUMER),
-                                         (old, ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC)):
+        for kind, while_mixed, after in (
+            (NewMember, ConsumerGroupType.CONSUMER, ConsumerGroupType.CONSUMER),
+            (old, ConsumerGroupType.CONSUMER, ConsumerGroupType.CLASSIC),
+        ):
             for left in reversed(range(MEMBERS)):
                 group.members.pop(0).close()
                 group.enter(kind)

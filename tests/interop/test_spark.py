@@ -58,7 +58,7 @@ class Transactional:
             self.end(end)
 
     def end(self, how: str) -> None:
-        """"commit" or "abort"."""
+        """ "commit" or "abort"."""
         (self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction)(PATIENCE_S)
 
 
@@ -82,8 +82,12 @@ class Kafka:
         """Produce values, round robin over two partitions or to one, a second apart from `start_ms` on."""
         for index, value in enumerate(values):
             self._producer.produce(
-                topic, value, f"key-{value}", index % 2 if partition is None else partition,
-                timestamp=start_ms + index * 1000 if start_ms else 0, headers=[("h", value.encode()), ("n", None)],
+                topic,
+                value,
+                f"key-{value}",
+                index % 2 if partition is None else partition,
+                timestamp=start_ms + index * 1000 if start_ms else 0,
+                headers=[("h", value.encode()), ("n", None)],
             )
         assert self._producer.flush(PATIENCE_S) == 0
 
@@ -146,9 +150,7 @@ def test_a_batch_between_offsets(kafka: Kafka) -> None:
     kafka.feed(topic, numbers(0, 10), 0)
     kafka.feed(topic, numbers(10, 20), 1)
     some = kafka.read(
-        subscribe=topic,
-        startingOffsets={topic: {"0": 2, "1": EARLIEST}},
-        endingOffsets={topic: {"0": LATEST, "1": 3}},
+        subscribe=topic, startingOffsets={topic: {"0": 2, "1": EARLIEST}}, endingOffsets={topic: {"0": LATEST, "1": 3}}
     )
     assert values(some) == numbers(2, 13)
     assert values(kafka.read(subscribe=topic, startingOffsets={topic: {"0": 10, "1": 10}})) == []
@@ -211,8 +213,12 @@ def test_a_batch_has_what_was_committed_and_is_decided(kafka: Kafka) -> None:
     writer.write(topic, numbers(40, 50))
     assert values(kafka.read(subscribe=topic, minPartitions="6", **COMMITTED)) == numbers(0, 40)
     for start, end, wanted in ((10, 22, numbers(20, 30)), (10, 17, []), (12, LATEST, numbers(20, 40))):
-        some = kafka.read(subscribe=topic, startingOffsets={topic: {"0": start, "1": start}},
-                          endingOffsets={topic: {"0": end, "1": end}}, **COMMITTED)
+        some = kafka.read(
+            subscribe=topic,
+            startingOffsets={topic: {"0": start, "1": start}},
+            endingOffsets={topic: {"0": end, "1": end}},
+            **COMMITTED,
+        )
         assert values(some) == wanted
     assert values(kafka.read(subscribe=topic)) == sorted(numbers(0, 50) + numbers(100, 110))
     writer.end("commit")
@@ -235,9 +241,7 @@ def test_rows_choose_topic_partition_key_and_headers(kafka: Kafka) -> None:
         (None, b"v2", one, 1, None),
         (b"k3", None, other, 1, []),
     ]
-    schema = (
-        "key binary, value binary, topic string, partition int, headers array<struct<key: string, value: binary>>"
-    )
+    schema = "key binary, value binary, topic string, partition int, headers array<struct<key: string, value: binary>>"
     writer = kafka.spark.createDataFrame(rows, schema).write.format("kafka").option("includeHeaders", "true")
     writer.option("kafka.bootstrap.servers", kafka.bootstrap).save()
     found = kafka.read(subscribe=f"{one},{other}", includeHeaders="true").orderBy("topic", "partition").collect()

@@ -54,8 +54,15 @@ class ConfluentKafka:
     fenced = (ck.KafkaException,)
 
     def __init__(self, bootstrap: str, name: str) -> None:
-        self._producer = ck.Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 0,
-                                      "transaction.timeout.ms": 60_000, "log_level": 0})
+        self._producer = ck.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "linger.ms": 0,
+                "transaction.timeout.ms": 60_000,
+                "log_level": 0,
+            }
+        )
         self._producer.init_transactions(PATIENCE_S)
 
     def begin(self) -> None:
@@ -67,7 +74,8 @@ class ConfluentKafka:
     def commit_offset(self, topic: str, offset: int, group: str) -> None:
         consumer = ck.Consumer({"bootstrap.servers": self._bootstrap(), "group.id": group})
         self._producer.send_offsets_to_transaction(
-            [ck.TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S)
+            [ck.TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), PATIENCE_S
+        )
         consumer.close()
 
     def _bootstrap(self) -> str:
@@ -178,8 +186,15 @@ def topic(bootstrap: str) -> str:
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes]:
     """All of a partition that a new consumer gets, up to the end as it sees it."""
-    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "isolation.level": isolation,
-                            "auto.offset.reset": "earliest", "enable.partition.eof": True})
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": isolation,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
     consumer.assign([ck.TopicPartition(topic, partition, 0)])
     values: list[bytes] = []
     while (record := consumer.poll(PATIENCE_S)) is not None and not record.error():
@@ -198,7 +213,8 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(
-        bootstrap: str, topic: str, new_producer: NewProducer) -> None:
+    bootstrap: str, topic: str, new_producer: NewProducer
+) -> None:
     producer = new_producer(topic)
     for number in range(6):
         producer.begin()
@@ -211,7 +227,8 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(
 
 
 def test_offsets_are_committed_with_the_transaction_or_not_at_all(
-        bootstrap: str, topic: str, new_producer: NewProducer) -> None:
+    bootstrap: str, topic: str, new_producer: NewProducer
+) -> None:
     producer, group = new_producer(topic), uuid.uuid4().hex
     for offset, commit in ((5, True), (9, False)):
         producer.begin()
@@ -222,7 +239,8 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
 
 
 def test_the_next_instance_fences_the_last(
-        bootstrap: str, topic: str, library: type[TransactionalProducer], new_producer: NewProducer) -> None:
+    bootstrap: str, topic: str, library: type[TransactionalProducer], new_producer: NewProducer
+) -> None:
     old = new_producer(topic)
     old.begin()
     old.send(topic, b"old")
@@ -243,8 +261,15 @@ def test_the_next_instance_fences_the_last(
 def test_what_takes_too_long_is_aborted_and_others_are_read(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker("--memory", "--set", "transaction.abort.timed.out.transaction.cleanup.interval.ms=100")
     topic = new_topic(broker.address)
-    producer = ck.Producer({"bootstrap.servers": broker.address, "transactional.id": "slow", "linger.ms": 0,
-                            "transaction.timeout.ms": 1000, "log_level": 0})
+    producer = ck.Producer(
+        {
+            "bootstrap.servers": broker.address,
+            "transactional.id": "slow",
+            "linger.ms": 0,
+            "transaction.timeout.ms": 1000,
+            "log_level": 0,
+        }
+    )
     producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(topic, b"too late")
@@ -290,8 +315,14 @@ class Writer:
     """Writes one value to every partition in each of its transactions, until it is `enough`."""
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
-        self._settings = {"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{number}", "linger.ms": 0,
-                          "log_level": 0, "metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": 500}
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": f"{topic}-{number}",
+            "linger.ms": 0,
+            "log_level": 0,
+            "metadata.recovery.strategy": "none",
+            "reconnect.backoff.max.ms": 500,
+        }
         self._topic, self._name = topic, f"{number}".encode()
         self.committed: list[bytes] = []
         self.aborted: list[bytes] = []

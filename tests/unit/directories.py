@@ -26,22 +26,33 @@ from wire.records.record import Record, records
 
 DESCRIBED = Path(__file__).parents[1] / "data" / "config" / "kafka-4.3.1-described.json"
 GOLDEN_DAY_MS = 1_795_305_600_000  # 2026-11-22, when they were written the day before
-OURS_ALONE = ("log.dirs", "listeners", "advertised.listeners", "listener.security.protocol.map", "process.roles",
-              "controller.listener.names", "controller.quorum.voters", "authorizer.class.name")
+OURS_ALONE = (
+    "log.dirs",
+    "listeners",
+    "advertised.listeners",
+    "listener.security.protocol.map",
+    "process.roles",
+    "controller.listener.names",
+    "controller.quorum.voters",
+    "authorizer.class.name",
+)
 BATCH_BYTES_MAX = 1 << 24
 
 
 def golden_configs() -> dict[str, str]:
     """What the broker that wrote them was started with; but what it left open is not aborted while it is looked at."""
     described = json.loads(DESCRIBED.read_text())["BROKER"]
-    return {name: entry["value"] for name, entry in described.items()
-            if entry["source"] == "STATIC_BROKER_CONFIG" and entry["value"] is not None and name not in OURS_ALONE
-            } | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000"}
+    return {
+        name: entry["value"]
+        for name, entry in described.items()
+        if entry["source"] == "STATIC_BROKER_CONFIG" and entry["value"] is not None and name not in OURS_ALONE
+    } | {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000"}
 
 
 @asynccontextmanager
-async def serving(*directories: Path, configs: dict[str, str] | None = None,
-                  wall_ms: int = GOLDEN_DAY_MS) -> AsyncIterator[Client]:
+async def serving(
+    *directories: Path, configs: dict[str, str] | None = None, wall_ms: int = GOLDEN_DAY_MS
+) -> AsyncIterator[Client]:
     """A client of a broker on these log directories while the block runs, stopped in order after it."""
     stop, ready = trio.Event(), trio.Event()
     said: list[Serving] = []
@@ -51,10 +62,12 @@ async def serving(*directories: Path, configs: dict[str, str] | None = None,
         ready.set()
 
     paths = tuple(map(str, directories))
-    settings = Settings(BrokerConfig.from_mapping(golden_configs() if configs is None else configs), paths,
-                        listen_port=0)
+    settings = Settings(
+        BrokerConfig.from_mapping(golden_configs() if configs is None else configs), paths, listen_port=0
+    )
     world = replace(system_world(paths, durable=False), wall_ms=lambda: wall_ms)
     async with trio.open_nursery() as nursery:
+
         async def run() -> None:
             await broker.serve(settings, note, world=world, stop=stop)
 
@@ -70,8 +83,17 @@ async def serving(*directories: Path, configs: dict[str, str] | None = None,
 
 async def offset_of(client: Client, topic: str, partition: int, timestamp: int, *, committed: bool) -> int:
     """-2: where the partition begins, -1: where it ends for this isolation level; negative: the error's number."""
-    response = await client.call(ListOffsetsRequest(isolation_level=int(committed), topics=[ListOffsetsTopic(
-        name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)])]), 7)
+    response = await client.call(
+        ListOffsetsRequest(
+            isolation_level=int(committed),
+            topics=[
+                ListOffsetsTopic(
+                    name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+                )
+            ],
+        ),
+        7,
+    )
     answer = response.topics[0].partitions[0]
     offset: int = -answer.error_code if answer.error_code else answer.offset
     return offset
@@ -133,5 +155,3 @@ def content(record: Record, timestamp_type: int) -> bytes:
 def sized(data: bytes | None) -> bytes:
     """Its length, -1 for null, and the bytes."""
     return pack(">i", -1) if data is None else pack(">i", len(data)) + data
-
-

@@ -54,6 +54,8 @@ KINDS = {
     "__cluster_metadata-0/quorum-state": REFUSED_OR_WHOLE,
     "__cluster_metadata-0/leader-epoch-checkpoint": WHOLE,
 }
+
+
 def missing(path: Path) -> None:
     path.unlink(missing_ok=True)
 
@@ -151,10 +153,15 @@ def directory(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / "data"))
 
 
-async def judge(directory: Path, kind: str, expected: dict[tuple[str, int], bytes | None],
-                caplog: pytest.LogCaptureFixture, *, in_the_way: bool = False) -> bool:
-    """Start on the harmed directory; whether it started. What is `in_the_way` of any file may be refused, by its name.
-    """
+async def judge(
+    directory: Path,
+    kind: str,
+    expected: dict[tuple[str, int], bytes | None],
+    caplog: pytest.LogCaptureFixture,
+    *,
+    in_the_way: bool = False,
+) -> bool:
+    """Whether the broker starts on the harmed directory. A refusal must name the file, unless one is `in_the_way`."""
     named = re.escape(Path(kind).parts[0].removesuffix("-0")) + "|" + re.escape(at(directory, kind).name)
     try:
         found = await everything(directory)
@@ -175,8 +182,14 @@ async def judge(directory: Path, kind: str, expected: dict[tuple[str, int], byte
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_file_that_is_not_as_it_was(directory: Path, whole: Path, tmp_path: Path, kind: str,
-                                           harm: Callable[[Path], None], caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_is_not_as_it_was(
+    directory: Path,
+    whole: Path,
+    tmp_path: Path,
+    kind: str,
+    harm: Callable[[Path], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     assert None not in expected.values()
     harm(at(directory, kind))
@@ -184,8 +197,9 @@ async def test_a_file_that_is_not_as_it_was(directory: Path, whole: Path, tmp_pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_directory_in_the_place_of_a_file(directory: Path, whole: Path, tmp_path: Path, kind: str,
-                                                 caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_directory_in_the_place_of_a_file(
+    directory: Path, whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """As a mount or a mistaken mkdir leaves it. It is not removed: something may lie in it."""
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = at(directory, kind)
@@ -202,8 +216,14 @@ async def test_a_directory_in_the_place_of_a_file(directory: Path, whole: Path, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_file_that_may_not_be_opened(directory: Path, whole: Path, tmp_path: Path, kind: str,
-                                            monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_file_that_may_not_be_opened(
+    directory: Path,
+    whole: Path,
+    tmp_path: Path,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = str(at(directory, kind).relative_to(directory))
     opened, lock = SystemDisk.open, SystemDisk.lock

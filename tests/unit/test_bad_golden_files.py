@@ -46,10 +46,20 @@ async def check_topics(client: Client, *may_be_offline: str) -> None:
 
 
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("pattern", ["txn-0/*.txnindex", "txn-0/*.snapshot", "txn-0/leader-epoch-checkpoint",
-                                     "compacted-0/*.index", "compacted-0/*.timeindex", "delrec-0/*.snapshot"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "txn-0/*.txnindex",
+        "txn-0/*.snapshot",
+        "txn-0/leader-epoch-checkpoint",
+        "compacted-0/*.index",
+        "compacted-0/*.timeindex",
+        "delrec-0/*.snapshot",
+    ],
+)
 async def test_what_goes_with_transactions_and_compaction_is_rebuilt(
-        tmp_path: Path, pattern: str, harm: Callable[[Path], None]) -> None:
+    tmp_path: Path, pattern: str, harm: Callable[[Path], None]
+) -> None:
     directory = unpack("clean", tmp_path)
     for path in each(directory, pattern):
         harm(path)
@@ -59,7 +69,8 @@ async def test_what_goes_with_transactions_and_compaction_is_rebuilt(
 
 @pytest.mark.parametrize("harm", HARMS)
 async def test_a_log_of_transactions_is_served_whole_or_not_at_all(
-        tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
     directory = unpack("clean", tmp_path)
     harm(each(directory, "txn-0/*.log")[-1])
     async with serving(directory) as client:
@@ -69,7 +80,8 @@ async def test_a_log_of_transactions_is_served_whole_or_not_at_all(
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
 async def test_a_coordinator_knows_all_or_is_not_available(
-        tmp_path: Path, suffix: str, harm: Callable[[Path], None]) -> None:
+    tmp_path: Path, suffix: str, harm: Callable[[Path], None]
+) -> None:
     directory = unpack("clean", tmp_path)
     for path in each(directory, f"__*-[0-9]*/*{suffix}"):
         if not path.parent.name.startswith("__cluster_metadata") and path.stat().st_size:
@@ -92,8 +104,9 @@ async def check_groups(client: Client) -> int:
             assert group.error_code in UNAVAILABLE
             continue
         known += 1
-        assert facts["offsets"] == {f"{topic.name}-{one.partition_index}": committed(one)
-                                    for topic in group.topics for one in topic.partitions}
+        assert facts["offsets"] == {
+            f"{topic.name}-{one.partition_index}": committed(one) for topic in group.topics for one in topic.partitions
+        }
     return known
 
 
@@ -153,14 +166,20 @@ def a_note_of_lost_writes(directory: Path) -> None:
     (directory / lost_writes.NAME).touch()
 
 
-LEFTOVERS = (half_a_compaction, files_that_were_let_go, files_half_written, directories_of_what_is_no_more,
-             a_note_of_lost_writes)
+LEFTOVERS = (
+    half_a_compaction,
+    files_that_were_let_go,
+    files_half_written,
+    directories_of_what_is_no_more,
+    a_note_of_lost_writes,
+)
 
 
 @pytest.mark.parametrize("leave", LEFTOVERS)
 @pytest.mark.parametrize("kind", ["stopped", "killed"])
 async def test_what_was_under_way_changes_nothing_that_is_served(
-        tmp_path: Path, kind: str, leave: Callable[[Path], None]) -> None:
+    tmp_path: Path, kind: str, leave: Callable[[Path], None]
+) -> None:
     directory = unpack("clean", tmp_path)
     leave(directory)
     if kind == "killed":

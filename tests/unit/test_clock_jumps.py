@@ -79,14 +79,25 @@ async def test_members_of_groups_outlive_a_jump(tmp_path: Path, clock: Clock) ->
     async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
         client = await house.connect()
         await client.call(FindCoordinatorRequest("g"), 3)
-        joined = await client.call(ConsumerGroupHeartbeatRequest(
-            "g", "me", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]), 1)
+        joined = await client.call(
+            ConsumerGroupHeartbeatRequest(
+                "g", "me", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+            ),
+            1,
+        )
         assert joined.error_code == 0
         for offset, _ in enumerate(clock.jumps()):
             beat = await client.call(ConsumerGroupHeartbeatRequest("g", "me", joined.member_epoch), 1)
             assert (beat.error_code, beat.member_epoch) == (0, joined.member_epoch)
-            answer = await client.call(OffsetCommitRequest("g", joined.member_epoch, "me", topics=[
-                OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])]), 9)
+            answer = await client.call(
+                OffsetCommitRequest(
+                    "g",
+                    joined.member_epoch,
+                    "me",
+                    topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset)])],
+                ),
+                9,
+            )
             assert answer.topics[0].partitions[0].error_code == 0
 
 

@@ -23,8 +23,17 @@ HOUR_MS = "3600000"
 
 async def commit(client: Client, offset: int) -> None:
     """Of all partitions of "t" in one record batch."""
-    answer = await client.call(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[
-        OffsetCommitRequestPartition(index, offset) for index in range(PARTITIONS)])]), COMMIT_VERSION)
+    answer = await client.call(
+        OffsetCommitRequest(
+            "g",
+            topics=[
+                OffsetCommitRequestTopic(
+                    "t", partitions=[OffsetCommitRequestPartition(index, offset) for index in range(PARTITIONS)]
+                )
+            ],
+        ),
+        COMMIT_VERSION,
+    )
     assert [one.error_code for one in answer.topics[0].partitions] == [0] * PARTITIONS
 
 
@@ -51,7 +60,8 @@ def cleaned(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
 
 
 async def test_offsets_are_loaded_over_more_empty_segments_than_may_be_open(
-        tmp_path: Path, cleaned: trio.Event) -> None:
+    tmp_path: Path, cleaned: trio.Event
+) -> None:
     async with serving(tmp_path, topics=(("t", PARTITIONS),), log_cleaner_backoff_ms=HOUR_MS) as house:
         client, number = await house.connect(), 0
         await client.create("__consumer_offsets", 1, **OFFSETS_TOPIC)

@@ -50,9 +50,17 @@ async def groups(client: Client) -> dict[str, Any]:
             assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     asked = [OffsetFetchRequestGroup(group.group_id, topics=None) for group in listed.groups]
     fetched = (await client.call(OffsetFetchRequest(groups=asked), 9)).groups
-    return {group.group_id: {"type": group.group_type.capitalize(), "offsets": {
-        f"{topic.name}-{one.partition_index}": committed(one) for topic in offsets.topics for one in topic.partitions}}
-        for group, offsets in zip(listed.groups, fetched, strict=True)}
+    return {
+        group.group_id: {
+            "type": group.group_type.capitalize(),
+            "offsets": {
+                f"{topic.name}-{one.partition_index}": committed(one)
+                for topic in offsets.topics
+                for one in topic.partitions
+            },
+        }
+        for group, offsets in zip(listed.groups, fetched, strict=True)
+    }
 
 
 def committed(one: OffsetFetchResponsePartitions) -> str:

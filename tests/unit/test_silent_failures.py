@@ -84,8 +84,11 @@ async def test_a_missing_transaction_index_is_rebuilt(clean: Path) -> None:
         await check_all_but(client)
 
 
-@pytest.mark.parametrize("garbage", [random.Random(1).randbytes(20), bytes(20), b"\xff" * 16, b"\x00\x00\x00\x0b" * 5],
-                         ids=["random", "zeros", "ones", "repeated"])
+@pytest.mark.parametrize(
+    "garbage",
+    [random.Random(1).randbytes(20), bytes(20), b"\xff" * 16, b"\x00\x00\x00\x0b" * 5],
+    ids=["random", "zeros", "ones", "repeated"],
+)
 async def test_garbage_in_a_sealed_index_is_found_and_rebuilt(clean: Path, garbage: bytes) -> None:
     for suffix in (".index", ".timeindex"):
         for index in segments(clean, suffix)[:-1]:
@@ -110,12 +113,18 @@ async def test_another_cluster_id_is_refused(clean: Path) -> None:
         await check_all_but(client)
 
 
-@pytest.mark.parametrize(("content", "says"), [
-    (None, "does not say which topic it is of"), ("", "does not say which topic it is of"),
-    ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw", "is of another topic of that name")],
-    ids=["missing", "empty", "another"])
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "does not say which topic it is of"),
+        ("", "does not say which topic it is of"),
+        ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw", "is of another topic of that name"),
+    ],
+    ids=["missing", "empty", "another"],
+)
 async def test_a_directory_of_no_known_topic_is_neither_served_nor_replaced(
-        clean: Path, content: str | None, says: str, caplog: pytest.LogCaptureFixture) -> None:
+    clean: Path, content: str | None, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
     metadata = clean / "rolls-0" / "partition.metadata"
     before = metadata.read_text()
     kept = [path.read_bytes() for path in segments(clean)]
@@ -135,8 +144,9 @@ async def test_a_directory_of_no_known_topic_is_neither_served_nor_replaced(
         await check_all_but(client)
 
 
-async def test_a_missing_directory_is_not_made_anew(clean: Path, tmp_path: Path,
-                                                   caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_missing_directory_is_not_made_anew(
+    clean: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.move(clean / "rolls-0", tmp_path / "aside")
     for _life in range(3):
         async with serving(clean) as client:
@@ -171,7 +181,8 @@ async def test_a_missing_directory_whose_topic_is_deleted_and_made_again(clean: 
 
 @pytest.mark.parametrize("records", [0, 1])
 async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
-        tmp_path: Path, records: int, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, records: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Whether or not anything was ever in them: nobody here can tell."""
     one, other = tmp_path / "one", tmp_path / "other"
     async with serving(one, other) as client:
@@ -218,7 +229,8 @@ async def nothing(*_: object) -> dict[object, object]:
 
 @pytest.mark.parametrize("assigned", [True, False], ids=["assigned", "not yet assigned"])
 async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
-        tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Under its mount point lies an empty directory, which becomes a log directory of its own."""
     one, other = tmp_path / "one", tmp_path / "other"
     with monkeypatch.context() as patch:
@@ -241,7 +253,8 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
 
 
 async def test_a_directory_that_cannot_be_opened_is_offline_alone(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its mount point may be anything meanwhile, here a file."""
     one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
     moved = await spread(one, other)
@@ -253,7 +266,9 @@ async def test_a_directory_that_cannot_be_opened_is_offline_alone(
             await check_rest(client, moved)
             described = (await client.call(DescribeLogDirsRequest(topics=None), 5)).results
             assert [(each.log_dir, each.error_code) for each in described] == [
-                (str(one), 0), (str(other), ErrorCode.KAFKA_STORAGE_ERROR)]
+                (str(one), 0),
+                (str(other), ErrorCode.KAFKA_STORAGE_ERROR),
+            ]
     assert f"{other} cannot be opened" in caplog.text
     other.unlink()
     aside.rename(other)
@@ -289,7 +304,8 @@ async def test_with_an_empty_metadata_log_nothing_starts(clean: Path, harm: Call
 
 
 async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_dropped(
-        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clean: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The records before it are; who reads on hears of it, and the log still ends where it ended."""
     damaged = segments(clean)[1]
     flip(damaged, 100)
@@ -314,7 +330,8 @@ def marker_gone(directory: Path, recovery_point: int) -> None:
 
 
 async def test_a_flipped_byte_after_a_kill_is_damage_below_the_recovery_point(
-        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clean: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     newest = segments(clean)[-1]
     marker_gone(clean, 60)
     flip(newest, 100)
@@ -327,7 +344,8 @@ async def test_a_flipped_byte_after_a_kill_is_damage_below_the_recovery_point(
 
 
 async def test_a_flipped_byte_after_a_kill_is_a_torn_tail_above_the_recovery_point(
-        clean: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clean: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     newest = segments(clean)[-1]
     base = int(newest.stem)
     first = next(batches(newest.read_bytes()))
@@ -351,7 +369,8 @@ WITNESSES = {
 
 @pytest.mark.parametrize("left", [*WITNESSES, None])
 async def test_a_last_segment_removed_after_a_kill_is_missed_if_anything_tells_of_it(
-        clean: Path, caplog: pytest.LogCaptureFixture, left: str | None) -> None:
+    clean: Path, caplog: pytest.LogCaptureFixture, left: str | None
+) -> None:
     newest = segments(clean)[-1]
     base = int(newest.stem)
     marker_gone(clean, base)
@@ -364,11 +383,14 @@ async def test_a_last_segment_removed_after_a_kill_is_missed_if_anything_tells_o
     assert len(lines) == (left is not None)
 
 
-@pytest.mark.parametrize("make", [
-    partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
-    ids=["empty", "a copy of a partition"])
+@pytest.mark.parametrize(
+    "make",
+    [partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
+    ids=["empty", "a copy of a partition"],
+)
 async def test_a_directory_that_is_no_partition_is_left_alone(
-        clean: Path, make: Callable[[Path], object], caplog: pytest.LogCaptureFixture) -> None:
+    clean: Path, make: Callable[[Path], object], caplog: pytest.LogCaptureFixture
+) -> None:
     for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
         make(clean / name)
     async with serving(clean) as client:

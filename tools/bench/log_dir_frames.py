@@ -13,8 +13,10 @@ from tools.bench.frames import frame, string
 
 def alter_replica_log_dirs(topic: str, partitions: Mapping[str, Sequence[int]]) -> bytes:
     """AlterReplicaLogDirs version 1: the partitions of a topic that move to each path."""
-    dirs = [string(path) + struct.pack(">i", 1) + string(topic) + struct.pack(f">i{len(some)}i", len(some), *some)
-            for path, some in partitions.items()]
+    dirs = [
+        string(path) + struct.pack(">i", 1) + string(topic) + struct.pack(f">i{len(some)}i", len(some), *some)
+        for path, some in partitions.items()
+    ]
     return frame(34, 1, struct.pack(">i", len(dirs)) + b"".join(dirs))
 
 

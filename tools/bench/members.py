@@ -96,8 +96,7 @@ class Member:
 
 
 def settle(members: list[Member], after: int = -1) -> None:
-    """Let them all go on until they have assignments of one generation later than `after`. RuntimeError: they never do.
-    """
+    """Run all members until they have assignments of one generation above `after`. RuntimeError: they never do."""
     by_fd = {member.socket.fileno(): member for member in members}
     poll = select.epoll()
     for fd in by_fd:

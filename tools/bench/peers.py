@@ -208,12 +208,24 @@ def fetch_nothing() -> None:
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer("pykbroker", fetch_nothing, prepare_nothing, pykbroker_command, in_process=True,
-             flushing=("--set", "pykbroker.flush.before.ack=true"),
-             cleaning=("--set", "log.cleaner.backoff.ms=50")),
-        Peer("kafka", fetch_kafka, prepare_kafka, kafka_command, waits_for_session=True,
-             flushing=("--override", "log.flush.interval.messages=1"),
-             cleaning=("--override", "log.cleaner.backoff.ms=50")),
+        Peer(
+            "pykbroker",
+            fetch_nothing,
+            prepare_nothing,
+            pykbroker_command,
+            in_process=True,
+            flushing=("--set", "pykbroker.flush.before.ack=true"),
+            cleaning=("--set", "log.cleaner.backoff.ms=50"),
+        ),
+        Peer(
+            "kafka",
+            fetch_kafka,
+            prepare_kafka,
+            kafka_command,
+            waits_for_session=True,
+            flushing=("--override", "log.flush.interval.messages=1"),
+            cleaning=("--override", "log.cleaner.backoff.ms=50"),
+        ),
         # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
         Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),
     )

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from tools.bench.rows import (
-    cleaner, end_to_end, flush, groups, idle, loading, members, moves, recovery, requests, spark, start, steps, topics,
+    cleaner,
+    end_to_end,
+    flush,
+    groups,
+    idle,
+    loading,
+    members,
+    moves,
+    recovery,
+    requests,
+    spark,
+    start,
+    steps,
+    topics,
     volume,
-)  # fmt: skip
+)
 
 ROWS = (
     *start.ROWS,

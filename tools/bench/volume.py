@@ -17,8 +17,9 @@ QUEUED_MAX = 1_000_000
 DRAIN_TIMEOUT_S = 60
 
 
-def produce(broker: Broker, topic: Topic, count: int, *values: bytes, codec: str = "none",
-            spread: bool = False) -> float:
+def produce(
+    broker: Broker, topic: Topic, count: int, *values: bytes, codec: str = "none", spread: bool = False
+) -> float:
     """Produce `count` messages of these values in turn, acks=all; the seconds until the last was acknowledged.
 
     librdkafka fills one partition after the other, in large batches, unless they are to be spread evenly.

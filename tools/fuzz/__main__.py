@@ -18,8 +18,7 @@ from tools.fuzz.explore import Explorer, replay
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="How long to go on.")
 @click.option("--seed", default=1, show_default=True, help="Of the dice.")
-@click.option("--corpus", type=click.Path(path_type=Path, file_okay=False),
-              help="Where to keep what reaches new code.")
+@click.option("--corpus", type=click.Path(path_type=Path, file_okay=False), help="Where to keep what reaches new code.")
 @click.option("--replay", "file", type=click.File(), help="Play these inputs instead, hexadecimal digits, a line each.")
 def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -> None:
     """Fuzz a broker in this process, guided by the code that is reached."""

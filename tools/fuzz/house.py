@@ -221,8 +221,9 @@ class House:
         builder = BatchBuilder()
         builder.append(None, str(self.sung).encode(), (), wall_ms())
         partition = PartitionProduceData(index=0, records=builder.build())
-        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[
-            TopicProduceData(name=CANARY, partition_data=[partition])])  # fmt: skip
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=CANARY, partition_data=[partition])]
+        )
         written = (await self.call(request, 11)).responses[0].partition_responses[0]
         if (written.error_code, written.base_offset) != (0, self.sung):
             raise Finding(f"another connection wrote at {self.sung}, and was answered {written}")
@@ -235,13 +236,22 @@ class House:
         """All values that the other connection wrote, from an offset on."""
         found: list[bytes | None] = []
         while True:
-            request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[FetchTopic(
-                topic=CANARY, partitions=[FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)])])
+            request = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=1 << 20,
+                topics=[
+                    FetchTopic(
+                        topic=CANARY, partitions=[FetchPartition(fetch_offset=offset, partition_max_bytes=1 << 20)]
+                    )
+                ],
+            )
             answer = (await self.call(request, 12)).responses[0].partitions[0]
             if answer.error_code:
                 raise Finding(f"another connection read at {offset}, and was answered {answer}")
-            values = [record.value for batch in batches(answer.records or b"")
-                      for record in records(batch, RECORD_BYTES_MAX)]
+            values = [
+                record.value for batch in batches(answer.records or b"") for record in records(batch, RECORD_BYTES_MAX)
+            ]
             if not values:
                 return found
             found, offset = found + values, offset + len(values)
@@ -259,8 +269,11 @@ class House:
     async def served(self) -> list[tuple[ApiKey, range]]:
         """Every API with the versions that it is advertised in and this code can write."""
         answer = await self.call(ApiVersionsRequest(client_software_name="f", client_software_version="1"), 4)
-        return [(key, range(max(api.min_version, APIS[key].accepted.first), api.max_version + 1))
-                for api in answer.api_keys for key in (ApiKey(api.api_key),)]
+        return [
+            (key, range(max(api.min_version, APIS[key].accepted.first), api.max_version + 1))
+            for api in answer.api_keys
+            for key in (ApiKey(api.api_key),)
+        ]
 
     async def topic_ids(self) -> tuple[bytes, ...]:
         """Of the topics that the fuzzer may do to what it likes."""
@@ -284,6 +297,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
     logger.setLevel(logging.ERROR)
     try:
         async with trio.open_nursery() as nursery:
+
             async def run() -> None:
                 await broker.serve(settings, lambda serving: ready.set(), world=world, stop=stop)
 
@@ -338,6 +352,7 @@ async def until(condition: Callable[[], Any]) -> bool:
 
 
 # ---- what a peer may expect
+
 
 def questions(data: bytes) -> list[bytes]:
     """Whole requests that want an answer: all but a Produce without acks."""

@@ -29,8 +29,11 @@ COORDINATED = {"__consumer_offsets", "__transaction_state"}
 """Each of their partitions has tasks of its own, which are not left over; without them there is no coordinator."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
 """Between them a broker is right to create them all, which takes its time."""
-WORDS = [value.to_bytes(size, "big", signed=True)
-         for size in (1, 2, 4, 8) for value in (0, 1, -1, -2, 2 ** (size * 8 - 1) - 1, -(2 ** (size * 8 - 1)))]
+WORDS = [
+    value.to_bytes(size, "big", signed=True)
+    for size in (1, 2, 4, 8)
+    for value in (0, 1, -1, -2, 2 ** (size * 8 - 1) - 1, -(2 ** (size * 8 - 1)))
+]
 
 
 def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
@@ -51,6 +54,7 @@ def mutated(maker: Maker, frame: bytes) -> bytes:
 
 
 # ---- trees
+
 
 def as_tree(maker: Maker, frame: bytes) -> bytes:
     """One field, somewhere in it, gets another value; a frame that does not parse is spoiled as bytes."""
@@ -100,6 +104,7 @@ def encoded(header: RequestHeader, request: Any) -> bytes | None:
 
 
 # ---- bytes
+
 
 def as_bytes(dice: random.Random, frame: bytes) -> bytes:
     """A few bytes change; the size before them is that of what is there, mostly."""

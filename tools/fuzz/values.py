@@ -18,38 +18,105 @@ from wire.schema import Field, Type, fields_of
 
 TOPICS = ("a", "b")
 """Topics that the broker has at first; what is done to them is the fuzzer's affair."""
-NAMES = (*TOPICS * 4, "absent", "new-1", "new-2", "", ".", "a/b", "x" * 249, "x" * 250, "\u00e9",
-         "__consumer_offsets", "a.b")
+NAMES = (
+    *TOPICS * 4,
+    "absent",
+    "new-1",
+    "new-2",
+    "",
+    ".",
+    "a/b",
+    "x" * 249,
+    "x" * 250,
+    "\u00e9",
+    "__consumer_offsets",
+    "a.b",
+)
 GROUPS = ("g", "g", "h", "")
-CONFIGS = ("retention.ms", "cleanup.policy", "segment.bytes", "max.message.bytes", "compression.type", "nonsense",
-           "num.partitions", "flush.messages", "segment.ms", "log.cleaner.threads", "background.threads")
+CONFIGS = (
+    "retention.ms",
+    "cleanup.policy",
+    "segment.bytes",
+    "max.message.bytes",
+    "compression.type",
+    "nonsense",
+    "num.partitions",
+    "flush.messages",
+    "segment.ms",
+    "log.cleaner.threads",
+    "background.threads",
+)
 """None that the whole broker would obey by serving its other clients less well."""
 TEXTS = ("", "1", "0", "-1", "delete", "compact", "99999999999999999999", "zstd", "User:me", "\0", "\u00e9" * 99, "1e3")
 INTEGERS = {
-    "b": (0, 1, 2, 3, 4, 5, 8, 16, 32, -1, -128, 127), "h": (0, 1, 2, 3, -1, -32768, 32767), "H": (0, 1, 9092, 65535),
-    "i": (0, 1, 2, 3, 5, -1, -2, -2**31, 2**31 - 1), "I": (0, 1, 2**32 - 1),
-    "q": (0, 1, 2, 3, 7, -1, -2, -3, -4, -5, -6, 1_700_000_000_000, -2**63, 2**63 - 1),
-}  # fmt: skip
+    "b": (0, 1, 2, 3, 4, 5, 8, 16, 32, -1, -128, 127),
+    "h": (0, 1, 2, 3, -1, -32768, 32767),
+    "H": (0, 1, 9092, 65535),
+    "i": (0, 1, 2, 3, 5, -1, -2, -(2**31), 2**31 - 1),
+    "I": (0, 1, 2**32 - 1),
+    "q": (0, 1, 2, 3, 7, -1, -2, -3, -4, -5, -6, 1_700_000_000_000, -(2**63), 2**63 - 1),
+}
 HINTS: dict[str, tuple[Any, ...]] = {
-    "acks": (-1, 0, 1, 2), "broker_id": (1, 2, -1), "broker_ids": (1, 1, 1, 2), "replicas": (1, 1, 1, 2),
-    "partition": (0, 0, 1), "partition_index": (0, 0, 1), "partition_indexes": (0, 0, 1), "index": (0, 0, 1),
-    "partitions": (0, 0, 1), "count": (1, 2, 3, 4, 5, 9), "num_partitions": (1, 2, 3, -1), "timeout_ms": (0, 100, -1),
-    "replication_factor": (1, 1, -1, 2), "resource_type": (2, 2, 4, 4, 8, 16, 32), "replica_id": (-1, -1, -1, 1),
-    "fetch_offset": (0, 0, 1, 2, -1), "max_bytes": (1, 100, 1 << 20), "partition_max_bytes": (0, 100, 1 << 20),
-    "max_wait_ms": (0, 0, 5000), "min_bytes": (0, 1, 1 << 20), "session_id": (0, 0, 1), "session_epoch": (0, -1, 1, 2),
-    "current_leader_epoch": (-1, -1, 0, 1), "leader_epoch": (-1, 0, 1), "last_fetched_epoch": (-1, -1, 0),
-    "isolation_level": (0, 1), "timestamp": (-1, -2, -3, -4, -5, 0, 1_700_000_000_000), "offset": (0, 1, -1),
-    "name": NAMES, "topic": NAMES, "topic_name": NAMES, "topic_names": NAMES, "resource_name": (*TOPICS, "1", "", "2"),
-    "configuration_keys": CONFIGS, "cluster_id": ("", "me"), "replica_epoch": (-1, 0), "transactional_id": ("t",),
-    "group_id": GROUPS, "groups": GROUPS, "groups_names": GROUPS, "key_": GROUPS, "coordinator_keys": GROUPS,
-    "member_id": ("", "m"), "generation_id": (-1, 0, 1), "session_timeout_ms": (6000, 10_000, 1),
-    "protocol_type": ("consumer", ""), "key_type": (0, 0, 1),
-    "config_operation": (0, 0, 1, 2, 3), "mechanism": (1, 2), "iterations": (4096, 4095, 16384, 2**31 - 1),
-    "entity_type": ("user", "client-id", "ip", "nonsense"), "entity_name": ("me", "", "10.0.0.7", "nowhere"),
+    "acks": (-1, 0, 1, 2),
+    "broker_id": (1, 2, -1),
+    "broker_ids": (1, 1, 1, 2),
+    "replicas": (1, 1, 1, 2),
+    "partition": (0, 0, 1),
+    "partition_index": (0, 0, 1),
+    "partition_indexes": (0, 0, 1),
+    "index": (0, 0, 1),
+    "partitions": (0, 0, 1),
+    "count": (1, 2, 3, 4, 5, 9),
+    "num_partitions": (1, 2, 3, -1),
+    "timeout_ms": (0, 100, -1),
+    "replication_factor": (1, 1, -1, 2),
+    "resource_type": (2, 2, 4, 4, 8, 16, 32),
+    "replica_id": (-1, -1, -1, 1),
+    "fetch_offset": (0, 0, 1, 2, -1),
+    "max_bytes": (1, 100, 1 << 20),
+    "partition_max_bytes": (0, 100, 1 << 20),
+    "max_wait_ms": (0, 0, 5000),
+    "min_bytes": (0, 1, 1 << 20),
+    "session_id": (0, 0, 1),
+    "session_epoch": (0, -1, 1, 2),
+    "current_leader_epoch": (-1, -1, 0, 1),
+    "leader_epoch": (-1, 0, 1),
+    "last_fetched_epoch": (-1, -1, 0),
+    "isolation_level": (0, 1),
+    "timestamp": (-1, -2, -3, -4, -5, 0, 1_700_000_000_000),
+    "offset": (0, 1, -1),
+    "name": NAMES,
+    "topic": NAMES,
+    "topic_name": NAMES,
+    "topic_names": NAMES,
+    "resource_name": (*TOPICS, "1", "", "2"),
+    "configuration_keys": CONFIGS,
+    "cluster_id": ("", "me"),
+    "replica_epoch": (-1, 0),
+    "transactional_id": ("t",),
+    "group_id": GROUPS,
+    "groups": GROUPS,
+    "groups_names": GROUPS,
+    "key_": GROUPS,
+    "coordinator_keys": GROUPS,
+    "member_id": ("", "m"),
+    "generation_id": (-1, 0, 1),
+    "session_timeout_ms": (6000, 10_000, 1),
+    "protocol_type": ("consumer", ""),
+    "key_type": (0, 0, 1),
+    "config_operation": (0, 0, 1, 2, 3),
+    "mechanism": (1, 2),
+    "iterations": (4096, 4095, 16384, 2**31 - 1),
+    "entity_type": ("user", "client-id", "ip", "nonsense"),
+    "entity_name": ("me", "", "10.0.0.7", "nowhere"),
     "key": ("producer_byte_rate", "request_percentage", "connection_creation_rate", "nonsense"),
-    "match_type": (0, 1, 2), "upgrade_type": (1, 2, 3), "election_type": (0, 1), "port": (9092, 0),
-    "feature": ("metadata.version", "kraft.version", "group.version", "nonsense"), "max_version_level": (0, 1, 7, 30),
-}  # fmt: skip
+    "match_type": (0, 1, 2),
+    "upgrade_type": (1, 2, 3),
+    "election_type": (0, 1),
+    "port": (9092, 0),
+    "feature": ("metadata.version", "kraft.version", "group.version", "nonsense"),
+    "max_version_level": (0, 1, 7, 30),
+}
 HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25
 """How often a value is one that means something, null where it may be, a tagged field's default."""
 RECORDS_MAX = 5
@@ -117,9 +184,11 @@ class Maker:
         """A batch as producers make them, or one whose header lies; its checksum is right all the same, mostly."""
         dice = self.dice
         builder = BatchBuilder(
-            codec=dice.choice((Codec.NONE, *Codec)), producer_id=dice.choice((-1, -1, 0, 1)),
-            producer_epoch=dice.choice((-1, 0, 0, 1)), base_sequence=dice.choice((-1, 0, 0, 1)),
-        )  # fmt: skip
+            codec=dice.choice((Codec.NONE, *Codec)),
+            producer_id=dice.choice((-1, -1, 0, 1)),
+            producer_epoch=dice.choice((-1, 0, 0, 1)),
+            base_sequence=dice.choice((-1, 0, 0, 1)),
+        )
         for _ in range(dice.randint(1, RECORDS_MAX)):
             builder.append(dice.choice((None, b"k")), dice.choice(VALUES), (), dice.choice((0, 1 << 40)))
         batch = bytearray(builder.build() if dice.random() < 0.5 else self._lying(builder))
@@ -158,5 +227,11 @@ def fits(of: Type, value: Any) -> bool:
     return of.fixed is not None and of.fixed.code in INTEGERS and value in range(*RANGES[of.fixed.code])
 
 
-RANGES = {"b": (-2**7, 2**7), "h": (-2**15, 2**15), "H": (0, 2**16), "i": (-2**31, 2**31), "I": (0, 2**32),
-          "q": (-2**63, 2**63)}
+RANGES = {
+    "b": (-(2**7), 2**7),
+    "h": (-(2**15), 2**15),
+    "H": (0, 2**16),
+    "i": (-(2**31), 2**31),
+    "I": (0, 2**32),
+    "q": (-(2**63), 2**63),
+}

@@ -40,4 +40,4 @@ class DescribeClusterResponse(Response):
     cluster_id: str = ""
     controller_id: Int32 = -1
     brokers: list[DescribeClusterBroker] = []
-    cluster_authorized_operations: Int32 = -2**31
+    cluster_authorized_operations: Int32 = -(2**31)

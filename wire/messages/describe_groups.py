@@ -39,7 +39,7 @@ class DescribedGroup(Struct):
     protocol_type: str = ""
     protocol_data: str = ""
     members: list[DescribedGroupMember] = []
-    authorized_operations: Annotated[Int32, V("3+")] = -2**31
+    authorized_operations: Annotated[Int32, V("3+")] = -(2**31)
 
 
 class DescribeGroupsResponse(Response):

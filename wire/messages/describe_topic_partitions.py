@@ -43,7 +43,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     topic_id: Annotated[UUID, V(ignorable=True)] = NIL
     is_internal: Annotated[Bool, V(ignorable=True)] = False
     partitions: list[DescribeTopicPartitionsResponsePartition] = []
-    topic_authorized_operations: Int32 = -2**31
+    topic_authorized_operations: Int32 = -(2**31)
 
 
 class DescribeTopicPartitionsResponse(Response):

@@ -60,7 +60,7 @@ class MetadataResponseTopic(Struct):
     topic_id: Annotated[UUID, V("10+", ignorable=True)] = NIL
     is_internal: Annotated[Bool, V("1+", ignorable=True)] = False
     partitions: list[MetadataResponsePartition] = []
-    topic_authorized_operations: Annotated[Int32, V("8+")] = -2**31
+    topic_authorized_operations: Annotated[Int32, V("8+")] = -(2**31)
 
 
 class MetadataResponse(Response):
@@ -73,5 +73,5 @@ class MetadataResponse(Response):
     cluster_id: Annotated[str | None, V("2+", nullable="2+", ignorable=True)] = None
     controller_id: Annotated[Int32, V("1+", ignorable=True)] = -1
     topics: list[MetadataResponseTopic] = []
-    cluster_authorized_operations: Annotated[Int32, V("8-10")] = -2**31
+    cluster_authorized_operations: Annotated[Int32, V("8-10")] = -(2**31)
     error_code: Annotated[Int16, V("13+", ignorable=True)] = 0

@@ -7,7 +7,19 @@ from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
 from wire.declare import (
-    NIL, UUID, AnyRecords, Bool, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, V,
+    NIL,
+    UUID,
+    AnyRecords,
+    Bool,
+    FrozenStruct,
+    Int16,
+    Int32,
+    Int64,
+    Int8,
+    Request,
+    Response,
+    Struct,
+    V,
 )
 
 

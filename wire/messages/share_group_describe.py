@@ -46,7 +46,7 @@ class DescribedGroup(Struct):
     assignment_epoch: Int32 = 0
     assignor_name: str = ""
     members: list[Member] = []
-    authorized_operations: Int32 = -2**31
+    authorized_operations: Int32 = -(2**31)
 
 
 class ShareGroupDescribeResponse(Response):

@@ -91,7 +91,7 @@ class DescribedGroup(Struct):
     assignment_epoch: Int32 = 0
     topology: Annotated[Topology | None, V(nullable="0+")] = None
     members: list[Member] = []
-    authorized_operations: Int32 = -2**31
+    authorized_operations: Int32 = -(2**31)
 
 
 class StreamsGroupDescribeResponse(Response):

@@ -62,16 +62,18 @@ class BatchBuilder(msgspec.Struct):
             self.base_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        record = b"".join((
-            _NO_ATTRIBUTES,
-            varint(timestamp - self.base_timestamp),
-            varint(self.count),
-            _NULL if key is None else varint(len(key)),
-            key or b"",
-            _NULL if value is None else varint(len(value)),
-            value or b"",
-            _headers(headers) if headers else _NONE,
-        ))
+        record = b"".join(
+            (
+                _NO_ATTRIBUTES,
+                varint(timestamp - self.base_timestamp),
+                varint(self.count),
+                _NULL if key is None else varint(len(key)),
+                key or b"",
+                _NULL if value is None else varint(len(value)),
+                value or b"",
+                _headers(headers) if headers else _NONE,
+            )
+        )
         self.count += 1
         self.payload += varint(len(record))
         self.payload += record
@@ -80,12 +82,27 @@ class BatchBuilder(msgspec.Struct):
         """The batch. EncodeError: it is empty, or a field is out of its range."""
         if not self.count or self.base_timestamp is None:
             raise EncodeError("a batch of no records")
-        attributes = (self.codec | LOG_APPEND_TIME * (self.append_time is not None)
-                      | TRANSACTIONAL * self.transactional | CONTROL * self.control)
+        attributes = (
+            self.codec
+            | LOG_APPEND_TIME * (self.append_time is not None)
+            | TRANSACTIONAL * self.transactional
+            | CONTROL * self.control
+        )
         max_timestamp = self.max_timestamp if self.append_time is None else self.append_time
         payload = compress(self.codec, self.payload, self.level) if self.codec else self.payload
-        return _sealed(payload, self.base_offset, self.leader_epoch, attributes, self.count - 1, self.base_timestamp,
-                       max_timestamp, self.producer_id, self.producer_epoch, self.base_sequence, self.count)
+        return _sealed(
+            payload,
+            self.base_offset,
+            self.leader_epoch,
+            attributes,
+            self.count - 1,
+            self.base_timestamp,
+            max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.count,
+        )
 
 
 def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:
@@ -107,16 +124,31 @@ def stamped(batch: Batch, append_time: int) -> bytes:
 
 def sealed(header: Batch, payload: Buffer) -> bytes:
     """A whole batch of that payload. Of the header all counts but its length, magic, checksum and bytes."""
-    return _sealed(payload, header.base_offset, header.leader_epoch, header.attributes, header.last_offset_delta,
-                   header.base_timestamp, header.max_timestamp, header.producer_id, header.producer_epoch,
-                   header.base_sequence, header.count)
+    return _sealed(
+        payload,
+        header.base_offset,
+        header.leader_epoch,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.count,
+    )
 
 
 def _sealed(payload: Buffer, base_offset: int, leader_epoch: int, *after_checksum: int) -> bytes:
     try:
         checked = _CHECKED.pack(*after_checksum)
-        unchecked = _UNCHECKED.pack(base_offset, HEADER_BYTES - LENGTH_OVERHEAD + len(payload), leader_epoch, MAGIC,
-                                    crc32c(payload, initial=crc32c(checked)))
+        unchecked = _UNCHECKED.pack(
+            base_offset,
+            HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
+            leader_epoch,
+            MAGIC,
+            crc32c(payload, initial=crc32c(checked)),
+        )
         return b"".join((unchecked, checked, payload))
     except error as cause:
         raise EncodeError(f"batch header: {cause}") from None

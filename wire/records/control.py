@@ -65,11 +65,25 @@ class ControlRecord(msgspec.Struct, frozen=True):
     value: EndTxnMarker | KRaftValue | None
 
 
-def transaction_marker(*, commit: bool, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp: int,
-                       base_offset: int = 0, leader_epoch: int = -1) -> bytes:
+def transaction_marker(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
     """The batch that ends a producer's transaction in one partition. `timestamp` in ms."""
-    builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, producer_id=producer_id,
-                           producer_epoch=producer_epoch, transactional=True, control=True)
+    builder = BatchBuilder(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
     key = _key(ControlType.COMMIT if commit else ControlType.ABORT)
     builder.append(key, encode_versioned(EndTxnMarker(coordinator_epoch=coordinator_epoch), 0), (), timestamp)
     return builder.build()

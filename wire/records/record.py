@@ -101,8 +101,9 @@ class NoKeys(DecodeError):
         self.indexes, self.count = indexes, count
 
 
-def validate_records(batch: Batch, bytes_max: int, *, key_required: bool = False,
-                     headers_max: int | None = None) -> tuple[int, int]:
+def validate_records(
+    batch: Batch, bytes_max: int, *, key_required: bool = False, headers_max: int | None = None
+) -> tuple[int, int]:
     """Walk every record of a producer's batch; the smallest and the largest timestamp.
 
     DecodeError: damaged, or offsets not 0 to n - 1 in order. NoKeys, where `key_required`. TooLarge. TooLong: more than

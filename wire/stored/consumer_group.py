@@ -98,7 +98,8 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
     rebalance_timeout_ms: Int32 = -1
     server_assignor: Annotated[str | None, V(nullable="0+")] = ""
     classic_member_metadata: Annotated[ClassicMemberMetadata | None, V(nullable="0+", tag=0)] = field(
-        default_factory=ClassicMemberMetadata)
+        default_factory=ClassicMemberMetadata
+    )
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):

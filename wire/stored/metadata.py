@@ -8,16 +8,37 @@ from wire.stored import metadata_settings as settings
 from wire.stored import metadata_topics as topics
 from wire.stored.framing import FramedRecord, decode_framed, encode_framed
 
-METADATA_RECORDS: dict[int, type[FramedRecord]] = {cls.record_type: cls for cls in (
-    brokers.RegisterBrokerRecord, brokers.UnregisterBrokerRecord, topics.TopicRecord, topics.PartitionRecord,
-    settings.ConfigRecord, topics.PartitionChangeRecord, brokers.FenceBrokerRecord, brokers.UnfenceBrokerRecord,
-    topics.RemoveTopicRecord, security.DelegationTokenRecord, security.UserScramCredentialRecord,
-    settings.FeatureLevelRecord, settings.ClientQuotaRecord, settings.ProducerIdsRecord,
-    brokers.BrokerRegistrationChangeRecord, security.AccessControlEntryRecord,
-    security.RemoveAccessControlEntryRecord, marks.NoOpRecord, settings.ZkMigrationStateRecord,
-    security.RemoveUserScramCredentialRecord, marks.BeginTransactionRecord, marks.EndTransactionRecord,
-    marks.AbortTransactionRecord, security.RemoveDelegationTokenRecord, brokers.RegisterControllerRecord,
-    topics.ClearElrRecord)}
+METADATA_RECORDS: dict[int, type[FramedRecord]] = {
+    cls.record_type: cls
+    for cls in (
+        brokers.RegisterBrokerRecord,
+        brokers.UnregisterBrokerRecord,
+        topics.TopicRecord,
+        topics.PartitionRecord,
+        settings.ConfigRecord,
+        topics.PartitionChangeRecord,
+        brokers.FenceBrokerRecord,
+        brokers.UnfenceBrokerRecord,
+        topics.RemoveTopicRecord,
+        security.DelegationTokenRecord,
+        security.UserScramCredentialRecord,
+        settings.FeatureLevelRecord,
+        settings.ClientQuotaRecord,
+        settings.ProducerIdsRecord,
+        brokers.BrokerRegistrationChangeRecord,
+        security.AccessControlEntryRecord,
+        security.RemoveAccessControlEntryRecord,
+        marks.NoOpRecord,
+        settings.ZkMigrationStateRecord,
+        security.RemoveUserScramCredentialRecord,
+        marks.BeginTransactionRecord,
+        marks.EndTransactionRecord,
+        marks.AbortTransactionRecord,
+        security.RemoveDelegationTokenRecord,
+        brokers.RegisterControllerRecord,
+        topics.ClearElrRecord,
+    )
+}
 
 
 def encode_metadata(record: FramedRecord, version: int) -> bytes:

@@ -110,8 +110,9 @@ def _layout(data: bytes, start: int) -> Layout | None:
     fits = 0 <= metadata_bytes <= STRING_BYTES_MAX and tail < end
     if not fits or not _is_known(data[pos:offset], data[tail : end - 1]):
         return None
-    return Layout(start, delta, key, version - PARTITION_BYTES, version, offset, metadata_length, metadata, time, tail,
-                  end)
+    return Layout(
+        start, delta, key, version - PARTITION_BYTES, version, offset, metadata_length, metadata, time, tail, end
+    )
 
 
 def _is_known(version: bytes, tags: bytes) -> bool:
@@ -136,17 +137,28 @@ def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) ->
     """Read into `run` all records from the one at `at` on that are like it, as far as they are undamaged."""
     data, base_offset, last_delta, offsets = cursor.data, cursor.base_offset, cursor.last_offset_delta, run.offsets
     same_head, same_key, same_version, same_length, same_tail = (
-        data[at.start : at.delta], data[at.key : at.partition], data[at.version : at.offset],
-        data[at.metadata_length : at.metadata], data[at.tail : at.end])
+        data[at.start : at.delta],
+        data[at.key : at.partition],
+        data[at.version : at.offset],
+        data[at.metadata_length : at.metadata],
+        data[at.tail : at.end],
+    )
     is_wide = at.key - at.delta > 1
     mask, bits = WIDE_DELTA if is_wide else NARROW_DELTA
     topic_id = same_tail[TOPIC_ID] or NIL
     text, metadata, time_ms = b"", "", 0
     try:
         for head, delta, key, partition, version, offset, epoch, length, its_text, its_time_ms, tail in _rows(
-                cursor, at):
-            if (key != same_key or tail != same_tail or head != same_head or version != same_version
-                    or length != same_length or delta & mask != bits):
+            cursor, at
+        ):
+            if (
+                key != same_key
+                or tail != same_tail
+                or head != same_head
+                or version != same_version
+                or length != same_length
+                or delta & mask != bits
+            ):
                 break
             delta = delta >> 9 & 0x3F | (delta & 0x7F) << 6 if is_wide else delta >> 1
             if delta > last_delta:
@@ -165,8 +177,15 @@ def _rows(cursor: RecordCursor, at: Layout) -> Iterator[tuple[Any, ...]]:
     """The fields of each record that may be like the one at `at`, for as many as there may be."""
     size, left = at.end - at.start, len(cursor.data) - at.start
     count = min(cursor.left, left // size, RUN_RECORDS_MAX)
-    shape = _shape(at.delta - at.start, at.key - at.delta, at.partition - at.key, at.offset - at.version,
-                   at.metadata - at.metadata_length, at.time - at.metadata, at.end - at.tail)
+    shape = _shape(
+        at.delta - at.start,
+        at.key - at.delta,
+        at.partition - at.key,
+        at.offset - at.version,
+        at.metadata - at.metadata_length,
+        at.time - at.metadata,
+        at.end - at.tail,
+    )
     return shape.iter_unpack(memoryview(cursor.data)[at.start : at.start + count * size])
 
 

@@ -91,7 +91,13 @@ class RemoteLogSegmentMetadataSnapshotRecord(FramedRecord):
     txn_index_empty: Annotated[Bool, V(tag=0)] = False
 
 
-REMOTE_LOG_RECORDS = {cls.record_type: cls for cls in (
-    RemoteLogSegmentMetadataRecord, RemoteLogSegmentMetadataUpdateRecord, RemotePartitionDeleteMetadataRecord,
-    RemoteLogSegmentMetadataSnapshotRecord)}
+REMOTE_LOG_RECORDS = {
+    cls.record_type: cls
+    for cls in (
+        RemoteLogSegmentMetadataRecord,
+        RemoteLogSegmentMetadataUpdateRecord,
+        RemotePartitionDeleteMetadataRecord,
+        RemoteLogSegmentMetadataSnapshotRecord,
+    )
+}
 """By record type."""

@@ -179,17 +179,23 @@ class Round:
     def _kept(self, base: int, all_of_it: list[Place], expired: bool) -> list[Place]:
         """The newest of each key, without tombstones that have `expired`, and whatever was not noted."""
         newest, noted = self._newest.get, self._noted_offset
-        return [one for one in all_of_it
-                if (offset := base + one.offset_delta) > noted
-                or (one.key is not None and (one.has_value or not expired) and offset >= newest(one.key, -1))]
+        return [
+            one
+            for one in all_of_it
+            if (offset := base + one.offset_delta) > noted
+            or (one.key is not None and (one.has_value or not expired) and offset >= newest(one.key, -1))
+        ]
 
     def _must_stay(self, batch: Batch) -> bool:
         """Whether an emptied batch tells a live producer's last sequence, or epoch, or where the round ended."""
         last = self.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is not None:
             data_offset, epoch = last
-            if batch.last_offset == data_offset if data_offset >= 0 else (batch.is_control
-                                                                          and batch.producer_epoch == epoch):
+            if (
+                batch.last_offset == data_offset
+                if data_offset >= 0
+                else (batch.is_control and batch.producer_epoch == epoch)
+            ):
                 return True
         return batch.last_offset + 1 == self._begin.end_offset
 

@@ -73,15 +73,14 @@ def groups(segments: Sequence[S], sizes: Sequence[Sizes], size_max: int, index_s
     grouped: list[list[S]] = []
     room = Sizes(-1, -1, -1)
     for segment, size in zip(segments, sizes, strict=True):
-        left = Sizes(room.log - size.log, room.offset_index - size.offset_index,
-                     room.time_index - size.time_index)
+        left = Sizes(room.log - size.log, room.offset_index - size.offset_index, room.time_index - size.time_index)
         fits = min(left) >= 0 and (
-            not size.log or segment.next_offset - 1 - grouped[-1][0].base_offset <= RELATIVE_OFFSET_MAX)
+            not size.log or segment.next_offset - 1 - grouped[-1][0].base_offset <= RELATIVE_OFFSET_MAX
+        )
         if fits:
             grouped[-1].append(segment)
             room = left
         else:
             grouped.append([segment])
-            room = Sizes(size_max - size.log, index_size_max - size.offset_index,
-                         index_size_max - size.time_index)
+            room = Sizes(size_max - size.log, index_size_max - size.offset_index, index_size_max - size.time_index)
     return grouped

@@ -74,8 +74,17 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            code = _write(shard, request.group_id, topic.name, NIL, partition, -1, step,
-                          request.producer_id, request.producer_epoch)
+            code = _write(
+                shard,
+                request.group_id,
+                topic.name,
+                NIL,
+                partition,
+                -1,
+                step,
+                request.producer_id,
+                request.producer_epoch,
+            )
             answers.append(txn.TxnOffsetCommitResponsePartition(partition.partition_index, code))
             yield
         response.topics.append(txn.TxnOffsetCommitResponseTopic(topic.name, answers))
@@ -88,8 +97,9 @@ def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> No
     step.reply(token, None)
 
 
-def check_classic(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *,
-                  transactional: bool) -> None:
+def check_classic(
+    group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
+) -> None:
     """ApiError: this one may not commit now. Without member and generation, as admins do, only an empty group takes it;
     transactions of old clients know no members.
     """
@@ -103,8 +113,13 @@ def check_classic(group: ClassicGroup, member_id: str, instance_id: str | None, 
         raise ApiError(code)
 
 
-def check_consumer(shard: Shard, group: ConsumerGroup, request: plain.OffsetCommitRequest | txn.TxnOffsetCommitRequest,
-                   epoch: int, version: int | None = None) -> None:
+def check_consumer(
+    shard: Shard,
+    group: ConsumerGroup,
+    request: plain.OffsetCommitRequest | txn.TxnOffsetCommitRequest,
+    epoch: int,
+    version: int | None = None,
+) -> None:
     """ApiError: this one may not commit now. An epoch that is over will do for partitions held since then (KIP-1251).
 
     `version`: of an OffsetCommit; None in a transaction.
@@ -118,21 +133,40 @@ def check_consumer(shard: Shard, group: ConsumerGroup, request: plain.OffsetComm
     if not classic and version is not None and version < GROUP_ID_NOT_FOUND_VERSION_FIRST:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     has, topics = group.current.get(request.member_id, Current()), shard.topics().by_name
-    if epoch != has.epoch and (epoch > has.epoch or not all(
+    if epoch != has.epoch and (
+        epoch > has.epoch
+        or not all(
             topic.name in topics and has.had(epoch, topics[topic.name].id, one.partition_index)
-            for topic in request.topics for one in topic.partitions)):
+            for topic in request.topics
+            for one in topic.partitions
+        )
+    ):
         illegal = classic or version is None
         raise ApiError(ErrorCode.ILLEGAL_GENERATION if illegal else ErrorCode.STALE_MEMBER_EPOCH)
 
 
-def _write(shard: Shard, group_id: str, topic: str, topic_id: bytes, partition: CommittedPartition, expire_ms: int,
-           step: Step, producer_id: int = NO_PRODUCER, producer_epoch: int = NO_PRODUCER) -> ErrorCode:
+def _write(
+    shard: Shard,
+    group_id: str,
+    topic: str,
+    topic_id: bytes,
+    partition: CommittedPartition,
+    expire_ms: int,
+    step: Step,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = NO_PRODUCER,
+) -> ErrorCode:
     metadata = partition.committed_metadata or ""
     if utf16_units(metadata) > shard.settings.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     value = OffsetCommitValue(
-        offset=partition.committed_offset, leader_epoch=partition.committed_leader_epoch, metadata=metadata,
-        commit_timestamp=step.wall_ms, expire_timestamp=expire_ms, topic_id=topic_id)
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=metadata,
+        commit_timestamp=step.wall_ms,
+        expire_timestamp=expire_ms,
+        topic_id=topic_id,
+    )
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition.partition_index)
     version = VALUE_VERSION if expire_ms < 0 else EXPIRING_VALUE_VERSION
     step.write(CoordinatorRecord(key, value, version, producer_id, producer_epoch))

@@ -28,9 +28,17 @@ def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = map(_listed, shard.groups.values())
-    step.reply(token, ListGroupsResponse(groups=[
-        group for group in listed
-        if (not states or group.group_state.lower() in states) and (not types or group.group_type.lower() in types)]))
+    step.reply(
+        token,
+        ListGroupsResponse(
+            groups=[
+                group
+                for group in listed
+                if (not states or group.group_state.lower() in states)
+                and (not types or group.group_type.lower() in types)
+            ]
+        ),
+    )
 
 
 def _listed(group: Group) -> ListedGroup:
@@ -42,23 +50,38 @@ def _listed(group: Group) -> ListedGroup:
 def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """What is not there is dead; only newer clients are told that it was not found."""
     request: DescribeGroupsRequest = asked.message
-    step.reply(token, DescribeGroupsResponse(groups=[
-        _described(shard, group_id, asked.version) for group_id in request.groups]))
+    step.reply(
+        token,
+        DescribeGroupsResponse(groups=[_described(shard, group_id, asked.version) for group_id in request.groups]),
+    )
 
 
 def _described(shard: Shard, group_id: str, version: int) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         stable = group.state is State.STABLE
-        members = [DescribedGroupMember(
-            member.id, member.instance_id, member.client_id, member.client_host,
-            member.metadata(group.protocol) if stable else b"", member.assignment,
-        ) for member in group.members.values()]  # fmt: skip
-        return DescribedGroup(group_id=group_id, group_state=group.state, protocol_type=group.protocol_type,
-                              protocol_data=(group.protocol or "") if stable else "", members=members)
+        members = [
+            DescribedGroupMember(
+                member.id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(group.protocol) if stable else b"",
+                member.assignment,
+            )
+            for member in group.members.values()
+        ]
+        return DescribedGroup(
+            group_id=group_id,
+            group_state=group.state,
+            protocol_type=group.protocol_type,
+            protocol_data=(group.protocol or "") if stable else "",
+            members=members,
+        )
     described = DescribedGroup(group_id=group_id, group_state=DEAD)
     if version >= GROUP_ID_NOT_FOUND_VERSION_FIRST:
         described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         described.error_message = (
-            f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group.")
+            f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+        )
     return described

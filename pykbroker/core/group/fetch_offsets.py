@@ -27,8 +27,10 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
     group_id, topics = asked.group.group_id, asked.group.topics
     _check(shard, asked)
     if topics is None:
-        topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
-                  for name, partitions in shard.offsets.of_group(group_id).items()]
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in shard.offsets.of_group(group_id).items()
+        ]
     response = OffsetFetchResponseGroup(group_id=group_id)
     for topic in topics:
         held = shard.offsets.of_group(group_id).get(topic.name, {})

@@ -47,8 +47,10 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
         for one in topic.partitions:
             index = one.partition_index
             answer.partitions.append(OffsetDeleteResponsePartition(index, code))
-            if not read and (shard.offsets.get(group.id, topic.name, index) is not None
-                             or shard.offsets.is_pending(group.id, topic.name, index)):
+            if not read and (
+                shard.offsets.get(group.id, topic.name, index) is not None
+                or shard.offsets.is_pending(group.id, topic.name, index)
+            ):
                 step.write(tombstone(group.id, topic.name, index))
             yield
     step.reply(token, response)
@@ -112,8 +114,11 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
         read = group.subscribes(topic)
         for partition, committed in partitions.items():
             looked += 1
-            if (read or not _has_expired(group, committed, shard.settings.offsets_retention_ms, step.wall_ms)
-                    or shard.offsets.is_pending(group.id, topic, partition)):
+            if (
+                read
+                or not _has_expired(group, committed, shard.settings.offsets_retention_ms, step.wall_ms)
+                or shard.offsets.is_pending(group.id, topic, partition)
+            ):
                 kept += 1
             else:
                 step.write(tombstone(group.id, topic, partition))

@@ -52,10 +52,12 @@ Question = Asked | FetchOffsets | ForgetTopics | Marker
 
 def by_group(to_classic: Handler, to_consumer: Handler) -> Handler:
     """What the classic protocol asks is served by a consumer group, too, if it has members."""
+
     def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         group = shard.groups.get(asked.message.group_id)
         serves = to_consumer if isinstance(group, ConsumerGroup) and group.members else to_classic
         serves(shard, asked, token, step)
+
     return handle
 
 
@@ -100,8 +102,13 @@ def nothing_set(group_id: str) -> Texts:
 class GroupMachine:
     """Matches `coordinator.machine.CoordinatorMachine`. `configs_of` has what is set for a group alone."""
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage] = TopicsImage,
-                 configs_of: Callable[[str], Texts] = nothing_set) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        randomness: Randomness,
+        topics: Callable[[], TopicsImage] = TopicsImage,
+        configs_of: Callable[[str], Texts] = nothing_set,
+    ) -> None:
         self._shard = Shard(settings, randomness, topics, configs_of)
 
     @property

@@ -33,10 +33,18 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
     def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:
         """As the record at this offset says."""
         if isinstance(value, LegacyOffsetCommitValue):
-            return cls(value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp,
-                       record_offset=record_offset)
-        return cls(value.offset, value.leader_epoch, value.metadata, value.commit_timestamp, value.expire_timestamp,
-                   bytes(value.topic_id), record_offset)
+            return cls(
+                value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp, record_offset=record_offset
+            )
+        return cls(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            bytes(value.topic_id),
+            record_offset,
+        )
 
 
 Partitions = dict[int, Committed]
@@ -84,8 +92,10 @@ class Offsets:
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction may change what holds for the partition."""
-        return any(partition in self._pending[producer_id].get(group_id, NO_TOPICS).get(topic, {})
-                   for producer_id in self._open.get(group_id, ()))
+        return any(
+            partition in self._pending[producer_id].get(group_id, NO_TOPICS).get(topic, {})
+            for producer_id in self._open.get(group_id, ())
+        )
 
     def has_pending(self, group_id: str) -> bool:
         """Whether the group takes part in an open transaction."""

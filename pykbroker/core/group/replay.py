@@ -23,12 +23,7 @@ from pykbroker.core.replication.producers import Marker
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.consumer_group import ConsumerGroupMemberMetadataKey, ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
-from wire.stored.group_offsets import (
-    LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from wire.stored.group_offsets import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from wire.stored.offset_run import OffsetRun
 
 OLDEST_TIME_MS = -1
@@ -45,8 +40,12 @@ def replay(shard: Shard, entry: Entry[StoredRecord]) -> None:
         change(shard, record.key, record.value, entry)
 
 
-def _offset(shard: Shard, key: OffsetCommitKey | LegacyOffsetCommitKey,
-            value: OffsetCommitValue | LegacyOffsetCommitValue | None, entry: Entry[StoredRecord]) -> None:
+def _offset(
+    shard: Shard,
+    key: OffsetCommitKey | LegacyOffsetCommitKey,
+    value: OffsetCommitValue | LegacyOffsetCommitValue | None,
+    entry: Entry[StoredRecord],
+) -> None:
     if value is None:
         shard.offsets.remove(key.group, key.topic, key.partition)
     else:

@@ -47,8 +47,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     def of(cls, config: BrokerConfig) -> GroupSettings:
         """What the configs say."""
         return cls(
-            group_consumer_assignors=tuple(
-                dict.fromkeys(ASSIGNORS[name] for name in config.group_consumer_assignors)),
+            group_consumer_assignors=tuple(dict.fromkeys(ASSIGNORS[name] for name in config.group_consumer_assignors)),
             group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
             group_consumer_max_heartbeat_interval_ms=config.group_consumer_max_heartbeat_interval_ms,
             group_consumer_max_session_timeout_ms=config.group_consumer_max_session_timeout_ms,
@@ -68,13 +67,23 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     def consumer_session_timeout_ms(self, own: Texts) -> int:
         """Of a consumer group with these configs of its own. The broker's bounds may be newer: they win."""
-        return within(own, GROUP["consumer.session.timeout.ms"], self.group_consumer_session_timeout_ms,
-                      self.group_consumer_min_session_timeout_ms, self.group_consumer_max_session_timeout_ms)
+        return within(
+            own,
+            GROUP["consumer.session.timeout.ms"],
+            self.group_consumer_session_timeout_ms,
+            self.group_consumer_min_session_timeout_ms,
+            self.group_consumer_max_session_timeout_ms,
+        )
 
     def consumer_heartbeat_interval_ms(self, own: Texts) -> int:
         """As `consumer_session_timeout_ms`."""
-        return within(own, GROUP["consumer.heartbeat.interval.ms"], self.group_consumer_heartbeat_interval_ms,
-                      self.group_consumer_min_heartbeat_interval_ms, self.group_consumer_max_heartbeat_interval_ms)
+        return within(
+            own,
+            GROUP["consumer.heartbeat.interval.ms"],
+            self.group_consumer_heartbeat_interval_ms,
+            self.group_consumer_min_heartbeat_interval_ms,
+            self.group_consumer_max_heartbeat_interval_ms,
+        )
 
 
 def within(own: Texts, config: Row, default: int, low: int, high: int) -> int:

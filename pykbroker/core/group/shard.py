@@ -31,8 +31,13 @@ class Due(NamedTuple):
 class Shard:
     """A group that holds nothing but offsets is a classic one without a protocol type: a simple group."""
 
-    def __init__(self, settings: GroupSettings, randomness: Randomness, topics: Callable[[], TopicsImage],
-                 configs_of: Callable[[str], Texts]) -> None:
+    def __init__(
+        self,
+        settings: GroupSettings,
+        randomness: Randomness,
+        topics: Callable[[], TopicsImage],
+        configs_of: Callable[[str], Texts],
+    ) -> None:
         self.settings, self.randomness, self.topics, self.configs_of = settings, randomness, topics, configs_of
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()

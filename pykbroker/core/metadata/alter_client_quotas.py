@@ -43,7 +43,8 @@ def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> 
         entity = {part.entity_type: part.entity_name for part in entry.entity}
         key = quota_entity(entity.items())
         result = AlterClientQuotasResponseEntryData(
-            error_message=None, entity=[EntityData(kind, name) for kind, name in entity.items()])
+            error_message=None, entity=[EntityData(kind, name) for kind, name in entity.items()]
+        )
         try:
             if key in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise bad_request(f"Ignoring duplicate entity {told(entity)}")

@@ -68,8 +68,9 @@ Result = tuple[ErrorCode, str | None, int, str]
 """Of one resource, as both responses have it."""
 
 
-def _alter(context: Context, resources: list[R],
-           change: Callable[[Mapping[str, str], R], Changes]) -> Steps[tuple[list[Record], list[Result]]]:
+def _alter(
+    context: Context, resources: list[R], change: Callable[[Mapping[str, str], R], Changes]
+) -> Steps[tuple[list[Record], list[Result]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Record] = []
     results: list[Result] = []
@@ -95,12 +96,16 @@ def _change(context: Context, resource: R, change: Callable[[Mapping[str, str], 
         raise bad_request(f"Unknown resource type {key[0]}")
     old = context.draft.config(key)
     changes = change(old, resource)
-    context.configs.check(key, {name: value for name, value in {**old, **changes}.items() if value is not None},
-                          context.dynamic)
+    context.configs.check(
+        key, {name: value for name, value in {**old, **changes}.items() if value is not None}, context.dynamic
+    )
     _check_min_isr(context, key, changes)
     _check_exists(context, key)
-    return [ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
-            for name, value in changes.items() if key[0] == ConfigResource.BROKER or value != old.get(name)]
+    return [
+        ConfigRecord(resource_type=key[0], resource_name=key[1], name=name, value=value)
+        for name, value in changes.items()
+        if key[0] == ConfigResource.BROKER or value != old.get(name)
+    ]
 
 
 def _replaced(old: Mapping[str, str], resource: whole.AlterConfigsResource) -> Changes:
@@ -112,8 +117,11 @@ def _replaced(old: Mapping[str, str], resource: whole.AlterConfigsResource) -> C
 
 def _increments(old: Mapping[str, str], resource: incremental.AlterConfigsResource) -> Changes:
     """What the operations of the request make of what is set."""
-    _check_nulls(config.name for config in resource.configs
-                 if config.value is None and config.config_operation != Operation.DELETE)
+    _check_nulls(
+        config.name
+        for config in resource.configs
+        if config.value is None and config.config_operation != Operation.DELETE
+    )
     return {config.name: _operated(old, resource.resource_type, config) for config in resource.configs}
 
 
@@ -185,5 +193,8 @@ def _clearings(context: Context, records: list[Record]) -> list[Record]:
     if not context.feature(ELR_FEATURE):
         return []
     topics = [record.resource_name for record in records if isinstance(record, ConfigRecord) and record.name == MIN_ISR]
-    return [ClearElrRecord(topic_name=EVERY_TOPIC)] if "" in topics else [
-        ClearElrRecord(topic_name=topic) for topic in topics]
+    return (
+        [ClearElrRecord(topic_name=EVERY_TOPIC)]
+        if "" in topics
+        else [ClearElrRecord(topic_name=topic) for topic in topics]
+    )

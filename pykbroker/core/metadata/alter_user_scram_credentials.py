@@ -42,15 +42,18 @@ def alter_user_scram_credentials(context: Context, request: AlterUserScramCreden
             continue
         try:
             if accepted.pop(name, None) is not None:
-                raise ApiError(ErrorCode.DUPLICATE_RESOURCE,
-                               "A user credential cannot be altered twice in the same request")
+                raise ApiError(
+                    ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+                )
             _check(context, alteration)
             accepted[name] = alteration
         except ApiError as error:
             refused[name] = error
     results = [AlterUserScramCredentialsResult(user=name, error_message=None) for name in accepted]
-    results += [AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
-                for name, error in refused.items()]
+    results += [
+        AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
+        for name, error in refused.items()
+    ]
     records = yield from each(_record, accepted.values())
     return records, AlterUserScramCredentialsResponse(results=results)
 
@@ -78,6 +81,10 @@ def _record(alteration: Alteration) -> Record:
     hashed, salted = MECHANISMS[alteration.mechanism], bytes(alteration.salted_password)
     client_key = hmac.digest(salted, b"Client Key", hashed)
     return UserScramCredentialRecord(
-        name=alteration.name, mechanism=alteration.mechanism, salt=bytes(alteration.salt),
-        stored_key=hashlib.new(hashed, client_key).digest(), server_key=hmac.digest(salted, b"Server Key", hashed),
-        iterations=alteration.iterations)
+        name=alteration.name,
+        mechanism=alteration.mechanism,
+        salt=bytes(alteration.salt),
+        stored_key=hashlib.new(hashed, client_key).digest(),
+        server_key=hmac.digest(salted, b"Server Key", hashed),
+        iterations=alteration.iterations,
+    )

@@ -27,17 +27,28 @@ def assign_directories(context: Context, request: AssignReplicasToDirsRequest) -
     records: list[Record] = []
     answered = []
     for directory in request.directories:
-        topics = [AssignReplicasToDirsResponseTopicData(
-            topic_id=topic.topic_id, partitions=[AssignReplicasToDirsResponsePartitionData(
-                partition_index=partition.partition_index,
-                error_code=_assign(context, records, broker.id, topic.topic_id, partition.partition_index,
-                                   directory.id)) for partition in topic.partitions]) for topic in directory.topics]
+        topics = [
+            AssignReplicasToDirsResponseTopicData(
+                topic_id=topic.topic_id,
+                partitions=[
+                    AssignReplicasToDirsResponsePartitionData(
+                        partition_index=partition.partition_index,
+                        error_code=_assign(
+                            context, records, broker.id, topic.topic_id, partition.partition_index, directory.id
+                        ),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in directory.topics
+        ]
         answered.append(AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
     return records, AssignReplicasToDirsResponse(directories=answered)
 
 
-def _assign(context: Context, records: list[Record], broker_id: int, topic_id: bytes, index: int,
-            directory: bytes) -> ErrorCode:
+def _assign(
+    context: Context, records: list[Record], broker_id: int, topic_id: bytes, index: int, directory: bytes
+) -> ErrorCode:
     topic = context.draft.topics.get(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID

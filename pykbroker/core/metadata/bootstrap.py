@@ -25,9 +25,17 @@ def bootstrap_records(formatted: Iterable[Record], min_insync_replicas: int) -> 
     all brokers: from now on it stands in the log.
     """
     records = list(formatted)
-    if any(isinstance(record, FeatureLevelRecord) and record.name == ELR_FEATURE and record.feature_level
-           for record in records):
+    if any(
+        isinstance(record, FeatureLevelRecord) and record.name == ELR_FEATURE and record.feature_level
+        for record in records
+    ):
         resource_type, resource_name = CLUSTER_DEFAULT
-        records.append(ConfigRecord(resource_type=resource_type, resource_name=resource_name,
-                                    name="min.insync.replicas", value=str(min_insync_replicas)))
+        records.append(
+            ConfigRecord(
+                resource_type=resource_type,
+                resource_name=resource_name,
+                name="min.insync.replicas",
+                value=str(min_insync_replicas),
+            )
+        )
     return [BeginTransactionRecord(name=TRANSACTION), *records, EndTransactionRecord()]

@@ -52,11 +52,17 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Dec
 def _check_registration(context: Context, request: BrokerRegistrationRequest) -> None:
     settings = context.settings
     if request.cluster_id != settings.cluster_id:
-        raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID,
-                       f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}")
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}",
+        )
     old = context.draft.brokers.get(request.broker_id)
-    if (old is not None and not old.fenced and old.id != settings.node_id
-            and old.incarnation_id != request.incarnation_id):
+    if (
+        old is not None
+        and not old.fenced
+        and old.id != settings.node_id
+        and old.incarnation_id != request.incarnation_id
+    ):
         raise ApiError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
     for feature in request.features if request.broker_id != settings.node_id else ():
         level = context.feature(feature.name)
@@ -65,19 +71,33 @@ def _check_registration(context: Context, request: BrokerRegistrationRequest) ->
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"Unable to register because the broker does not support finalized version {level} of {feature.name}. "
                 f"The broker wants a version between {feature.min_supported_version} and "
-                f"{feature.max_supported_version}, inclusive.")
+                f"{feature.max_supported_version}, inclusive.",
+            )
 
 
 def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
-        broker_id=request.broker_id, incarnation_id=request.incarnation_id, broker_epoch=epoch, rack=request.rack,
-        end_points=[BrokerEndpoint(
-            name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol)
-            for listener in request.listeners],
-        features=[BrokerFeature(
-            name=feature.name, min_supported_version=feature.min_supported_version,
-            max_supported_version=feature.max_supported_version) for feature in request.features],
-        fenced=True, log_dirs=list(request.log_dirs))
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        rack=request.rack,
+        end_points=[
+            BrokerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )
 
 
 def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
@@ -105,23 +125,35 @@ def _shut_down(context: Context, broker: BrokerImage) -> list[Record]:
 
 def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 0) -> Record:
     return BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced, in_controlled_shutdown=in_controlled_shutdown)
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=fenced, in_controlled_shutdown=in_controlled_shutdown
+    )
 
 
 def leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
     """The broker leaves every ISR; `lost`: it may lack committed records."""
-    return _changes(context, broker_id, leaves=True, lost=broker_id if lost else None,
-                    acceptable=lambda replica: replica != broker_id and context.active(replica))
+    return _changes(
+        context,
+        broker_id,
+        leaves=True,
+        lost=broker_id if lost else None,
+        acceptable=lambda replica: replica != broker_id and context.active(replica),
+    )
 
 
 def _return(context: Context, broker_id: int) -> Iterable[Record]:
     """The broker may lead again."""
-    return _changes(context, broker_id, leaves=False, lost=None,
-                    acceptable=lambda replica: replica == broker_id or context.active(replica))
+    return _changes(
+        context,
+        broker_id,
+        leaves=False,
+        lost=None,
+        acceptable=lambda replica: replica == broker_id or context.active(replica),
+    )
 
 
-def _changes(context: Context, broker_id: int, *, leaves: bool, lost: int | None,
-             acceptable: Callable[[int], bool]) -> Iterable[Record]:
+def _changes(
+    context: Context, broker_id: int, *, leaves: bool, lost: int | None, acceptable: Callable[[int], bool]
+) -> Iterable[Record]:
     for topic in context.draft.names.values():
         rules = context.rules(topic.name)
         for index, partition in topic.partitions.items():
@@ -135,12 +167,22 @@ def _changes(context: Context, broker_id: int, *, leaves: bool, lost: int | None
 def register_controller(context: Context, request: ControllerRegistrationRequest) -> Decision:
     """The controller as it says it is."""
     record = RegisterControllerRecord(
-        controller_id=request.controller_id, incarnation_id=request.incarnation_id,
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
         zk_migration_ready=request.zk_migration_ready,
-        end_points=[ControllerEndpoint(
-            name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol)
-            for listener in request.listeners],
-        features=[ControllerFeature(
-            name=feature.name, min_supported_version=feature.min_supported_version,
-            max_supported_version=feature.max_supported_version) for feature in request.features])
+        end_points=[
+            ControllerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+    )
     return [record], ControllerRegistrationResponse(error_message=None)

@@ -70,7 +70,8 @@ class Context:
         return Rules(
             elr_enabled=self.feature(ELR_FEATURE) > 0,
             min_isr=int(self._config(topic, "min.insync.replicas") or settings.min_insync_replicas),
-            unclean=settings.unclean_leader_election_enable if unclean is None else unclean == "true")
+            unclean=settings.unclean_leader_election_enable if unclean is None else unclean == "true",
+        )
 
     @property
     def dynamic(self) -> Dynamic:
@@ -89,8 +90,9 @@ class Context:
         if broker is None:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
         if broker.epoch != epoch:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH,
-                           f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}")
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH, f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
+            )
         return broker
 
     def active(self, broker_id: int) -> bool:

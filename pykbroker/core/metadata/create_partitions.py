@@ -25,9 +25,13 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
     """Every topic is answered on its own, but ApiError POLICY_VIOLATION refuses all that would be too many at once."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
-    results = [CreatePartitionsTopicResult(
-        name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name.")
-        for name, count in times.items() if count > 1]
+    results = [
+        CreatePartitionsTopicResult(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
     for topic in request.topics:
         if times[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
@@ -60,8 +64,10 @@ def _grow(context: Context, wanted: CreatePartitionsTopic) -> Steps[Sequence[Rec
     if wanted.count == count:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
     if wanted.count < count:
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"The topic {topic.name} currently has {count} partition(s); "
-                       f"{wanted.count} would not be an increase.")
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {count} partition(s); {wanted.count} would not be an increase.",
+        )
     return (yield from partition_records(context, topic.id, count, (yield from _assignment(context, topic, wanted))))
 
 
@@ -71,8 +77,11 @@ def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTop
     if wanted.assignments is None:
         return place(context, wanted.count - count, replicas)
     if len(wanted.assignments) != wanted.count - count:
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Attempted to add {wanted.count - count} additional "
-                       f"partition(s), but only {len(wanted.assignments)} assignment(s) were specified.")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {wanted.count - count} additional "
+            f"partition(s), but only {len(wanted.assignments)} assignment(s) were specified.",
+        )
     for index, assignment in enumerate(wanted.assignments, count):
         check_assignment(context, index, assignment.broker_ids, replicas)
         yield

@@ -17,12 +17,7 @@ from pykbroker.core.metadata.record import Record
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC, check_topic_name, collision_key
 from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from wire.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.metadata_topics import ClearElrRecord, TopicRecord
 
@@ -51,8 +46,9 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Deciding:
             except ApiError as error:
                 results.append(_refused(topic.name, error.code, error.message))
         yield
-    results += [_refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                for name, count in times.items() if count > 1]
+    results += [
+        _refused(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name, count in times.items() if count > 1
+    ]
     return [] if request.validate_only else creation.records, CreateTopicsResponse(topics=results)
 
 
@@ -86,16 +82,23 @@ class _Creation:
         self._partitions += len(assignment)
         topic_id = new_id(context.randomness)
         self.records.append(TopicRecord(name=name, topic_id=topic_id))
-        self.records += [ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=config, value=value)
-                         for config, value in configs.items()]
+        self.records += [
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=name, name=config, value=value)
+            for config, value in configs.items()
+        ]
         if "min.insync.replicas" in configs and context.feature(ELR_FEATURE):
             self.records.append(ClearElrRecord(topic_name=name))
         self.records += yield from partition_records(context, topic_id, 0, assignment)
         if (key := collision_key(name)) is not None:
             self._claimed[key] = name
         return CreatableTopicResult(
-            name=name, topic_id=topic_id, error_message=None, num_partitions=len(assignment),
-            replication_factor=len(assignment[0]), configs=context.configs.describe(configs, context.dynamic))
+            name=name,
+            topic_id=topic_id,
+            error_message=None,
+            num_partitions=len(assignment),
+            replication_factor=len(assignment[0]),
+            configs=context.configs.describe(configs, context.dynamic),
+        )
 
 
 def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
@@ -120,17 +123,22 @@ def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
 
 def _by_hand(context: Context, topic: CreatableTopic) -> Steps[list[list[int]]]:
     if topic.replication_factor != DEFAULT:
-        raise ApiError(ErrorCode.INVALID_REQUEST,
-                       "A manual partition assignment was specified, but replication factor was not set to -1.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
     if topic.num_partitions != DEFAULT:
-        raise ApiError(ErrorCode.INVALID_REQUEST,
-                       "A manual partition assignment was specified, but numPartitions was not set to -1.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
     chosen: dict[int, list[int]] = {}
     replicas = None
     for partition in topic.assignments:
         if partition.partition_index in chosen:
             raise _bad_assignment(
-                f"Found multiple manual partition assignments for partition {partition.partition_index}")
+                f"Found multiple manual partition assignments for partition {partition.partition_index}"
+            )
         check_assignment(context, partition.partition_index, partition.broker_ids, replicas)
         replicas = len(partition.broker_ids)
         chosen[partition.partition_index] = partition.broker_ids
@@ -146,11 +154,15 @@ def _bad_assignment(message: str) -> ApiError:
 
 def _placed(context: Context, topic: CreatableTopic) -> list[list[int]]:
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
-                       "Replication factor must be larger than 0, or -1 to use the default value.")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     settings = context.settings
     return place(
-        context, settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
-        settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor)
+        context,
+        settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
+        settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor,
+    )

@@ -106,8 +106,9 @@ class Draft:
 
     def forget_orphans(self) -> None:
         """Drop the configs of topics that do not exist."""
-        for resource in [resource for resource in self.configs
-                         if resource[0] == TOPIC_RESOURCE and resource[1] not in self.names]:
+        for resource in [
+            resource for resource in self.configs if resource[0] == TOPIC_RESOURCE and resource[1] not in self.names
+        ]:
             del self.configs.rows()[resource]
 
     def put_broker(self, broker: BrokerImage) -> None:
@@ -125,17 +126,24 @@ class Draft:
         last = self._frozen
         topics, nodes = self.topics.changed or self.names.changed, self.brokers.changed or self.controllers.changed
         self._frozen = MetadataImage(
-            offset=offset, epoch=epoch, time_ms=time_ms,
+            offset=offset,
+            epoch=epoch,
+            time_ms=time_ms,
             features=FeaturesImage(self.features.share()) if self.features.changed else last.features,
             cluster=ClusterImage(self.brokers.share(), self.controllers.share()) if nodes else last.cluster,
             topics=TopicsImage(self.names.share(), self.topics.share()) if topics else last.topics,
             configs=ConfigsImage(self.configs.share()) if self.configs.changed else last.configs,
             producer_ids=ProducerIdsImage(self.next_producer_id),
-            records=RecordsImage(self.records.share(), self._all_unknown()))
+            records=RecordsImage(self.records.share(), self._all_unknown()),
+        )
         delta = Delta(
-            previous=last, image=self._frozen, topics_changed=frozenset(self._topics_changed),
-            topics_deleted=tuple(self._topics_deleted), configs_changed=frozenset(self._configs_changed),
-            brokers_changed=frozenset(self._brokers_changed))
+            previous=last,
+            image=self._frozen,
+            topics_changed=frozenset(self._topics_changed),
+            topics_deleted=tuple(self._topics_deleted),
+            configs_changed=frozenset(self._configs_changed),
+            brokers_changed=frozenset(self._brokers_changed),
+        )
         self._start_delta()
         return delta
 

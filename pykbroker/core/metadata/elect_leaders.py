@@ -75,8 +75,7 @@ def _change(context: Context, election: Election, topic: TopicImage, index: int)
     seats = elect(partition, partition.isr, context.active, rules, prefer_first=not unclean)
     record = change_record(topic.id, index, partition, seats)
     if record is None and unclean:
-        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-                       "Eligible topic partition leaders are not available.")
+        raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
     if record is None:
         raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
     return record

@@ -40,8 +40,15 @@ class Seats(msgspec.Struct, frozen=True, gc=False):
     recovering: bool
 
 
-def elect(partition: PartitionImage, isr: Ids, acceptable: Callable[[int], bool], rules: Rules,
-          lost: int | None = None, *, prefer_first: bool = False) -> Seats:
+def elect(
+    partition: PartitionImage,
+    isr: Ids,
+    acceptable: Callable[[int], bool],
+    rules: Rules,
+    lost: int | None = None,
+    *,
+    prefer_first: bool = False,
+) -> Seats:
     """The seats of a partition whose ISR is to be `isr`; `acceptable` brokers may lead, `lost` went down uncleanly.
 
     `prefer_first`: the leader gives way to the first replica, the preferred leader, where that one may lead.
@@ -94,12 +101,19 @@ def _without(ids: Ids, removed: int) -> Ids:
 def change_record(topic_id: bytes, index: int, old: PartitionImage, new: Seats) -> PartitionChangeRecord | None:
     """The record of what differs; None when nothing does. A new leader, also none, is a new leader epoch."""
     if (old.leader, old.isr, old.elr, old.last_known_elr, old.recovering) == (
-            new.leader, new.isr, new.elr, new.last_known_elr, new.recovering):
+        new.leader,
+        new.isr,
+        new.elr,
+        new.last_known_elr,
+        new.recovering,
+    ):
         return None
     return PartitionChangeRecord(
-        partition_id=index, topic_id=topic_id,
+        partition_id=index,
+        topic_id=topic_id,
         isr=None if new.isr == old.isr else list(new.isr),
         leader=NO_LEADER_CHANGE if new.leader == old.leader else new.leader,
         leader_recovery_state=NO_RECOVERY_CHANGE if new.recovering == old.recovering else int(new.recovering),
         eligible_leader_replicas=None if new.elr == old.elr else list(new.elr),
-        last_known_elr=None if new.last_known_elr == old.last_known_elr else list(new.last_known_elr))
+        last_known_elr=None if new.last_known_elr == old.last_known_elr else list(new.last_known_elr),
+    )

@@ -46,8 +46,10 @@ def check_levels(levels: Mapping[str, int]) -> None:
         least, most = SUPPORTED[name]
         level = levels.get(name, least)
         if not least <= level <= most:
-            raise StartError(f"the cluster's metadata is at {name} {level}, and this broker knows {least} to {most}: "
-                             "start it with the version that wrote it")
+            raise StartError(
+                f"the cluster's metadata is at {name} {level}, and this broker knows {least} to {most}: "
+                "start it with the version that wrote it"
+            )
 
 
 def told(levels: Mapping[str, int]) -> dict[str, int]:

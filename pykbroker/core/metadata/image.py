@@ -220,16 +220,24 @@ class Delta(msgspec.Struct, frozen=True):
     @classmethod
     def since_nothing(cls, image: MetadataImage) -> Delta:
         """All that is in an image is new."""
-        return cls(EMPTY, image, frozenset(image.topics.by_id), (), frozenset(image.configs.resources),
-                   frozenset(image.cluster.brokers))
+        return cls(
+            EMPTY,
+            image,
+            frozenset(image.topics.by_id),
+            (),
+            frozenset(image.configs.resources),
+            frozenset(image.cluster.brokers),
+        )
 
     def then(self, later: Delta) -> Delta:
         """Both as one. A topic that came and went in between is in neither list."""
         known = self.previous.topics.by_id
         deleted = self.topics_deleted + tuple(topic for topic in later.topics_deleted if topic.id in known)
         return Delta(
-            previous=self.previous, image=later.image,
+            previous=self.previous,
+            image=later.image,
             topics_changed=(self.topics_changed | later.topics_changed) - {topic.id for topic in later.topics_deleted},
             topics_deleted=deleted,
             configs_changed=self.configs_changed | later.configs_changed,
-            brokers_changed=self.brokers_changed | later.brokers_changed)
+            brokers_changed=self.brokers_changed | later.brokers_changed,
+        )

@@ -83,8 +83,9 @@ class ControllerMachine:
 
     deadline_ms: float = inf
 
-    def __init__(self, settings: ControllerSettings, configs: TopicConfigs, randomness: Randomness,
-                 image: MetadataImage = EMPTY) -> None:
+    def __init__(
+        self, settings: ControllerSettings, configs: TopicConfigs, randomness: Randomness, image: MetadataImage = EMPTY
+    ) -> None:
         self._settings, self._configs, self._randomness = settings, configs, randomness
         self._draft = Draft(image)
         self._held: list[Entry[Record]] | None = None  # the records of an open transaction

@@ -21,8 +21,9 @@ def place(context: Context, partitions: int, replicas: int) -> list[list[int]]:
     active = [broker.id for broker in brokers if broker.active]
     others = [broker.id for broker in brokers if not broker.active]
     if fault := _fault(replicas, len(brokers), len(active)):
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
-                       f"Unable to replicate the partition {replicas} time(s): {fault}")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {replicas} time(s): {fault}"
+        )
     start = int.from_bytes(context.randomness.randbytes(4), "big")
     return [(_from(active, start + index) + others)[:replicas] for index in range(partitions)]
 
@@ -31,8 +32,10 @@ def _fault(replicas: int, brokers: int, active: int) -> str | None:
     if active == 0:
         return "All brokers are currently fenced."
     if replicas > brokers:
-        return (f"The target replication factor of {replicas} cannot be reached because only {brokers} broker(s) "
-                "are registered or some brokers have all their log directories cordoned.")
+        return (
+            f"The target replication factor of {replicas} cannot be reached because only {brokers} broker(s) "
+            "are registered or some brokers have all their log directories cordoned."
+        )
     return None
 
 
@@ -46,8 +49,10 @@ def check_assignment(context: Context, index: int, replicas: Sequence[int], expe
     check_replicas(context, replicas, expected)
     if not any(map(context.active, replicas)):
         raise ApiError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "All brokers specified in the manual partition assignment for "
-            f"partition {index} are fenced or in controlled shutdown.")
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for "
+            f"partition {index} are fenced or in controlled shutdown.",
+        )
 
 
 def check_replicas(context: Context, replicas: Sequence[int], expected: int | None) -> None:
@@ -65,20 +70,31 @@ def _replicas_fault(context: Context, replicas: Sequence[int], expected: int | N
         if replicas.count(broker_id) > 1:
             return f"The manual partition assignment includes the broker {broker_id} more than once."
     if expected is not None and len(replicas) != expected:
-        return (f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
-                f"not consistent with previous partitions, which have {expected} replica(s).")
+        return (
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
+            f"not consistent with previous partitions, which have {expected} replica(s)."
+        )
     return None
 
 
-def partition_records(context: Context, topic_id: bytes, first: int,
-                      assignment: Sequence[Sequence[int]]) -> Steps[list[PartitionRecord]]:
+def partition_records(
+    context: Context, topic_id: bytes, first: int, assignment: Sequence[Sequence[int]]
+) -> Steps[list[PartitionRecord]]:
     """One record for each new partition, numbered from `first`: led by its first replica that may lead."""
     records = []
     for index, replicas in enumerate(assignment, first):
         isr = [replica for replica in replicas if context.active(replica)]
-        records.append(PartitionRecord(
-            partition_id=index, topic_id=topic_id, replicas=list(replicas), isr=isr, leader=isr[0], leader_epoch=0,
-            partition_epoch=0,
-            directories=[context.draft.brokers[replica].default_directory for replica in replicas]))
+        records.append(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=isr,
+                leader=isr[0],
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[context.draft.brokers[replica].default_directory for replica in replicas],
+            )
+        )
         yield
     return records

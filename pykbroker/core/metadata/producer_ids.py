@@ -17,7 +17,9 @@ def allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest)
     broker = context.registered(request.broker_id, request.broker_epoch)
     start = context.draft.next_producer_id
     if start > PRODUCER_ID_MAX - BLOCK_IDS:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "Exhausted all producerIds as the next block's end producerId "
-                       "has exceeded the int64 type limit")
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
+        )
     record = ProducerIdsRecord(broker_id=broker.id, broker_epoch=broker.epoch, next_producer_id=start + BLOCK_IDS)
     return [record], AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_IDS)

@@ -57,7 +57,8 @@ def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRe
             yield
         responses.append(ReassignableTopicResponse(topic.name, partitions))
     return records, AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=may_resize, error_message=None, responses=responses)
+        allow_replication_factor_change=may_resize, error_message=None, responses=responses
+    )
 
 
 def _alter(context: Context, name: str, wanted: ReassignablePartition, may_resize: bool) -> Record | None:
@@ -88,9 +89,11 @@ def _reverted(context: Context, topic: TopicImage, index: int, rules: Rules) -> 
     if isr:
         return Assignment(replicas, isr), rules
     if not context.rules(topic.name).unclean:
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                       f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
-                       "unclean leader election.")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
+            "unclean leader election.",
+        )
     return Assignment(replicas, replicas[:1]), msgspec.structs.replace(rules, unclean=True)
 
 
@@ -98,8 +101,9 @@ def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
     """Some tools must not change how many replicas there are (KIP-860)."""
     count = len(without(partition.replicas, partition.removing))
     if count != len(replicas):
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR,
-                       f"The replication factor is changed from {count} to {len(replicas)}")
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {count} to {len(replicas)}"
+        )
 
 
 def _towards(partition: PartitionImage, wanted: Ids) -> Assignment:
@@ -121,7 +125,8 @@ def _change(context: Context, topic: TopicImage, index: int, target: Assignment,
     old = topic.partitions[index]
     gone = without(old.replicas, target.replicas)
     moved = msgspec.structs.replace(
-        old, replicas=target.replicas, isr=without(old.isr, gone), elr=without(old.elr, gone))
+        old, replicas=target.replicas, isr=without(old.isr, gone), elr=without(old.elr, gone)
+    )
     unchanged = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
     seats = elect(moved, target.isr, context.active, rules)
     record = change_record(topic.id, index, old, seats) or copy(unchanged)

@@ -69,12 +69,18 @@ def _partition(draft: Draft, record: PartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     draft.partition_count += record.partition_id not in partitions
     partitions[record.partition_id] = PartitionImage(
-        replicas=tuple(record.replicas), isr=tuple(record.isr), leader=record.leader,
-        leader_epoch=record.leader_epoch, partition_epoch=record.partition_epoch,
+        replicas=tuple(record.replicas),
+        isr=tuple(record.isr),
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
         directories=tuple(record.directories) or (MIGRATING,) * len(record.replicas),
-        elr=tuple(record.eligible_leader_replicas or ()), last_known_elr=tuple(record.last_known_elr or ()),
-        adding=tuple(record.adding_replicas), removing=tuple(record.removing_replicas),
-        recovering=record.leader_recovery_state == 1)
+        elr=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+        adding=tuple(record.adding_replicas),
+        removing=tuple(record.removing_replicas),
+        recovering=record.leader_recovery_state == 1,
+    )
 
 
 def _partition_change(draft: Draft, record: PartitionChangeRecord) -> None:
@@ -87,14 +93,18 @@ def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
     moved = change.leader != NO_LEADER_CHANGE
     recovery = change.leader_recovery_state
     return PartitionImage(
-        replicas=_or(change.replicas, old.replicas), isr=_or(change.isr, old.isr),
-        leader=change.leader if moved else old.leader, leader_epoch=old.leader_epoch + moved,
+        replicas=_or(change.replicas, old.replicas),
+        isr=_or(change.isr, old.isr),
+        leader=change.leader if moved else old.leader,
+        leader_epoch=old.leader_epoch + moved,
         partition_epoch=old.partition_epoch + 1,
         directories=old.directories if change.directories is None else tuple(change.directories),
         elr=_or(change.eligible_leader_replicas, old.elr),
         last_known_elr=_or(change.last_known_elr, old.last_known_elr),
-        adding=_or(change.adding_replicas, old.adding), removing=_or(change.removing_replicas, old.removing),
-        recovering=old.recovering if recovery == NO_RECOVERY_CHANGE else recovery == 1)
+        adding=_or(change.adding_replicas, old.adding),
+        removing=_or(change.removing_replicas, old.removing),
+        recovering=old.recovering if recovery == NO_RECOVERY_CHANGE else recovery == 1,
+    )
 
 
 def _or(new: list[T] | None, old: tuple[T, ...]) -> tuple[T, ...]:
@@ -126,17 +136,30 @@ def _producer_ids(draft: Draft, record: ProducerIdsRecord) -> None:
 
 
 def _register_broker(draft: Draft, record: RegisterBrokerRecord) -> None:
-    draft.put_broker(BrokerImage(
-        id=record.broker_id, incarnation_id=record.incarnation_id, epoch=record.broker_epoch,
-        endpoints=_endpoints(record.end_points), features=_ranges(record.features), rack=record.rack,
-        fenced=record.fenced, in_controlled_shutdown=record.in_controlled_shutdown,
-        directories=tuple(sorted(record.log_dirs)), cordoned=tuple(record.cordoned_log_dirs or ())))
+    draft.put_broker(
+        BrokerImage(
+            id=record.broker_id,
+            incarnation_id=record.incarnation_id,
+            epoch=record.broker_epoch,
+            endpoints=_endpoints(record.end_points),
+            features=_ranges(record.features),
+            rack=record.rack,
+            fenced=record.fenced,
+            in_controlled_shutdown=record.in_controlled_shutdown,
+            directories=tuple(sorted(record.log_dirs)),
+            cordoned=tuple(record.cordoned_log_dirs or ()),
+        )
+    )
 
 
 def _register_controller(draft: Draft, record: RegisterControllerRecord) -> None:
     draft.controllers.rows()[record.controller_id] = ControllerImage(
-        id=record.controller_id, incarnation_id=record.incarnation_id, endpoints=_endpoints(record.end_points),
-        features=_ranges(record.features), zk_migration_ready=record.zk_migration_ready)
+        id=record.controller_id,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints(record.end_points),
+        features=_ranges(record.features),
+        zk_migration_ready=record.zk_migration_ready,
+    )
 
 
 def _unregister_broker(draft: Draft, record: UnregisterBrokerRecord) -> None:
@@ -146,11 +169,15 @@ def _unregister_broker(draft: Draft, record: UnregisterBrokerRecord) -> None:
 
 def _broker_change(draft: Draft, record: BrokerRegistrationChangeRecord) -> None:
     broker = _registered(draft, record.broker_id, record.broker_epoch)
-    draft.put_broker(msgspec.structs.replace(
-        broker, fenced=_switched(record.fenced, broker.fenced),
-        in_controlled_shutdown=_switched(record.in_controlled_shutdown, broker.in_controlled_shutdown),
-        directories=tuple(sorted(record.log_dirs)) or broker.directories,
-        cordoned=_or(record.cordoned_log_dirs, broker.cordoned)))
+    draft.put_broker(
+        msgspec.structs.replace(
+            broker,
+            fenced=_switched(record.fenced, broker.fenced),
+            in_controlled_shutdown=_switched(record.in_controlled_shutdown, broker.in_controlled_shutdown),
+            directories=tuple(sorted(record.log_dirs)) or broker.directories,
+            cordoned=_or(record.cordoned_log_dirs, broker.cordoned),
+        )
+    )
 
 
 def _switched(change: int, now: bool) -> bool:

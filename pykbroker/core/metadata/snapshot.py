@@ -45,7 +45,11 @@ from wire.stored.metadata_topics import PartitionRecord, TopicRecord
 
 BEFORE_PRODUCER_IDS = (ClientQuotaRecord,)
 AFTER_PRODUCER_IDS = (
-    AccessControlEntryRecord, UserScramCredentialRecord, DelegationTokenRecord, ZkMigrationStateRecord)
+    AccessControlEntryRecord,
+    UserScramCredentialRecord,
+    DelegationTokenRecord,
+    ZkMigrationStateRecord,
+)
 
 
 def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -> MetadataImage:
@@ -86,27 +90,41 @@ def _features(image: MetadataImage) -> Iterator[Record]:
 
 def _broker(broker: BrokerImage, level: int) -> Record:
     return RegisterBrokerRecord(
-        broker_id=broker.id, incarnation_id=broker.incarnation_id, broker_epoch=broker.epoch, rack=broker.rack,
-        end_points=_parts(BrokerEndpoint, broker), features=_ranges(BrokerFeature, broker), fenced=broker.fenced,
-        in_controlled_shutdown=broker.in_controlled_shutdown, log_dirs=list(broker.directories),
-        cordoned_log_dirs=list(broker.cordoned) if level >= CORDONED_LEVEL else None)
+        broker_id=broker.id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        rack=broker.rack,
+        end_points=_parts(BrokerEndpoint, broker),
+        features=_ranges(BrokerFeature, broker),
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=list(broker.directories),
+        cordoned_log_dirs=list(broker.cordoned) if level >= CORDONED_LEVEL else None,
+    )
 
 
 def _controller(controller: ControllerImage) -> Record:
     return RegisterControllerRecord(
-        controller_id=controller.id, incarnation_id=controller.incarnation_id,
-        zk_migration_ready=controller.zk_migration_ready, end_points=_parts(ControllerEndpoint, controller),
-        features=_ranges(ControllerFeature, controller))
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=_parts(ControllerEndpoint, controller),
+        features=_ranges(ControllerFeature, controller),
+    )
 
 
 def _parts(cls: type[Any], node: NodeImage) -> list[Any]:
-    return [cls(name=endpoint.name, host=endpoint.host, port=endpoint.port,
-                security_protocol=endpoint.security_protocol) for endpoint in node.endpoints]
+    return [
+        cls(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=endpoint.security_protocol)
+        for endpoint in node.endpoints
+    ]
 
 
 def _ranges(cls: type[Any], node: NodeImage) -> list[Any]:
-    return [cls(name=name, min_supported_version=least, max_supported_version=most)
-            for name, (least, most) in sorted(node.features.items())]
+    return [
+        cls(name=name, min_supported_version=least, max_supported_version=most)
+        for name, (least, most) in sorted(node.features.items())
+    ]
 
 
 def _topic(topic: TopicImage) -> Iterator[Record]:
@@ -117,11 +135,20 @@ def _topic(topic: TopicImage) -> Iterator[Record]:
 
 def _partition(topic_id: bytes, index: int, partition: PartitionImage) -> Record:
     return PartitionRecord(
-        partition_id=index, topic_id=topic_id, replicas=list(partition.replicas), isr=list(partition.isr),
-        removing_replicas=list(partition.removing), adding_replicas=list(partition.adding), leader=partition.leader,
-        leader_recovery_state=int(partition.recovering), leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch, directories=list(partition.directories),
-        eligible_leader_replicas=list(partition.elr) or None, last_known_elr=list(partition.last_known_elr) or None)
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=list(partition.replicas),
+        isr=list(partition.isr),
+        removing_replicas=list(partition.removing),
+        adding_replicas=list(partition.adding),
+        leader=partition.leader,
+        leader_recovery_state=int(partition.recovering),
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=list(partition.directories),
+        eligible_leader_replicas=list(partition.elr) or None,
+        last_known_elr=list(partition.last_known_elr) or None,
+    )
 
 
 def _configs(image: MetadataImage) -> Iterator[Record]:

@@ -14,7 +14,6 @@ def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Dec
     """Whether it still runs is not asked: one that does can register again."""
     broker = context.draft.brokers.get(request.broker_id)
     if broker is None:
-        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED,
-                       f"Broker ID {request.broker_id} is not currently registered")
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")
     gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
     return [*leave(context, broker.id), gone], UnregisterBrokerResponse(error_message=None)

@@ -47,11 +47,17 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
             _check(context, update)
             _check_needs(update, wanted)
         except ApiError as error:
-            raise ApiError(error.code, "The update failed for all features since the following feature had an error: "
-                           f"{error.message}") from error
-    response = UpdateFeaturesResponse(error_message=None, results=[
-        UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
-        for update in request.feature_updates])
+            raise ApiError(
+                error.code,
+                f"The update failed for all features since the following feature had an error: {error.message}",
+            ) from error
+    response = UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(feature=update.feature, error_message=ErrorCode.NONE.name)
+            for update in request.feature_updates
+        ],
+    )
     return [] if request.validate_only else [*_records(context, updates.values())], response
 
 
@@ -66,8 +72,11 @@ def _check(context: Context, update: FeatureUpdateKey) -> None:
         knows = f"only supports versions {least}-{most}" if name in SUPPORTED else "does not support this feature."
         raise _refused(update, f"Local controller {context.settings.node_id} {knows}")
     if level < current and update.upgrade_type == Upgrade.UPGRADE:
-        raise _refused(update, "Can't downgrade the version of this feature without setting the upgrade type to either "
-                       "safe or unsafe downgrade.")
+        raise _refused(
+            update,
+            "Can't downgrade the version of this feature without setting the upgrade type to either "
+            "safe or unsafe downgrade.",
+        )
     if level > current and update.upgrade_type != Upgrade.UPGRADE:
         raise _refused(update, "Can't downgrade to a newer version.")
     if name == KRAFT_FEATURE and level != current:
@@ -75,11 +84,15 @@ def _check(context: Context, update: FeatureUpdateKey) -> None:
     if name not in SUPPORTED:
         raise _refused(update, f"Feature {name} not found.")
     if name == METADATA_FEATURE and not RECORDS_CHANGED.isdisjoint(range(level + 1, current + 1)):
-        reason = ("Unsafe metadata downgrade is not supported in this version."
-                  if update.upgrade_type == Upgrade.UNSAFE_DOWNGRADE else
-                  "Refusing to perform the requested downgrade because it might delete metadata information.")
-        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION,
-                       f"Unsupported metadata.version downgrade from {current} to {level}. {reason}")
+        reason = (
+            "Unsafe metadata downgrade is not supported in this version."
+            if update.upgrade_type == Upgrade.UNSAFE_DOWNGRADE
+            else "Refusing to perform the requested downgrade because it might delete metadata information."
+        )
+        raise ApiError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
+        )
 
 
 def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:
@@ -87,13 +100,18 @@ def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:
     if update.feature in NEEDED and update.max_version_level:
         other, least = NEEDED[update.feature]
         if wanted.get(other, 0) < least:
-            raise _refused(update, f"{update.feature} could not be set to {update.max_version_level} because it "
-                           f"depends on {other} level {least}")
+            raise _refused(
+                update,
+                f"{update.feature} could not be set to {update.max_version_level} because it "
+                f"depends on {other} level {least}",
+            )
 
 
 def _refused(update: FeatureUpdateKey, reason: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_UPDATE_VERSION,
-                    f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}")
+    return ApiError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
+    )
 
 
 def _records(context: Context, updates: Iterable[FeatureUpdateKey]) -> Iterable[Record]:
@@ -109,8 +127,9 @@ def _agreed_min_isr(context: Context) -> Iterable[Record]:
     """Who is eligible to lead depends on the least ISR, so that from now on it is the same for all brokers."""
     kind, everybody = CLUSTER_DEFAULT
     if MIN_ISR not in context.draft.config(CLUSTER_DEFAULT):
-        yield ConfigRecord(resource_type=kind, resource_name=everybody, name=MIN_ISR,
-                           value=str(context.settings.min_insync_replicas))
+        yield ConfigRecord(
+            resource_type=kind, resource_name=everybody, name=MIN_ISR, value=str(context.settings.min_insync_replicas)
+        )
     for kind, broker in context.draft.configs:
         if kind == BROKER_RESOURCE and broker and MIN_ISR in context.draft.config((kind, broker)):
             yield ConfigRecord(resource_type=kind, resource_name=broker, name=MIN_ISR, value=None)

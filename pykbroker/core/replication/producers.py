@@ -56,8 +56,15 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
 class Producer:
     """What a log knows of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 where there is none."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "next_sequence", "producer_id",
-                 "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "txn_first_offset",
+    )
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
@@ -77,8 +84,10 @@ class Producer:
     def check_epoch(self, epoch: int) -> None:
         """INVALID_PRODUCER_EPOCH: a newer instance of the producer has taken over."""
         if epoch < self.epoch:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH,
-                           f"producer {self.producer_id} writes with epoch {epoch}, the current one is {self.epoch}")
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {self.producer_id} writes with epoch {epoch}, the current one is {self.epoch}",
+            )
 
     def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> Written | None:
         """This batch as it stands in the log, if it is one of the last five."""
@@ -93,11 +102,15 @@ class Producer:
         self.check_epoch(epoch)
         expected = self.next_sequence if epoch == self.epoch else 0
         if sequence != expected:
-            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {self.producer_id} in epoch {epoch}: "
-                           f"sequence {sequence} came where {expected} was expected")
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {self.producer_id} in epoch {epoch}: sequence {sequence} came where {expected} was expected",
+            )
         if self.txn_first_offset >= 0 and not transactional:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE,
-                           f"producer {self.producer_id} has an open transaction and writes outside of it")
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {self.producer_id} has an open transaction and writes outside of it",
+            )
 
     def remember(self, epoch: int, written: Written) -> None:
         """A data batch was written; it is the newest of its epoch."""
@@ -116,8 +129,9 @@ class Producers:
 
     def __init__(self, producers: tuple[Producer, ...] = ()) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
-        self.transactions = Transactions((one.producer_id, one.txn_first_offset) for one in producers
-                                         if one.txn_first_offset >= 0)
+        self.transactions = Transactions(
+            (one.producer_id, one.txn_first_offset) for one in producers if one.txn_first_offset >= 0
+        )
         self.verifications = Verifications()
         self._unwritten: dict[int, tuple[int, int]] = {}
 
@@ -132,8 +146,9 @@ class Producers:
         """Every producer, in the order in which it first wrote."""
         return tuple(self._producers.values())
 
-    def begin_verification(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *,
-                           from_zero: bool = False) -> Verification | None:
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool = False
+    ) -> Verification | None:
         """What a transactional batch must show when it is written; None where its transaction is open already.
 
         `from_zero`: a producer of transaction version 2 that is not known here begins with sequence 0.
@@ -143,13 +158,23 @@ class Producers:
             return None
         return self.verifications.begin(producer_id, epoch, sequence, now_ms, from_zero=from_zero)
 
-    def check(self, producer_id: int, epoch: int, sequence: int, last_offset_delta: int, transactional: bool,
-              shown: Verification | None = None) -> Written | None:
+    def check(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        last_offset_delta: int,
+        transactional: bool,
+        shown: Verification | None = None,
+    ) -> Written | None:
         """Before a client's batch: None if it may be written, the first answer of a duplicate, or ApiError."""
         producer = self._producers.get(producer_id)
         if producer is not None:
-            if (epoch == producer.epoch and sequence == producer.next_sequence
-                    and transactional == (producer.txn_first_offset >= 0)):
+            if (
+                epoch == producer.epoch
+                and sequence == producer.next_sequence
+                and transactional == (producer.txn_first_offset >= 0)
+            ):
                 return None  # no duplicate either: five batches do not span all sequences
             written = producer.duplicate(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK)
             if written is not None:
@@ -165,8 +190,11 @@ class Producers:
     def _check_first(self, producer_id: int, epoch: int, sequence: int) -> None:
         unwritten_epoch, lowest = self._unwritten.get(producer_id, (NO_EPOCH, 0))
         if epoch == unwritten_epoch and sequence > lowest:
-            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id} in epoch {epoch}: sequence "
-                           f"{sequence} came before {lowest}, which could not be written")
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} in epoch {epoch}: sequence "
+                f"{sequence} came before {lowest}, which could not be written",
+            )
 
     def note_unwritten(self, producer_id: int, epoch: int, sequence: int) -> None:
         """A batch was checked, and the disk refused it: what an unknown producer sent behind it must wait for it."""
@@ -175,8 +203,9 @@ class Producers:
             if len(self._unwritten) > UNWRITTEN_MAX:
                 del self._unwritten[next(iter(self._unwritten))]
 
-    def check_verified(self, producer_id: int, epoch: int, shown: Verification | None,
-                       sequence: int = NO_SEQUENCE) -> None:
+    def check_verified(
+        self, producer_id: int, epoch: int, shown: Verification | None, sequence: int = NO_SEQUENCE
+    ) -> None:
         """Whether a transactional batch goes on with a transaction, or begins one that the coordinator knows of.
 
         INVALID_TXN_STATE if not, OUT_OF_ORDER_SEQUENCE_NUMBER if one with a lower sequence was refused meanwhile.
@@ -190,18 +219,36 @@ class Producers:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         lowest = 0 if producer is None and shown.from_zero else shown.lowest_sequence
         if sequence > lowest:
-            raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"producer {producer_id} begins a transaction "
-                           f"with sequence {sequence}, not {lowest}")
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins a transaction with sequence {sequence}, not {lowest}",
+            )
 
-    def remember(self, producer_id: int, epoch: int, sequence: int, base_offset: int, last_offset_delta: int,
-                 timestamp: int, transactional: bool) -> None:
+    def remember(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        base_offset: int,
+        last_offset_delta: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
         """A data batch of this producer stands in the log."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = Producer(producer_id, epoch)
             self._unwritten.pop(producer_id, None)
-        producer.remember(epoch, Written(sequence, (sequence + last_offset_delta) & SEQUENCE_MASK,
-                                         base_offset + last_offset_delta, last_offset_delta, timestamp))
+        producer.remember(
+            epoch,
+            Written(
+                sequence,
+                (sequence + last_offset_delta) & SEQUENCE_MASK,
+                base_offset + last_offset_delta,
+                last_offset_delta,
+                timestamp,
+            ),
+        )
         if transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self.transactions.begin(producer_id, base_offset)
@@ -213,16 +260,23 @@ class Producers:
         if producer is None:
             return
         if producer.is_open_in(marker.producer_epoch) and marker.transaction_version >= TRANSACTION_VERSION_2:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"the marker of producer {marker.producer_id} bears epoch "
-                           f"{marker.producer_epoch} of the transaction itself, not the next one")
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker of producer {marker.producer_id} bears epoch "
+                f"{marker.producer_epoch} of the transaction itself, not the next one",
+            )
         producer.check_epoch(marker.producer_epoch)
         if marker.coordinator_epoch < producer.coordinator_epoch:
-            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, f"marker of producer {marker.producer_id} from "
-                           f"coordinator epoch {marker.coordinator_epoch}, the current one is "
-                           f"{producer.coordinator_epoch}")
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"marker of producer {marker.producer_id} from "
+                f"coordinator epoch {marker.coordinator_epoch}, the current one is "
+                f"{producer.coordinator_epoch}",
+            )
 
-    def remember_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int,
-                        aborted: bool) -> AbortedTransaction | None:
+    def remember_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, aborted: bool
+    ) -> AbortedTransaction | None:
         """A transaction's end stands in the log. Answers what readers must skip, if anything."""
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -238,6 +292,9 @@ class Producers:
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget who has written nothing for `producer.id.expiration.ms` and has no open transaction."""
-        self._producers = {producer_id: one for producer_id, one in self._producers.items()
-                           if one.txn_first_offset >= 0 or now_ms - one.last_timestamp < expiration_ms}
+        self._producers = {
+            producer_id: one
+            for producer_id, one in self._producers.items()
+            if one.txn_first_offset >= 0 or now_ms - one.last_timestamp < expiration_ms
+        }
         self.verifications.expire(now_ms, expiration_ms)

@@ -58,5 +58,6 @@ class Verifications:
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forget whoever asked and never wrote."""
-        self._by_producer = {producer_id: one for producer_id, one in self._by_producer.items()
-                             if now_ms - one.began_ms < expiration_ms}
+        self._by_producer = {
+            producer_id: one for producer_id, one in self._by_producer.items() if now_ms - one.began_ms < expiration_ms
+        }

@@ -18,9 +18,7 @@ NEEDS: dict[int, tuple[ResourceType, ErrorCode]] = {
 }
 
 
-def check_config_right(
-    authorizer: Authorizer, principal: str, operation: Operation, resource: tuple[int, str]
-) -> None:  # fmt: skip
+def check_config_right(authorizer: Authorizer, principal: str, operation: Operation, resource: tuple[int, str]) -> None:
     """`ApiError` for one who may not. That there is no such kind of resource anybody may be told."""
     kind, name = resource
     if kind in NEEDS:

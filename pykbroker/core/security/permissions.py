@@ -23,22 +23,26 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.DELETE_TOPICS: ((Operation.DELETE, ResourceType.TOPIC),),
     ApiKey.DELETE_RECORDS: ((Operation.DELETE, ResourceType.TOPIC),),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (
-        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER), (Operation.DESCRIBE, ResourceType.TOPIC),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        (Operation.DESCRIBE, ResourceType.TOPIC),
     ),
     ApiKey.DESCRIBE_ACLS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.CREATE_ACLS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DELETE_ACLS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_CONFIGS: (
-        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC), (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        (Operation.DESCRIBE_CONFIGS, ResourceType.GROUP),
         (Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.ALTER_CONFIGS: (
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC), (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
         (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
     ),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: (
-        (Operation.ALTER_CONFIGS, ResourceType.TOPIC), (Operation.ALTER_CONFIGS, ResourceType.GROUP),
+        (Operation.ALTER_CONFIGS, ResourceType.TOPIC),
+        (Operation.ALTER_CONFIGS, ResourceType.GROUP),
         (Operation.ALTER_CONFIGS, ResourceType.CLUSTER),
     ),
     ApiKey.DESCRIBE_LOG_DIRS: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
@@ -54,11 +58,13 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: ((Operation.ALTER, ResourceType.CLUSTER),),
     ApiKey.DESCRIBE_QUORUM: ((Operation.DESCRIBE, ResourceType.CLUSTER),),
     ApiKey.INIT_PRODUCER_ID: (
-        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER), (Operation.WRITE, ResourceType.TOPIC),
+        (Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+        (Operation.WRITE, ResourceType.TOPIC),
         (Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
     ),
     ApiKey.FIND_COORDINATOR: (
-        (Operation.DESCRIBE, ResourceType.GROUP), (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        (Operation.DESCRIBE, ResourceType.GROUP),
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     ),
     ApiKey.JOIN_GROUP: ((Operation.READ, ResourceType.GROUP),),
     ApiKey.SYNC_GROUP: ((Operation.READ, ResourceType.GROUP),),
@@ -86,7 +92,8 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.ADD_OFFSETS_TO_TXN: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.END_TXN: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.WRITE_TXN_MARKERS: (
-        (Operation.ALTER, ResourceType.CLUSTER), (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        (Operation.ALTER, ResourceType.CLUSTER),
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
     ),
     ApiKey.TXN_OFFSET_COMMIT: ((Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
     ApiKey.DESCRIBE_TRANSACTIONS: ((Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
@@ -94,7 +101,7 @@ PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: ((Operation.DESCRIBE, ResourceType.TOPIC),),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (),
     ApiKey.PUSH_TELEMETRY: (),
-}  # fmt: skip
+}
 
 
 def permitted(authorizer: Authorizer, principal: str, key: ApiKey, name: str = "") -> bool:

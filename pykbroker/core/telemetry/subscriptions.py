@@ -52,8 +52,11 @@ class Subscription(msgspec.Struct, frozen=True):
 
 def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
     """All there are."""
-    return tuple(Subscription.of(texts) for (kind, _), texts in configs.resources.items()
-                 if kind == ConfigResource.CLIENT_METRICS)  # fmt: skip
+    return tuple(
+        Subscription.of(texts)
+        for (kind, _), texts in configs.resources.items()
+        if kind == ConfigResource.CLIENT_METRICS
+    )
 
 
 def wanted(client_instance_id: bytes, client: Properties, existing: tuple[Subscription, ...]) -> Wanted:

@@ -53,8 +53,12 @@ def end_transaction(context: Context, request: EndTransaction) -> Decision:
     code = VERSION_1.get((known.state, request.commit), ErrorCode.INVALID_TXN_STATE)
     if code is not None:
         return None, Answer(code)
-    return known.ended(commit=request.commit, client_version=request.client_version,
-                       next_producer_id=NO_PRODUCER_ID, wall_ms=context.wall_ms), Answer()
+    return known.ended(
+        commit=request.commit,
+        client_version=request.client_version,
+        next_producer_id=NO_PRODUCER_ID,
+        wall_ms=context.wall_ms,
+    ), Answer()
 
 
 def _end_version_2(context: Context, request: EndTransaction) -> Decision:
@@ -74,8 +78,11 @@ def _end_version_2(context: Context, request: EndTransaction) -> Decision:
 
 def _moved_on(known: Transaction, request: EndTransaction) -> bool:
     """A retry of the end that used up the epochs of the producer id of before."""
-    return (known.previous_producer_id == request.producer_id != known.producer_id
-            and request.epoch == EPOCH_MAX - 1 and known.epoch == 0)
+    return (
+        known.previous_producer_id == request.producer_id != known.producer_id
+        and request.epoch == EPOCH_MAX - 1
+        and known.epoch == 0
+    )
 
 
 def _in_time(known: Transaction, request: EndTransaction, again: bool, moved: bool) -> bool:
@@ -87,8 +94,9 @@ def _in_time(known: Transaction, request: EndTransaction, again: bool, moved: bo
 def _bump(context: Context, request: EndTransaction, known: Transaction) -> Decision:
     """The answer has the epoch of the next transaction, which may be the first of another producer id."""
     next_id = context.next_producer_id() if exhausted(known.epoch) else NO_PRODUCER_ID
-    ended = known.ended(commit=request.commit, client_version=request.client_version, next_producer_id=next_id,
-                        wall_ms=context.wall_ms)
+    ended = known.ended(
+        commit=request.commit, client_version=request.client_version, next_producer_id=next_id, wall_ms=context.wall_ms
+    )
     after = ended.completed(context.wall_ms)
     context.renewals[request.transactional_id] = Renewal(after.producer_id, after.epoch, known.epoch)
     return ended, Answer(producer_id=after.producer_id, epoch=after.epoch)
@@ -97,7 +105,10 @@ def _bump(context: Context, request: EndTransaction, known: Transaction) -> Deci
 def markers_written(context: Context, request: MarkersWritten) -> Decision:
     """Complete, unless that is no longer the transaction that was decided."""
     known = context.transactions.get(request.transactional_id)
-    if known is None or known.state not in PREPARED or (known.producer_id, known.epoch) != (
-            request.producer_id, request.epoch):
+    if (
+        known is None
+        or known.state not in PREPARED
+        or (known.producer_id, known.epoch) != (request.producer_id, request.epoch)
+    ):
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return known.completed(context.wall_ms), Answer()

@@ -35,7 +35,8 @@ def init_producer(context: Context, request: InitProducer) -> Decision:
 def _may_go_on(known: Transaction, request: InitProducer) -> bool:
     """With the id of before also if its last epoch was used up, and the answer with the new id got lost."""
     return request.producer_id == known.producer_id or (
-        request.producer_id == known.previous_producer_id and exhausted(request.epoch))
+        request.producer_id == known.previous_producer_id and exhausted(request.epoch)
+    )
 
 
 def _renew(context: Context, request: InitProducer, known: Transaction) -> Decision:

@@ -16,9 +16,22 @@ from pykbroker.core.txn.init_producer import init_producer
 from pykbroker.core.txn.partitions import add_partitions, verify_partitions
 from pykbroker.core.txn.patience import Patience
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, AwaitEnd, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer,
-    ListTransactions, Markers, MarkersWritten, ProducerIdSource, Reply, Request, VerifyPartitions,
-)  # fmt: skip
+    AddPartitions,
+    Answer,
+    AwaitEnd,
+    AwaitMarkers,
+    EndTransaction,
+    FindTransaction,
+    Found,
+    InitProducer,
+    ListTransactions,
+    Markers,
+    MarkersWritten,
+    ProducerIdSource,
+    Reply,
+    Request,
+    VerifyPartitions,
+)
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import AT_REST, PREPARED, State
 from pykbroker.core.txn.transaction import Transaction, from_record

@@ -55,39 +55,68 @@ class Transaction(msgspec.Struct, frozen=True):
 
     def renewed(self, producer_id: int, epoch: int, timeout_ms: int, wall_ms: int) -> Transaction:
         """Its producer begins anew, with this id and epoch."""
-        return self._become(State.EMPTY, wall_ms, producer_id=producer_id, epoch=epoch, timeout_ms=timeout_ms,
-                            partitions=frozenset(), started_ms=NO_TIME)
+        return self._become(
+            State.EMPTY,
+            wall_ms,
+            producer_id=producer_id,
+            epoch=epoch,
+            timeout_ms=timeout_ms,
+            partitions=frozenset(),
+            started_ms=NO_TIME,
+        )
 
     def extended(self, partitions: frozenset[TopicPartition], client_version: int, wall_ms: int) -> Transaction:
         """More partitions take part; the first begin it."""
         started_ms = self.started_ms if self.state is State.ONGOING else wall_ms
-        return self._become(State.ONGOING, wall_ms, partitions=self.partitions | partitions, started_ms=started_ms,
-                            client_version=client_version)
+        return self._become(
+            State.ONGOING,
+            wall_ms,
+            partitions=self.partitions | partitions,
+            started_ms=started_ms,
+            client_version=client_version,
+        )
 
     def ended(self, *, commit: bool, client_version: int, next_producer_id: int, wall_ms: int) -> Transaction:
         """Decided by its producer. `next_producer_id` follows when the epochs of this one are used up."""
         bump = client_version >= EPOCH_BUMP_VERSION
-        return self._become(State.PREPARE_COMMIT if commit else State.PREPARE_ABORT, wall_ms,
-                            epoch=self.epoch + bump, client_version=client_version, next_producer_id=next_producer_id,
-                            started_ms=self.started_ms if self.state is State.ONGOING else wall_ms)
+        return self._become(
+            State.PREPARE_COMMIT if commit else State.PREPARE_ABORT,
+            wall_ms,
+            epoch=self.epoch + bump,
+            client_version=client_version,
+            next_producer_id=next_producer_id,
+            started_ms=self.started_ms if self.state is State.ONGOING else wall_ms,
+        )
 
     def fenced(self, transaction_version: int, wall_ms: int) -> Transaction:
         """Aborted by the coordinator, with an epoch that shuts its producer out."""
         client_version = transaction_version if transaction_version >= EPOCH_BUMP_VERSION else 0
-        return self._become(State.PREPARE_ABORT, wall_ms, epoch=min(self.epoch + 1, EPOCH_MAX),
-                            client_version=client_version, next_producer_id=NO_PRODUCER_ID)
+        return self._become(
+            State.PREPARE_ABORT,
+            wall_ms,
+            epoch=min(self.epoch + 1, EPOCH_MAX),
+            client_version=client_version,
+            next_producer_id=NO_PRODUCER_ID,
+        )
 
     def completed(self, wall_ms: int) -> Transaction:
         """All markers are written."""
         state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
         producer_id, epoch = self.successor
-        return self._become(state, wall_ms, partitions=frozenset(), next_producer_id=NO_PRODUCER_ID,
-                            producer_id=producer_id, epoch=epoch)
+        return self._become(
+            state,
+            wall_ms,
+            partitions=frozenset(),
+            next_producer_id=NO_PRODUCER_ID,
+            producer_id=producer_id,
+            epoch=epoch,
+        )
 
     def _become(self, state: State, wall_ms: int, **changes: Any) -> Transaction:
         assert self.state in PREDECESSORS[state], f"{self.transactional_id}: from {self.state.title} to {state.title}"
-        return msgspec.structs.replace(self, state=state, updated_ms=wall_ms, previous_producer_id=self.producer_id,
-                                       **changes)
+        return msgspec.structs.replace(
+            self, state=state, updated_ms=wall_ms, previous_producer_id=self.producer_id, **changes
+        )
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
         """As the log keeps it; an Empty one has no list of partitions at all.
@@ -98,11 +127,16 @@ class Transaction(msgspec.Struct, frozen=True):
         for topic, index in self.partitions:
             topics.setdefault(topic, []).append(index)
         value = TransactionLogValue(
-            producer_id=self.producer_id, producer_epoch=self.epoch, transaction_timeout_ms=self.timeout_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
-            transaction_partitions=None if self.state is State.EMPTY else [
-                PartitionsSchema(topic, sorted(indexes)) for topic, indexes in sorted(topics.items())],
-            transaction_last_update_timestamp_ms=self.updated_ms, transaction_start_timestamp_ms=self.started_ms)
+            transaction_partitions=None
+            if self.state is State.EMPTY
+            else [PartitionsSchema(topic, sorted(indexes)) for topic, indexes in sorted(topics.items())],
+            transaction_last_update_timestamp_ms=self.updated_ms,
+            transaction_start_timestamp_ms=self.started_ms,
+        )
         if transaction_version > 0:
             value.previous_producer_id, value.next_producer_id = self.previous_producer_id, self.next_producer_id
             value.client_transaction_version = self.client_version
@@ -118,8 +152,15 @@ def from_record(key: TransactionLogKey, value: TransactionLogValue) -> Transacti
     if value.transaction_status not in tuple(PREDECESSORS):
         raise DecodeError(f"transactional id {key.transactional_id}: state {value.transaction_status}")
     return Transaction(
-        key.transactional_id, value.producer_id, value.transaction_timeout_ms, value.producer_epoch,
+        key.transactional_id,
+        value.producer_id,
+        value.transaction_timeout_ms,
+        value.producer_epoch,
         State(value.transaction_status),
         frozenset((part.topic, index) for part in value.transaction_partitions or () for index in part.partition_ids),
-        value.transaction_start_timestamp_ms, value.transaction_last_update_timestamp_ms, value.previous_producer_id,
-        value.next_producer_id, value.client_transaction_version)
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.previous_producer_id,
+        value.next_producer_id,
+        value.client_transaction_version,
+    )

@@ -20,8 +20,10 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol,
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from wire.stored.consumer_protocol import (
-    ConsumerProtocolAssignment, ConsumerProtocolAssignmentTopicPartition, ConsumerProtocolSubscription,
-)  # fmt: skip
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
 from wire.stored.framing import decode_versioned, encode_versioned
 
 STATIC_JOIN_VERSION_FIRST, STATIC_VERSION_FIRST = 5, 3
@@ -32,8 +34,9 @@ PROTOCOL_TYPE, PROTOCOL, PROTOCOL_VERSION = "consumer", "range", 3
 class ClassicMember:
     """Matches `member.Member`. All members read all of `places`. With an `instance_id` it is a static one."""
 
-    def __init__(self, name: str, group: str, history: GroupHistory, places: tuple[Place, ...],
-                 instance_id: str | None = None) -> None:
+    def __init__(
+        self, name: str, group: str, history: GroupHistory, places: tuple[Place, ...], instance_id: str | None = None
+    ) -> None:
         self.name, self.group, self._history, self._places = name, group, history, places
         self._instance_id = instance_id
         self._member_id, self._generation = "", NO_GENERATION
@@ -63,10 +66,14 @@ class ClassicMember:
         version = connection.any_version(ApiKey.JOIN_GROUP, STATIC_JOIN_VERSION_FIRST if self._instance_id else 0)
         subscription = ConsumerProtocolSubscription(topics=sorted({topic for topic, _ in self._places}))
         request = JoinGroupRequest(
-            group_id=self.group, session_timeout_ms=int(SESSION_S * 1000),
-            rebalance_timeout_ms=int(REBALANCE_S * 1000), member_id=self._member_id,
-            group_instance_id=self._instance_id, protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(PROTOCOL, encode_versioned(subscription, PROTOCOL_VERSION))])
+            group_id=self.group,
+            session_timeout_ms=int(SESSION_S * 1000),
+            rebalance_timeout_ms=int(REBALANCE_S * 1000),
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(PROTOCOL, encode_versioned(subscription, PROTOCOL_VERSION))],
+        )
         answer = await connection.call(request, JoinGroupResponse, version)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             request.member_id = answer.member_id
@@ -77,26 +84,37 @@ class ClassicMember:
     async def _sync(self, connection: Connection, joined: JoinGroupResponse) -> None:
         version = connection.any_version(ApiKey.SYNC_GROUP, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = SyncGroupRequest(
-            group_id=self.group, generation_id=self._generation, member_id=self._member_id,
-            group_instance_id=self._instance_id, protocol_type=PROTOCOL_TYPE, protocol_name=PROTOCOL)
+            group_id=self.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=PROTOCOL,
+        )
         if joined.leader == self._member_id and not joined.skip_assignment:
             members = sorted(member.member_id for member in joined.members)
             request.assignments = [
                 SyncGroupRequestAssignment(member_id, _encoded(self._places[place :: len(members)]))
-                for place, member_id in enumerate(members)]
+                for place, member_id in enumerate(members)
+            ]
         answer = await connection.call(request, SyncGroupResponse, version)
         self._require(answer.error_code)
         if answer.assignment:
             told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
             self.owned = tuple(sorted((one.topic, index) for one in told for index in one.partitions))
         self._history.assigned.append(
-            Assigned(self.group, self._generation, self.name, self.owned, trio.current_time()))
+            Assigned(self.group, self._generation, self.name, self.owned, trio.current_time())
+        )
 
     async def beat(self, connection: Connection) -> None:
         """Show that it lives. Evicted: it must join again. LOST."""
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
-        request = HeartbeatRequest(group_id=self.group, generation_id=self._generation, member_id=self._member_id,
-                                   group_instance_id=self._instance_id)
+        request = HeartbeatRequest(
+            group_id=self.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._instance_id,
+        )
         began_s = trio.current_time()
         self._require((await connection.call(request, HeartbeatResponse, version)).error_code)
         self.lives_until_s = began_s + SESSION_S
@@ -119,6 +137,12 @@ class ClassicMember:
 
 
 def _encoded(places: tuple[Place, ...]) -> bytes:
-    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[
-        ConsumerProtocolAssignmentTopicPartition(topic, [index for _, index in found])
-        for topic, found in groupby(sorted(places), key=lambda place: place[0])]), PROTOCOL_VERSION)
+    return encode_versioned(
+        ConsumerProtocolAssignment(
+            assigned_partitions=[
+                ConsumerProtocolAssignmentTopicPartition(topic, [index for _, index in found])
+                for topic, found in groupby(sorted(places), key=lambda place: place[0])
+            ]
+        ),
+        PROTOCOL_VERSION,
+    )

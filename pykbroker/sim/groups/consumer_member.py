@@ -16,8 +16,10 @@ from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
-)  # fmt: skip
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 REVOCATION_MS_MAX = 60_000
@@ -27,8 +29,9 @@ REVOCATION_MS_MAX = 60_000
 class ConsumerMember:
     """Matches `member.Member`. It gives back at once what it is not to have, and says so with the next heartbeat."""
 
-    def __init__(self, name: str, group: str, history: GroupHistory, topics: tuple[str, ...],
-                 instance_id: str | None = None) -> None:
+    def __init__(
+        self, name: str, group: str, history: GroupHistory, topics: tuple[str, ...], instance_id: str | None = None
+    ) -> None:
         self.name, self.group, self._history, self._topics = name, group, history, topics
         self._instance_id = instance_id
         self._lives = 0
@@ -68,15 +71,19 @@ class ConsumerMember:
     async def leave(self, connection: Connection) -> None:
         """Go: a static member for now, and back under another id. LOST."""
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group, member_id=self._member_id, instance_id=self._instance_id,
-            member_epoch=LEAVING if self._instance_id is None else LEAVING_FOR_NOW)
+            group_id=self.group,
+            member_id=self._member_id,
+            instance_id=self._instance_id,
+            member_epoch=LEAVING if self._instance_id is None else LEAVING_FOR_NOW,
+        )
         self.forget(forgotten=True)
         version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
         await connection.call(request, ConsumerGroupHeartbeatResponse, version)
 
     def _request(self, *, whole: bool) -> ConsumerGroupHeartbeatRequest:
         request = ConsumerGroupHeartbeatRequest(
-            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, instance_id=self._instance_id)
+            group_id=self.group, member_id=self._member_id, member_epoch=self._epoch, instance_id=self._instance_id
+        )
         if whole:
             request.rebalance_timeout_ms = REVOCATION_MS_MAX
             request.subscribed_topic_names = list(self._topics)
@@ -85,15 +92,21 @@ class ConsumerMember:
     async def _heartbeat(self, connection: Connection, request: ConsumerGroupHeartbeatRequest) -> None:
         request.topic_partitions = [
             TopicPartitions(connection.topic_ids[topic], [index for _, index in found])
-            for topic, found in groupby(self.owned, key=lambda place: place[0])]
+            for topic, found in groupby(self.owned, key=lambda place: place[0])
+        ]
         version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
         began_s = trio.current_time()
         answer = await connection.call(request, ConsumerGroupHeartbeatResponse, version)
         require([ErrorCode(answer.error_code)], self._history, f"{self.name} of {self.group}")
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
-            self._own(tuple((connection.topic_names[one.topic_id], index)
-                            for one in answer.assignment.topic_partitions for index in one.partitions))
+            self._own(
+                tuple(
+                    (connection.topic_names[one.topic_id], index)
+                    for one in answer.assignment.topic_partitions
+                    for index in one.partitions
+                )
+            )
         self.lives_until_s = began_s + SESSION_S
         for lease in self._leases.values():
             lease.until_s = self.lives_until_s

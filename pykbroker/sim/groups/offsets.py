@@ -16,11 +16,18 @@ from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
-    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
-)  # fmt: skip
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from wire.messages.offset_fetch import (
-    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics, OffsetFetchResponse,
-)  # fmt: skip
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 
 INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
 EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
@@ -41,17 +48,29 @@ class Identity(msgspec.Struct, frozen=True):
 NOBODY = Identity()
 
 
-async def commit_offsets(connection: Connection, history: GroupHistory, commits: Sequence[Commit],
-                         who: Identity = NOBODY) -> None:
+async def commit_offsets(
+    connection: Connection, history: GroupHistory, commits: Sequence[Commit], who: Identity = NOBODY
+) -> None:
     """Commit all of these, of one group. Evicted, Again, LOST."""
     first = EPOCH_VERSION_FIRST if who.by_epoch else INSTANCE_VERSION_FIRST if who.instance_id else 0
     version = connection.any_version(ApiKey.OFFSET_COMMIT, first)
     request = OffsetCommitRequest(
-        group_id=commits[0].group, generation_id_or_member_epoch=who.generation, member_id=who.member_id,
-        group_instance_id=who.instance_id)
+        group_id=commits[0].group,
+        generation_id_or_member_epoch=who.generation,
+        member_id=who.member_id,
+        group_instance_id=who.instance_id,
+    )
     for topic, of_topic in groupby(commits, key=lambda commit: commit.place[0]):
-        request.topics.append(OffsetCommitRequestTopic(topic, connection.topic_id(topic), [
-            OffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark) for one in of_topic]))
+        request.topics.append(
+            OffsetCommitRequestTopic(
+                topic,
+                connection.topic_id(topic),
+                [
+                    OffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark)
+                    for one in of_topic
+                ],
+            )
+        )
     history.commits += commits
     answer = await connection.call(request, OffsetCommitResponse, version)
     codes = [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
@@ -68,14 +87,23 @@ def settle(commit: Commit, code: ErrorCode) -> None:
         commit.outcome = Outcome.REFUSED
 
 
-async def fetch_offsets(connection: Connection, history: GroupHistory, reader: str, group: str,
-                        places: Sequence[Place], *, stable: bool, who: Identity = NOBODY) -> dict[Place, int]:
+async def fetch_offsets(
+    connection: Connection,
+    history: GroupHistory,
+    reader: str,
+    group: str,
+    places: Sequence[Place],
+    *,
+    stable: bool,
+    who: Identity = NOBODY,
+) -> dict[Place, int]:
     """What is committed; unstable partitions are left out. At times everything is asked for. Evicted, Again, LOST."""
     version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
     everything = connection.dice.random() < EVERYTHING
     began_s = trio.current_time()
-    answer = await connection.call(_question(connection, version, group, None if everything else places, stable, who),
-                                   OffsetFetchResponse, version)
+    answer = await connection.call(
+        _question(connection, version, group, None if everything else places, stable, who), OffsetFetchResponse, version
+    )
     told = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
     require([ErrorCode(told.error_code)], history, reader)
     found: dict[Place, int] = {}
@@ -88,25 +116,32 @@ async def fetch_offsets(connection: Connection, history: GroupHistory, reader: s
             if code is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 require([code], history, reader)
                 found[place] = one.committed_offset
-                history.shown.append(Shown(reader, group, place, one.committed_offset, one.metadata or "", began_s,
-                                           trio.current_time()))
+                history.shown.append(
+                    Shown(reader, group, place, one.committed_offset, one.metadata or "", began_s, trio.current_time())
+                )
     for place in unnamed:
         found[place] = NO_OFFSET
         history.shown.append(Shown(reader, group, place, NO_OFFSET, "", began_s, trio.current_time()))
     return found
 
 
-def _question(connection: Connection, version: int, group: str, places: Sequence[Place] | None, stable: bool,
-              who: Identity) -> OffsetFetchRequest:
+def _question(
+    connection: Connection, version: int, group: str, places: Sequence[Place] | None, stable: bool, who: Identity
+) -> OffsetFetchRequest:
     by_topic = groupby(sorted(places), key=lambda place: place[0]) if places is not None else None
     if version < GROUPS_VERSION_FIRST:
-        topics = None if by_topic is None else [
-            OffsetFetchRequestTopic(topic, [index for _, index in found]) for topic, found in by_topic]
+        topics = (
+            None
+            if by_topic is None
+            else [OffsetFetchRequestTopic(topic, [index for _, index in found]) for topic, found in by_topic]
+        )
         return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
     asked = OffsetFetchRequestGroup(group_id=group, topics=None)
     if who.by_epoch and version >= EPOCH_VERSION_FIRST:
         asked.member_id, asked.member_epoch = who.member_id, who.generation
     if by_topic is not None:
-        asked.topics = [OffsetFetchRequestTopics(topic, connection.topic_id(topic), [index for _, index in found])
-                        for topic, found in by_topic]
+        asked.topics = [
+            OffsetFetchRequestTopics(topic, connection.topic_id(topic), [index for _, index in found])
+            for topic, found in by_topic
+        ]
     return OffsetFetchRequest(groups=[asked], require_stable=stable)

@@ -14,8 +14,11 @@ from pykbroker.sim.history import Outcome, Place
 
 def check_ownership(history: GroupHistory) -> list[Anomaly]:
     """Every anomaly."""
-    return [*_check_generations(history.assigned), *_check_leases(history.leases),
-            *_check_fences(history.commits, history.assigned)]
+    return [
+        *_check_generations(history.assigned),
+        *_check_leases(history.leases),
+        *_check_fences(history.commits, history.assigned),
+    ]
 
 
 def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
@@ -25,8 +28,9 @@ def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
         for place in each.places:
             owner = owners.setdefault((each.group, each.generation, place), each.member)
             if owner != each.member:
-                yield Anomaly("two owners", place, f"{owner} and {each.member} in generation {each.generation} of"
-                              f" {each.group}")
+                yield Anomaly(
+                    "two owners", place, f"{owner} and {each.member} in generation {each.generation} of {each.group}"
+                )
 
 
 def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
@@ -35,8 +39,12 @@ def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
     for lease in sorted(leases, key=lambda lease: lease.from_s):
         before = last.get((lease.group, lease.place))
         if before is not None and before.member != lease.member and before.until_s > lease.from_s:
-            yield Anomaly("two owners", lease.place, f"{lease.member} of {lease.group} from {lease.from_s:.3f} s on,"
-                          f" {before.member} until {before.until_s:.3f} s")
+            yield Anomaly(
+                "two owners",
+                lease.place,
+                f"{lease.member} of {lease.group} from {lease.from_s:.3f} s on,"
+                f" {before.member} until {before.until_s:.3f} s",
+            )
         if before is None or lease.until_s > before.until_s:
             last[lease.group, lease.place] = lease
 
@@ -55,5 +63,9 @@ def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> It
         if commit.outcome is Outcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:
             before = bisect_left(times[commit.group], commit.began_s)
             if before and highest[commit.group][before - 1] > commit.generation:
-                yield Anomaly("zombie commit", commit.place, f"{commit.mark} of {commit.group} in generation"
-                              f" {commit.generation}, in {highest[commit.group][before - 1]}")
+                yield Anomaly(
+                    "zombie commit",
+                    commit.place,
+                    f"{commit.mark} of {commit.group} in generation"
+                    f" {commit.generation}, in {highest[commit.group][before - 1]}",
+                )

@@ -1,5 +1,4 @@
-"""What a coordinator refuses: the member is put out of its group, the broker cannot now, or nobody should be told that.
-"""
+"""Sort a coordinator's refusals: the member was removed, the broker cannot answer now, or the refusal is a bug."""
 
 from __future__ import annotations
 
@@ -9,11 +8,18 @@ from pykbroker.sim.client import TEMPORARY, Again
 from pykbroker.sim.groups.history import GroupHistory
 from wire.error_codes import ErrorCode
 
-EVICTED = frozenset({
-    ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.GROUP_ID_NOT_FOUND,
-    ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID,
-})  # fmt: skip
+EVICTED = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    }
+)
 
 
 class Evicted(Exception):

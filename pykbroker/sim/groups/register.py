@@ -83,7 +83,11 @@ def _tangled(clusters: list[Cluster], of: Commit | Shown) -> Iterator[Anomaly]:
         if before.first_end_s < cluster.last_begin_s and cluster.first_end_s < before.last_begin_s:
             old, new = sorted((before, cluster), key=lambda one: -one.last_begin_s)
             kind = "lost commit" if new.first_is_commit else "offset shown and then gone"
-            yield Anomaly(kind, of.place, f"{of.group}: {old.mark or 'nothing'} at {old.last_begin_s:.3f} s, though"
-                          f" {new.mark or 'nothing'} had come by {new.first_end_s:.3f} s")
+            yield Anomaly(
+                kind,
+                of.place,
+                f"{of.group}: {old.mark or 'nothing'} at {old.last_begin_s:.3f} s, though"
+                f" {new.mark or 'nothing'} had come by {new.first_end_s:.3f} s",
+            )
         if cluster.last_begin_s > before.last_begin_s:
             before = cluster

@@ -18,8 +18,16 @@ COMMITS = 0.7
 class Stranger:
     """`stable`: it asks only for what holds, not for what a transaction may still change."""
 
-    def __init__(self, name: str, group: str, dialer: Dialer, history: GroupHistory, places: tuple[Place, ...], *,
-                 stable: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        group: str,
+        dialer: Dialer,
+        history: GroupHistory,
+        places: tuple[Place, ...],
+        *,
+        stable: bool = False,
+    ) -> None:
         self.name, self._group, self._dialer, self._dice = name, group, dialer, dialer.dice
         self._history, self._places, self._marks, self._stable = history, places, 0, stable
 
@@ -46,10 +54,19 @@ class Stranger:
         commits = []
         for place in sorted(self._dice.sample(self._places, self._dice.randrange(1, len(self._places) + 1))):
             self._marks += 1
-            commits.append(Commit(self._group, place, self._dice.randrange(1000), f"{self.name}/{self._marks}",
-                                  trio.current_time()))
+            commits.append(
+                Commit(
+                    self._group, place, self._dice.randrange(1000), f"{self.name}/{self._marks}", trio.current_time()
+                )
+            )
         await commit_offsets(connection, self._history, commits, NOBODY)
 
     async def _fetch(self, connection: Connection) -> None:
-        await fetch_offsets(connection, self._history, self.name, self._group, self._places,
-                            stable=self._stable or self._dice.random() < 0.5)
+        await fetch_offsets(
+            connection,
+            self._history,
+            self.name,
+            self._group,
+            self._places,
+            stable=self._stable or self._dice.random() < 0.5,
+        )

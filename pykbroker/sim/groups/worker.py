@@ -45,8 +45,10 @@ class Worker:
         """Nobody is dropped whose session goes on, and who has not said that it leaves."""
         member = self.member
         if code is ErrorCode.UNKNOWN_MEMBER_ID and trio.current_time() < member.lives_until_s:
-            self._history.oddities.append(f"{member.name} of {member.group} was dropped, though its session goes on"
-                                          f" until {member.lives_until_s:.3f} s")
+            self._history.oddities.append(
+                f"{member.name} of {member.group} was dropped, though its session goes on"
+                f" until {member.lives_until_s:.3f} s"
+            )
 
     async def _session(self, connection: Connection) -> None:
         """Until it goes. Evicted, LOST."""
@@ -70,8 +72,15 @@ class Worker:
 
     async def _fetch(self, connection: Connection) -> dict[Place, int]:
         member = self.member
-        return await fetch_offsets(connection, self._history, member.name, member.group, member.owned,
-                                   stable=self._dice.random() < 0.5, who=member.who)
+        return await fetch_offsets(
+            connection,
+            self._history,
+            member.name,
+            member.group,
+            member.owned,
+            stable=self._dice.random() < 0.5,
+            who=member.who,
+        )
 
     async def _commit(self, connection: Connection, known: dict[Place, int]) -> None:
         member = self.member
@@ -80,6 +89,14 @@ class Worker:
         for place in places:
             known[place] = max(known.get(place, 0), 0) + self._dice.randrange(1, 10)
             self._marks += 1
-            commits.append(Commit(member.group, place, known[place], f"{member.name}/{self._marks}",
-                                  trio.current_time(), generation=member.who.generation))
+            commits.append(
+                Commit(
+                    member.group,
+                    place,
+                    known[place],
+                    f"{member.name}/{self._marks}",
+                    trio.current_time(),
+                    generation=member.who.generation,
+                )
+            )
         await commit_offsets(connection, self._history, commits, member.who)

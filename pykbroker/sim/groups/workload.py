@@ -28,11 +28,15 @@ PLACES: tuple[Place, ...] = tuple((TOPIC, index) for index in range(PARTITIONS))
 CLASSIC, CONSUMER, MEMBERLESS = "classic", "consumer", "memberless"
 MEMBERS = STRANGERS = 3
 CONFIGS = {
-    "offsets.topic.num.partitions": "2", "offsets.topic.replication.factor": "1",
-    "group.initial.rebalance.delay.ms": "500", "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "1000", "group.consumer.session.timeout.ms": str(int(SESSION_S * 1000)),
-    "group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "500",
-}  # fmt: skip
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": str(int(SESSION_S * 1000)),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+}
 CONVERGED_S_MAX = WAIT_S_MAX + SESSION_S + REBALANCE_S + 5.0
 """A disk that stalled under the last fault may hold everybody up first."""
 LOOK_S = 0.2
@@ -51,7 +55,8 @@ class GroupWorkload:
         self._workers = [Worker(member, stage.dialer(member.name), self._history) for member in members]
         self._strangers = [
             Stranger(name, MEMBERLESS, stage.dialer(name), self._history, PLACES)
-            for name in (f"stranger-{number}" for number in range(STRANGERS))]
+            for name in (f"stranger-{number}" for number in range(STRANGERS))
+        ]
 
     @property
     def clients(self) -> list[str]:
@@ -74,14 +79,19 @@ class GroupWorkload:
         """Until both groups have converged."""
         for worker in self._workers:
             worker.calm = True
-        groups = {group: [worker.member for worker in self._workers if worker.member.group == group]
-                  for group in (CLASSIC, CONSUMER)}
+        groups = {
+            group: [worker.member for worker in self._workers if worker.member.group == group]
+            for group in (CLASSIC, CONSUMER)
+        }
         for _ in range(int(CONVERGED_S_MAX / LOOK_S)):
             if all(map(converged, groups.values())):
                 break
             await trio.sleep(LOOK_S)
-        return [f"{group} has not converged {CONVERGED_S_MAX:.0f} s after the last fault: {told(members)}"
-                for group, members in groups.items() if not converged(members)]
+        return [
+            f"{group} has not converged {CONVERGED_S_MAX:.0f} s after the last fault: {told(members)}"
+            for group, members in groups.items()
+            if not converged(members)
+        ]
 
     async def judge(self) -> list[str]:
         """Ask for all offsets a last time."""
@@ -120,5 +130,6 @@ def converged(members: Sequence[Member]) -> bool:
 
 def told(members: Sequence[Member]) -> str:
     """Where each of them stands."""
-    return ", ".join(f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}"
-                     for each in members)
+    return ", ".join(
+        f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}" for each in members
+    )

@@ -27,8 +27,11 @@ def check_transactions(history: TransactionHistory, final: Iterable[Poll], settl
     It settles the outcome of the offsets that transactions have committed.
     """
     view = {poll.place: dict(poll.found) for poll in final}
-    anomalies = [*_check_polls(history, view), *_check_whole(history.transactions, view),
-                 *_check_fences(history.deeds, history.takeovers)]
+    anomalies = [
+        *_check_polls(history, view),
+        *_check_whole(history.transactions, view),
+        *_check_fences(history.deeds, history.takeovers),
+    ]
     _settle_offsets(history.transactions, view, settled_s)
     commits = [*history.groups.commits, *(one for each in history.transactions for one in each.offsets)]
     return [*anomalies, *check_offsets(commits, history.groups.shown)]
@@ -54,8 +57,12 @@ def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
             found = {offset for offset, _ in poll.found}
             for offset in [each for each in range(poll.offset, poll.next_offset) if each in final]:
                 if offset not in found:
-                    yield Anomaly("skipped", poll.place, f"{poll.consumer} did not get {short(final[offset])} at"
-                                  f" {offset}, though it came to {poll.next_offset}")
+                    yield Anomaly(
+                        "skipped",
+                        poll.place,
+                        f"{poll.consumer} did not get {short(final[offset])} at"
+                        f" {offset}, though it came to {poll.next_offset}",
+                    )
 
 
 def _check_whole(transactions: Iterable[Transaction], view: View) -> Iterator[Anomaly]:
@@ -65,20 +72,28 @@ def _check_whole(transactions: Iterable[Transaction], view: View) -> Iterator[An
         asked = [one for one in each.values if one[0] in view]
         missing = [one for one in asked if one not in there]
         if each.decision is Decision.VOID and len(missing) < len(asked):
-            yield Anomaly("aborted read", NOWHERE, f"{each.name} was never committed, and shows"
-                          f" {len(asked) - len(missing)} of {len(asked)} values in the end")
+            yield Anomaly(
+                "aborted read",
+                NOWHERE,
+                f"{each.name} was never committed, and shows"
+                f" {len(asked) - len(missing)} of {len(asked)} values in the end",
+            )
         elif each.decision is Decision.COMMITTED and missing and len(missing) == len(asked):
             yield Anomaly("lost transaction", NOWHERE, f"{each.name} was committed and shows nothing")
         elif each.decision is not Decision.VOID and 0 < len(missing) < len(asked):
-            yield Anomaly("torn transaction", NOWHERE, f"{each.name} lacks {short(missing[0][1])} in {missing[0][0]},"
-                          f" {len(missing)} of {len(asked)} values")
+            yield Anomaly(
+                "torn transaction",
+                NOWHERE,
+                f"{each.name} lacks {short(missing[0][1])} in {missing[0][0]}, {len(missing)} of {len(asked)} values",
+            )
 
 
 def _settle_offsets(transactions: Iterable[Transaction], view: View, settled_s: float) -> None:
     there = {(place, value) for place, found in view.items() for value in found.values()}
     for each in transactions:
         shows = each.decision is Decision.COMMITTED or (
-            each.decision is Decision.UNDECIDED and any(one in there for one in each.values))
+            each.decision is Decision.UNDECIDED and any(one in there for one in each.values)
+        )
         for one in each.offsets:
             one.outcome = Outcome.ACKNOWLEDGED if shows else Outcome.REFUSED
             one.ended_s = min(one.ended_s, settled_s)
@@ -97,8 +112,12 @@ def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Itera
     for deed in deeds:
         before = bisect_left(times.get(deed.transactional_id, []), deed.began_s)
         if before and newest[deed.transactional_id][before - 1] > (deed.producer_id, deed.epoch):
-            yield Anomaly("zombie", NOWHERE, f"{deed.what} of {deed.transactional_id} in epoch {deed.epoch}, after"
-                          f" {newest[deed.transactional_id][before - 1][1]} was given out")
+            yield Anomaly(
+                "zombie",
+                NOWHERE,
+                f"{deed.what} of {deed.transactional_id} in epoch {deed.epoch}, after"
+                f" {newest[deed.transactional_id][before - 1][1]} was given out",
+            )
 
 
 def check_copy(inputs: View, outputs: Iterable[bytes], committed: Mapping[Place, int]) -> list[Anomaly]:
@@ -109,6 +128,11 @@ def check_copy(inputs: View, outputs: Iterable[bytes], committed: Mapping[Place,
         for offset, value in sorted(found.items()):
             times, due = made.pop(short(value).encode(), 0), int(offset < committed.get(place, 0))
             if times != due:
-                anomalies.append(Anomaly("copied twice" if times > due else "not copied", place,
-                                         f"{short(value)} at {offset}: {times} times, not {due}"))
+                anomalies.append(
+                    Anomaly(
+                        "copied twice" if times > due else "not copied",
+                        place,
+                        f"{short(value)} at {offset}: {times} times, not {due}",
+                    )
+                )
     return anomalies + [Anomaly("invented", NOWHERE, f"{each!r} was never in the input") for each in sorted(made)]

@@ -29,8 +29,14 @@ SOURCE = b"|"
 class Copier:
     """`calm`: it neither aborts nor falls silent from now on."""
 
-    def __init__(self, producer: TransactionalProducer, member: ClassicMember, dialer: Dialer,
-                 history: TransactionHistory, targets: tuple[Place, ...]) -> None:
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        member: ClassicMember,
+        dialer: Dialer,
+        history: TransactionHistory,
+        targets: tuple[Place, ...],
+    ) -> None:
         self.producer, self._member, self._dialer, self._dice = producer, member, dialer, dialer.dice
         self._history, self._targets = history, targets
         self._attempts = 0
@@ -71,8 +77,9 @@ class Copier:
         positions: dict[Place, int] = {}
         member = self._member
         while missing := [place for place in member.owned if place not in positions]:
-            positions |= await fetch_offsets(connection, self._history.groups, member.name, member.group, missing,
-                                             stable=True)
+            positions |= await fetch_offsets(
+                connection, self._history.groups, member.name, member.group, missing, stable=True
+            )
             await trio.sleep(UNSTABLE_S)
             await member.beat(connection)
         return {place: max(position, 0) for place, position in positions.items()}
@@ -81,8 +88,14 @@ class Copier:
         """One transaction."""
         dice, producer, member = self._dice, self.producer, self._member
         asked = {place: positions[place] for place in member.owned}
-        polls = await fetch(connection, member.name, asked, self._history.logs, max_wait_ms=100,
-                            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX))
+        polls = await fetch(
+            connection,
+            member.name,
+            asked,
+            self._history.logs,
+            max_wait_ms=100,
+            partition_bytes_max=dice.choice(PARTITION_BYTES_MAX),
+        )
         found = [poll for poll in polls if poll.next_offset > poll.offset]
         if not found:
             return
@@ -107,8 +120,14 @@ class Copier:
 
     def _commit(self, place: Place, offset: int) -> Commit:
         self._attempts += 1
-        return Commit(self._member.group, place, offset, f"{self.producer.name}/{self._attempts}",
-                      trio.current_time(), in_transaction=True)
+        return Commit(
+            self._member.group,
+            place,
+            offset,
+            f"{self.producer.name}/{self._attempts}",
+            trio.current_time(),
+            in_transaction=True,
+        )
 
     async def _patiently(self, asking: Awaitable[None]) -> None:
         with trio.fail_after(self._dice.choice(PATIENCE_S)):

@@ -49,8 +49,7 @@ class Takeover(msgspec.Struct):
 
 
 class TransactionHistory:
-    """Of one simulation. `logs` has every batch and what readers of everything found; `polls` those of committed data.
-    """
+    """The history of one simulation. `logs`: each batch, as uncommitted readers saw it; `polls`: committed reads."""
 
     def __init__(self, oddities: list[str]) -> None:
         self.oddities = oddities

@@ -24,14 +24,19 @@ from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnTopic,
-)  # fmt: skip
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse,
-)  # fmt: skip
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from wire.records.builder import BatchBuilder
 
 T = TypeVar("T")
@@ -54,8 +59,16 @@ class Fenced(Exception):
 class TransactionalProducer:
     """Of one transactional id, which others may share. `transaction` is the one that is open or not answered."""
 
-    def __init__(self, name: str, transactional_id: str, dialer: Dialer, history: TransactionHistory, stage: Stage, *,
-                 version: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        transactional_id: str,
+        dialer: Dialer,
+        history: TransactionHistory,
+        stage: Stage,
+        *,
+        version: int,
+    ) -> None:
         self.name, self.id, self._version = name, transactional_id, version
         self._dice, self._history, self._wall_ms = dialer.dice, history, stage.wall_ms
         self._producer_id = self._epoch = NO_PRODUCER
@@ -96,15 +109,20 @@ class TransactionalProducer:
     async def init(self, connection: Connection) -> None:
         """Take the transactional id over, or go on with it in a new epoch. Fenced, Again, LOST."""
         request = InitProducerIdRequest(
-            transactional_id=self.id, transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
-            producer_id=self._producer_id, producer_epoch=self._epoch)
+            transactional_id=self.id,
+            transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+        )
         version = connection.any_version(ApiKey.INIT_PRODUCER_ID, 3 if self._may_go_on else 0)
-        answer = await self._insist(lambda: connection.call(request, InitProducerIdResponse, version),
-                                    lambda answer: [answer.error_code])
+        answer = await self._insist(
+            lambda: connection.call(request, InitProducerIdResponse, version), lambda answer: [answer.error_code]
+        )
         self._may_go_on = False
         self._begin_epoch(answer.producer_id, answer.producer_epoch)
         self._history.takeovers.append(
-            Takeover(self.id, answer.producer_id, answer.producer_epoch, trio.current_time()))
+            Takeover(self.id, answer.producer_id, answer.producer_epoch, trio.current_time())
+        )
 
     def _begin_epoch(self, producer_id: int, epoch: int) -> None:
         self._producer_id, self._epoch = producer_id, epoch
@@ -120,8 +138,12 @@ class TransactionalProducer:
     def batch(self, place: Place, values: Sequence[bytes]) -> Pending:
         """Part of the transaction, to be sent in the order in which it is made."""
         assert self.transaction is not None
-        builder = BatchBuilder(producer_id=self._producer_id, producer_epoch=self._epoch, transactional=True,
-                               base_sequence=self._sequences.get(place, 0))
+        builder = BatchBuilder(
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            transactional=True,
+            base_sequence=self._sequences.get(place, 0),
+        )
         for value in values:
             builder.append(None, value, (), self._wall_ms())
             self.transaction.values.append((place, value))
@@ -138,11 +160,13 @@ class TransactionalProducer:
         request = ProduceRequest(transactional_id=self.id, acks=ACKS_ALL, timeout_ms=TIMEOUT_MS)
         for pending in batches:
             topic, index = pending.send.place
-            request.topic_data.append(TopicProduceData(
-                topic, connection.topic_id(topic), [PartitionProduceData(index, pending.data)]))
+            request.topic_data.append(
+                TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(index, pending.data)])
+            )
         answer = await self._insist(
             lambda: connection.call(request, ProduceResponse, version),
-            lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses])
+            lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses],
+        )
         for pending, told in zip(batches, answer.responses, strict=True):
             pending.send.outcome = Outcome.ACKNOWLEDGED
             one = told.partition_responses[0]
@@ -153,15 +177,23 @@ class TransactionalProducer:
         if self._version > 1 or not missing:
             return
         request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.id, v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch, v3_and_below_topics=[
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=self._producer_id,
+            v3_and_below_producer_epoch=self._epoch,
+            v3_and_below_topics=[
                 AddPartitionsToTxnTopic(topic, [index for _, index in found])
-                for topic, found in groupby(missing, key=lambda place: place[0])])
+                for topic, found in groupby(missing, key=lambda place: place[0])
+            ],
+        )
         version = connection.any_version(ApiKey.ADD_PARTITIONS_TO_TXN, last=ADDED_VERSION_LAST)
         await self._insist(
             lambda: connection.call(request, AddPartitionsToTxnResponse, version),
-            lambda answer: [one.partition_error_code for topic in answer.results_by_topic_v3_and_below
-                            for one in topic.results_by_partition])
+            lambda answer: [
+                one.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for one in topic.results_by_partition
+            ],
+        )
         self._added.update(missing)
 
     async def commit_offsets(self, commits: Sequence[Commit], who: Identity, connection: Connection) -> None:
@@ -169,27 +201,46 @@ class TransactionalProducer:
         assert self.transaction is not None
         group = commits[0].group
         await self._add_group(connection, group)
-        versions = (OFFSETS_2, OFFSETS_2) if self._version > 1 else (
-            MEMBER_VERSION_FIRST if who != NOBODY else 0, OFFSETS_2 - 1)
+        versions = (
+            (OFFSETS_2, OFFSETS_2)
+            if self._version > 1
+            else (MEMBER_VERSION_FIRST if who != NOBODY else 0, OFFSETS_2 - 1)
+        )
         version = connection.any_version(ApiKey.TXN_OFFSET_COMMIT, *versions)
         request = TxnOffsetCommitRequest(
-            transactional_id=self.id, group_id=group, producer_id=self._producer_id, producer_epoch=self._epoch,
-            generation_id=who.generation, member_id=who.member_id, group_instance_id=who.instance_id, topics=[
-                TxnOffsetCommitRequestTopic(topic, [
-                    TxnOffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark)
-                    for one in found]) for topic, found in groupby(commits, key=lambda one: one.place[0])])
+            transactional_id=self.id,
+            group_id=group,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            generation_id=who.generation,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    topic,
+                    [
+                        TxnOffsetCommitRequestPartition(one.place[1], one.offset, committed_metadata=one.mark)
+                        for one in found
+                    ],
+                )
+                for topic, found in groupby(commits, key=lambda one: one.place[0])
+            ],
+        )
         if commits[0] not in self.transaction.offsets:
             self.transaction.offsets += commits
-        await self._insist(lambda: connection.call(request, TxnOffsetCommitResponse, version),
-                           lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions])
+        await self._insist(
+            lambda: connection.call(request, TxnOffsetCommitResponse, version),
+            lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+        )
 
     async def _add_group(self, connection: Connection, group: str) -> None:
         if self._version > 1 or group in self._added:
             return
         request = AddOffsetsToTxnRequest(self.id, self._producer_id, self._epoch, group)
         version = connection.any_version(ApiKey.ADD_OFFSETS_TO_TXN)
-        await self._insist(lambda: connection.call(request, AddOffsetsToTxnResponse, version),
-                           lambda answer: [answer.error_code])
+        await self._insist(
+            lambda: connection.call(request, AddOffsetsToTxnResponse, version), lambda answer: [answer.error_code]
+        )
         self._added.add(group)
 
     async def end(self, commit: bool, connection: Connection) -> None:
@@ -205,8 +256,9 @@ class TransactionalProducer:
             for one in transaction.offsets:
                 one.not_before_s = transaction.asked_s
         try:
-            answer = await self._insist(lambda: connection.call(request, EndTxnResponse, version),
-                                        lambda answer: [answer.error_code])
+            answer = await self._insist(
+                lambda: connection.call(request, EndTxnResponse, version), lambda answer: [answer.error_code]
+            )
         except Fenced:
             if is_first:
                 transaction.decision = Decision.VOID
@@ -227,8 +279,15 @@ class TransactionalProducer:
             worst = [ErrorCode(code) for code in codes(answer) if code]
             if not worst:
                 if self._epoch != NO_PRODUCER:
-                    self._history.deeds.append(Deed(self.id, self._producer_id, self._epoch, began_s,
-                                                    type(answer).__name__.removesuffix("Response")))
+                    self._history.deeds.append(
+                        Deed(
+                            self.id,
+                            self._producer_id,
+                            self._epoch,
+                            began_s,
+                            type(answer).__name__.removesuffix("Response"),
+                        )
+                    )
                 return answer
             if set(worst) != {ErrorCode.CONCURRENT_TRANSACTIONS}:
                 raise self._refusal(worst)

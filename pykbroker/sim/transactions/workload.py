@@ -35,9 +35,11 @@ RIVALS = ((2, 2), (1, 1), (1, 2))
 """The versions of the producers of each transactional id."""
 COPIER_VERSIONS = (1, 2)
 CONFIGS = {
-    "transaction.state.log.num.partitions": "2", "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1", "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-}  # fmt: skip
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
 ENDED_S_MAX = TRANSACTION_TIMEOUT_S + 10.0
 
 
@@ -47,18 +49,36 @@ class TransactionWorkload:
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, TransactionHistory(stage.oddities)
         history = self._history
-        self._feeder = Producer("feeder", stage.dialer("feeder"), history.logs, list(INPUTS), stage.wall_ms,
-                                idempotent=True, acks=-1, keyed=False)
+        self._feeder = Producer(
+            "feeder",
+            stage.dialer("feeder"),
+            history.logs,
+            list(INPUTS),
+            stage.wall_ms,
+            idempotent=True,
+            acks=-1,
+            keyed=False,
+        )
         self._copiers = [self._copier(f"copier-{number}", version) for number, version in enumerate(COPIER_VERSIONS)]
         self._writers = [
             self._writer(f"account-{number}", rival, version)
-            for number, versions in enumerate(RIVALS) for rival, version in enumerate(versions)]
+            for number, versions in enumerate(RIVALS)
+            for rival, version in enumerate(versions)
+        ]
         self._readers = [
-            Consumer(f"committed-{number}", stage.dialer(f"committed-{number}"), history.committed, list(WRITTEN),
-                     committed=True) for number in range(2)]
+            Consumer(
+                f"committed-{number}",
+                stage.dialer(f"committed-{number}"),
+                history.committed,
+                list(WRITTEN),
+                committed=True,
+            )
+            for number in range(2)
+        ]
         self._readers.append(Consumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
-        self._accountant = Stranger("accountant", ACCOUNTS, stage.dialer("accountant"), history.groups, LEDGERS,
-                                    stable=True)
+        self._accountant = Stranger(
+            "accountant", ACCOUNTS, stage.dialer("accountant"), history.groups, LEDGERS, stable=True
+        )
         self._settled_s = 0.0
 
     def _copier(self, name: str, version: int) -> Copier:
@@ -76,14 +96,21 @@ class TransactionWorkload:
     @property
     def clients(self) -> list[str]:
         """The names of its hosts."""
-        return [self._feeder.name, self._accountant.name, *(each.producer.name for each in self._copiers),
-                *(each.producer.name for each in self._writers), *(each.name for each in self._readers)]
+        return [
+            self._feeder.name,
+            self._accountant.name,
+            *(each.producer.name for each in self._copiers),
+            *(each.producer.name for each in self._writers),
+            *(each.name for each in self._readers),
+        ]
 
     @property
     def topics(self) -> list[CreatableTopic]:
         """What is copied, the copy, and what the writers write to."""
-        return [CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
-                for topic, count in PARTITIONS.items()]
+        return [
+            CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
+            for topic, count in PARTITIONS.items()
+        ]
 
     def start(self, nursery: trio.Nursery) -> None:
         """Work, until the nursery is cancelled."""
@@ -160,12 +187,20 @@ class TransactionWorkload:
             await insistently(partial(read_missing, WRITTEN, final, history.committed, committed=True))
             await insistently(partial(self._ask_all, committed))
         anomalies = [
-            *check(history.logs, everything), *check_transactions(history, final, self._settled_s),
+            *check(history.logs, everything),
+            *check_transactions(history, final, self._settled_s),
             *check_ownership(history.groups),
-            *check_copy({poll.place: dict(poll.found) for poll in everything if poll.place in INPUTS},
-                        [value for poll in final if poll.place in OUTPUTS for _, value in poll.found], committed)]
-        return [*unread((*INPUTS, *WRITTEN), everything), *unread(WRITTEN, final),
-                *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
+            *check_copy(
+                {poll.place: dict(poll.found) for poll in everything if poll.place in INPUTS},
+                [value for poll in final if poll.place in OUTPUTS for _, value in poll.found],
+                committed,
+            ),
+        ]
+        return [
+            *unread((*INPUTS, *WRITTEN), everything),
+            *unread(WRITTEN, final),
+            *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies),
+        ]
 
     async def _ask_all(self, committed: dict[Place, int], connection: Connection) -> None:
         await connection.find_coordinator(COPIERS, GROUP)

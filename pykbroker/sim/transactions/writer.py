@@ -29,8 +29,9 @@ Step = Callable[[Connection], Awaitable[None]]
 class Writer:
     """`draining`: it ends what it has begun, and is `done`. `moods` say when it aborts what was not answered."""
 
-    def __init__(self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str,
-                 moods: Random) -> None:
+    def __init__(
+        self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str, moods: Random
+    ) -> None:
         self.producer, self._dialer, self._dice, self._moods = producer, dialer, dialer.dice, moods
         self._places, self._group = places, group
         self._steps: deque[Step] = deque()
@@ -88,9 +89,15 @@ class Writer:
         producer.begin()
         for _ in range(dice.randrange(1, STEPS_MAX + 1)):
             places = sorted(dice.sample(self._places, dice.randrange(1, BATCHES_MAX + 1)))
-            self._steps.append(partial(producer.produce, [
-                producer.batch(place, [self._value(place) for _ in range(dice.randrange(1, RECORDS_MAX + 1))])
-                for place in places]))
+            self._steps.append(
+                partial(
+                    producer.produce,
+                    [
+                        producer.batch(place, [self._value(place) for _ in range(dice.randrange(1, RECORDS_MAX + 1))])
+                        for place in places
+                    ],
+                )
+            )
         if dice.random() < OFFSETS:
             self._steps.append(partial(self._commit_offsets, []))
         self._steps.append(partial(producer.end, dice.random() < COMMITS))
@@ -110,6 +117,14 @@ class Writer:
         if not commits:
             place = self._dice.choice(self._places)
             self._made += 1
-            commits.append(Commit(self._group, place, self._made, f"{self.producer.name}/{self._made}",
-                                  trio.current_time(), in_transaction=True))
+            commits.append(
+                Commit(
+                    self._group,
+                    place,
+                    self._made,
+                    f"{self.producer.name}/{self._made}",
+                    trio.current_time(),
+                    in_transaction=True,
+                )
+            )
         await self.producer.commit_offsets(commits, NOBODY, connection)

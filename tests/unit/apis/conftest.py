@@ -19,12 +19,7 @@ from wire.declare import Request, Response
 from wire.frame import decode_response, encode_request
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from wire.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    TopicProduceData,
-)
+from wire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from wire.records.builder import BatchBuilder
 
 R = TypeVar("R", bound=Response)
@@ -78,23 +73,37 @@ class Client:
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
         """Create a topic; answers its id."""
-        response = await self.call(CreateTopicsRequest(topics=[CreatableTopic(
-            name=name, num_partitions=partitions, replication_factor=-1,
-            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
-        )]), 7)
+        response = await self.call(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=name,
+                        num_partitions=partitions,
+                        replication_factor=-1,
+                        configs=[
+                            CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                            for key, value in configs.items()
+                        ],
+                    )
+                ]
+            ),
+            7,
+        )
         assert response.topics[0].error_code == 0, response.topics[0].error_message
         topic_id: bytes = response.topics[0].topic_id
         return topic_id
 
-    async def produce(self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1,
-                      version: int = 11) -> PartitionProduceResponse:
+    async def produce(
+        self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 11
+    ) -> PartitionProduceResponse:
         """Produce to one partition; its answer."""
         response = await self.call(produce_request(topic, records, partition, acks), version)
         answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
         return answer
 
-    async def fetch(self, topic: str, offset: int, *, partition: int = 0, version: int = 12,
-                    **fields: Any) -> PartitionData:
+    async def fetch(
+        self, topic: str, offset: int, *, partition: int = 0, version: int = 12, **fields: Any
+    ) -> PartitionData:
         """Fetch from one partition; its answer."""
         response = await self.call(fetch_request(topic, offset, partition, **fields), version)
         answer: PartitionData = response.responses[0].partitions[0]
@@ -102,15 +111,28 @@ class Client:
 
 
 def produce_request(topic: str, records: bytes | None, partition: int = 0, acks: int = -1) -> ProduceRequest:
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[
-        TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])])
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])
+        ],
+    )
 
 
-def fetch_request(topic: str, offset: int, partition: int = 0, *, bytes_max: int = 1 << 20,
-                  **fields: Any) -> FetchRequest:
+def fetch_request(
+    topic: str, offset: int, partition: int = 0, *, bytes_max: int = 1 << 20, **fields: Any
+) -> FetchRequest:
     fields = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, **fields}
-    return FetchRequest(topics=[FetchTopic(topic=topic, partitions=[
-        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)])], **fields)
+    return FetchRequest(
+        topics=[
+            FetchTopic(
+                topic=topic,
+                partitions=[FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)],
+            )
+        ],
+        **fields,
+    )
 
 
 class House:
@@ -145,6 +167,7 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[House]:
         ready.set()
 
     async with trio.open_nursery() as nursery:
+
         async def run() -> None:
             await broker.serve(settings(directory, **options), note, stop=stop)
 

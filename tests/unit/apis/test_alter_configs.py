@@ -28,25 +28,41 @@ Resource = tuple[int, str, dict[str, str | None]]
 
 def changing(*resources: Resource, validate_only: bool = False) -> incremental.IncrementalAlterConfigsRequest:
     """None unsets a config."""
-    return incremental.IncrementalAlterConfigsRequest(validate_only=validate_only, resources=[
-        incremental.AlterConfigsResource(kind, name, [
-            incremental.AlterableConfig(config, DELETE if value is None else SET, value)
-            for config, value in configs.items()]) for kind, name, configs in resources])
+    return incremental.IncrementalAlterConfigsRequest(
+        validate_only=validate_only,
+        resources=[
+            incremental.AlterConfigsResource(
+                kind,
+                name,
+                [
+                    incremental.AlterableConfig(config, DELETE if value is None else SET, value)
+                    for config, value in configs.items()
+                ],
+            )
+            for kind, name, configs in resources
+        ],
+    )
 
 
 def replacing(*resources: Resource, validate_only: bool = False) -> whole.AlterConfigsRequest:
-    return whole.AlterConfigsRequest(validate_only=validate_only, resources=[
-        whole.AlterConfigsResource(kind, name, [
-            whole.AlterableConfig(config, value) for config, value in configs.items()])
-        for kind, name, configs in resources])
+    return whole.AlterConfigsRequest(
+        validate_only=validate_only,
+        resources=[
+            whole.AlterConfigsResource(
+                kind, name, [whole.AlterableConfig(config, value) for config, value in configs.items()]
+            )
+            for kind, name, configs in resources
+        ],
+    )
 
 
 Request = Callable[..., Any]
 EVERY_VERSION = [(changing, 0), (changing, 1), (replacing, 0), (replacing, 1), (replacing, 2)]
 
 
-async def alter(client: Client, *resources: Resource, request: Request = changing, version: int = 1,
-                **fields: bool) -> list[ErrorCode]:
+async def alter(
+    client: Client, *resources: Resource, request: Request = changing, version: int = 1, **fields: bool
+) -> list[ErrorCode]:
     response = await client.call(request(*resources, **fields), version)
     assert [(one.resource_type, one.resource_name) for one in response.responses] == [one[:2] for one in resources]
     return [ErrorCode(one.error_code) for one in response.responses]
@@ -61,9 +77,12 @@ async def told(client: Client, kind: int, name: str, config: str) -> str | None:
 @pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
 async def test_every_version_changes_every_kind_of_resource(client: Client, request_of: Request, version: int) -> None:
     wanted: list[Resource] = [
-        (TOPIC, "a", {"retention.ms": "5000"}), (BROKER, "1", {"log.segment.bytes": "2000000"}),
+        (TOPIC, "a", {"retention.ms": "5000"}),
+        (BROKER, "1", {"log.segment.bytes": "2000000"}),
         (BROKER, "", {"log.roll.ms": "6000", "min.insync.replicas": "1"}),
-        (GROUP, "g", {"share.isolation.level": "read_committed"}), (CLIENT_METRICS, "m", {"interval.ms": "1000"})]
+        (GROUP, "g", {"share.isolation.level": "read_committed"}),
+        (CLIENT_METRICS, "m", {"interval.ms": "1000"}),
+    ]
     assert await alter(client, *wanted, request=request_of, version=version, validate_only=True) == [ErrorCode.NONE] * 5
     assert await told(client, TOPIC, "a", "retention.ms") == "604800000"
     assert await alter(client, *wanted, request=request_of, version=version) == [ErrorCode.NONE] * 5
@@ -77,16 +96,30 @@ async def test_every_version_changes_every_kind_of_resource(client: Client, requ
 @pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
 async def test_answers_stand_in_the_order_of_the_request(client: Client, request_of: Request, version: int) -> None:
     assert await alter(
-        client, (TOPIC, "nope", {"retention.ms": "1"}), (TOPIC, "a", {"retention.ms": "77"}), (BROKER, "2", {}),
-        (TOPIC, "b", {"retention.ms": "x"}), (99, "a", {}), (TOPIC, "b", {"retention.ms": "1"}),
-        request=request_of, version=version) == [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST,
-        ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST]
+        client,
+        (TOPIC, "nope", {"retention.ms": "1"}),
+        (TOPIC, "a", {"retention.ms": "77"}),
+        (BROKER, "2", {}),
+        (TOPIC, "b", {"retention.ms": "x"}),
+        (99, "a", {}),
+        (TOPIC, "b", {"retention.ms": "1"}),
+        request=request_of,
+        version=version,
+    ) == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
     assert await told(client, TOPIC, "a", "retention.ms") == "77"
 
 
-@pytest.mark.parametrize(("kind", "name", "config"), [
-    (TOPIC, "a", "max.message.bytes"), (BROKER, "1", "message.max.bytes"), (BROKER, "", "message.max.bytes")])
+@pytest.mark.parametrize(
+    ("kind", "name", "config"),
+    [(TOPIC, "a", "max.message.bytes"), (BROKER, "1", "message.max.bytes"), (BROKER, "", "message.max.bytes")],
+)
 async def test_the_next_produce_meets_the_new_limit(client: Client, kind: int, name: str, config: str) -> None:
     records = batch(b"x" * 500)
     assert (await client.produce("a", records)).error_code == 0
@@ -124,9 +157,12 @@ class Answers:
     """A controller that finds everything right."""
 
     async def alter_configs(self, request: Any) -> Any:
-        return whole.AlterConfigsResponse(responses=[
-            whole.AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name)
-            for one in request.resources])
+        return whole.AlterConfigsResponse(
+            responses=[
+                whole.AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name)
+                for one in request.resources
+            ]
+        )
 
     incremental_alter_configs = alter_configs
 
@@ -138,8 +174,13 @@ HANDLERS = [(AlterConfigs(CONTROLLER, NOBODY), replacing), (IncrementalAlterConf
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
 def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) -> None:
     names: list[Resource] = [
-        (TOPIC, "a", {}), (BROKER, "", {}), (CLIENT_METRICS, "m", {}), (GROUP, "g", {}), (BROKER_LOGGER, "1", {}),
-        (99, "x", {})]
+        (TOPIC, "a", {}),
+        (BROKER, "", {}),
+        (CLIENT_METRICS, "m", {}),
+        (GROUP, "g", {}),
+        (BROKER_LOGGER, "1", {}),
+        (99, "x", {}),
+    ]
     held = handler(context(1), request_of(*names))
 
     async def answer() -> Any:
@@ -147,18 +188,22 @@ def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) ->
 
     response = trio.run(answer)
     assert [(one.error_code, one.resource_type, one.resource_name) for one in response.responses] == [
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TOPIC, "a"), (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER, ""),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TOPIC, "a"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER, ""),
         (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLIENT_METRICS, "m"),
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, GROUP, "g"),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER_LOGGER, "1"), (0, 99, "x")]
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER_LOGGER, "1"),
+        (0, 99, "x"),
+    ]
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
 def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of: Request) -> None:
-    refused = handler.refuse(
-        request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
+    refused = handler.refuse(request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
     assert [(one.error_code, one.resource_name) for one in refused.responses] == [
-        (ErrorCode.POLICY_VIOLATION, "a"), (ErrorCode.POLICY_VIOLATION, "")]
+        (ErrorCode.POLICY_VIOLATION, "a"),
+        (ErrorCode.POLICY_VIOLATION, ""),
+    ]
 
 
 @pytest.mark.parametrize("name", ["1", ""])
@@ -187,34 +232,82 @@ async def test_a_logger_gets_a_level_and_loses_it(client: Client, logger: loggin
     assert logger.level == logging.NOTSET
 
 
-@pytest.mark.parametrize(("node", "name", "operation", "level", "code", "message"), [
-    ("1", "no.such", SET, "INFO", ErrorCode.INVALID_CONFIG, "Logger no.such does not exist!"),
-    ("1", "root", DELETE, None, ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"),
-    ("1", "root", 2, "INFO", ErrorCode.INVALID_REQUEST,
-     "APPEND operation is not allowed for the BROKER_LOGGER resource"),
-    ("1", "root", 3, "INFO", ErrorCode.INVALID_REQUEST,
-     "SUBTRACT operation is not allowed for the BROKER_LOGGER resource"),
-    ("1", "root", 9, "INFO", ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
-    ("1", "root", SET, None, ErrorCode.INVALID_REQUEST, "Null value not supported for : root"),
-    ("7", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 7"),
-    ("x", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
-    ("1", "root", SET, "LOUD", ErrorCode.INVALID_CONFIG,
-     "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are "
-     "TRACE, DEBUG, INFO, WARN, ERROR, FATAL"),
-])
+@pytest.mark.parametrize(
+    ("node", "name", "operation", "level", "code", "message"),
+    [
+        ("1", "no.such", SET, "INFO", ErrorCode.INVALID_CONFIG, "Logger no.such does not exist!"),
+        (
+            "1",
+            "root",
+            DELETE,
+            None,
+            ErrorCode.INVALID_REQUEST,
+            "Removing the log level of the root logger is not allowed",
+        ),
+        (
+            "1",
+            "root",
+            2,
+            "INFO",
+            ErrorCode.INVALID_REQUEST,
+            "APPEND operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        (
+            "1",
+            "root",
+            3,
+            "INFO",
+            ErrorCode.INVALID_REQUEST,
+            "SUBTRACT operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        ("1", "root", 9, "INFO", ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
+        ("1", "root", SET, None, ErrorCode.INVALID_REQUEST, "Null value not supported for : root"),
+        ("7", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 7"),
+        ("x", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+        (
+            "1",
+            "root",
+            SET,
+            "LOUD",
+            ErrorCode.INVALID_CONFIG,
+            "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are "
+            "TRACE, DEBUG, INFO, WARN, ERROR, FATAL",
+        ),
+    ],
+)
 async def test_a_wrong_level_changes_no_logger(
-    client: Client, logger: logging.Logger, node: str, name: str, operation: int, level: str | None, code: ErrorCode,
-    message: str
+    client: Client,
+    logger: logging.Logger,
+    node: str,
+    name: str,
+    operation: int,
+    level: str | None,
+    code: ErrorCode,
+    message: str,
 ) -> None:
-    response = await client.call(incremental.IncrementalAlterConfigsRequest([incremental.AlterConfigsResource(
-        BROKER_LOGGER, node, [incremental.AlterableConfig(logger.name, SET, "DEBUG"),
-                              incremental.AlterableConfig(name, operation, level)])]), 1)
+    response = await client.call(
+        incremental.IncrementalAlterConfigsRequest(
+            [
+                incremental.AlterConfigsResource(
+                    BROKER_LOGGER,
+                    node,
+                    [
+                        incremental.AlterableConfig(logger.name, SET, "DEBUG"),
+                        incremental.AlterableConfig(name, operation, level),
+                    ],
+                )
+            ]
+        ),
+        1,
+    )
     assert [(one.error_code, one.error_message) for one in response.responses] == [(code, message)]
     assert logger.level == logging.NOTSET
 
 
 async def test_a_resource_of_loggers_is_named_once(client: Client, logger: logging.Logger) -> None:
     changes: dict[str, str | None] = {logger.name: "DEBUG"}
-    assert await alter(client, (BROKER_LOGGER, "1", changes), (BROKER_LOGGER, "1", changes)) == [
-        ErrorCode.INVALID_REQUEST] * 2
+    assert (
+        await alter(client, (BROKER_LOGGER, "1", changes), (BROKER_LOGGER, "1", changes))
+        == [ErrorCode.INVALID_REQUEST] * 2
+    )
     assert logger.level == logging.NOTSET

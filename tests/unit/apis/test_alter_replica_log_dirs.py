@@ -22,14 +22,18 @@ REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def asking(*dirs: tuple[str, str, list[int]]) -> AlterReplicaLogDirsRequest:
-    return AlterReplicaLogDirsRequest([
-        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes)]) for path, topic, indexes in dirs])
+    return AlterReplicaLogDirsRequest(
+        [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes)]) for path, topic, indexes in dirs]
+    )
 
 
 def codes(response: Any) -> list[tuple[str, int, int]]:
     assert isinstance(response, AlterReplicaLogDirsResponse)
-    return [(topic.topic_name, one.partition_index, one.error_code)
-            for topic in response.results for one in topic.partitions]
+    return [
+        (topic.topic_name, one.partition_index, one.error_code)
+        for topic in response.results
+        for one in topic.partitions
+    ]
 
 
 class Moving:
@@ -44,12 +48,19 @@ class Moving:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
 
-@pytest.mark.parametrize(("request_", "asked", "answered"), [
-    (asking(), [], []), (asking(("/a", "t", [])), [], []),
-    (asking(("/a", "t", [1, 7]), ("/b", "u", [1]), ("/a", "t", [2])),
-     [("t", 1, "/a"), ("t", 7, "/a"), ("u", 1, "/b"), ("t", 2, "/a")],
-     [("t", 1, 0), ("t", 7, ErrorCode.LOG_DIR_NOT_FOUND), ("t", 2, 0), ("u", 1, 0)]),
-    (asking(("/a", "t", [1, 1]), ("/b", "t", [1])), [("t", 1, "/b")], [("t", 1, 0)])])
+@pytest.mark.parametrize(
+    ("request_", "asked", "answered"),
+    [
+        (asking(), [], []),
+        (asking(("/a", "t", [])), [], []),
+        (
+            asking(("/a", "t", [1, 7]), ("/b", "u", [1]), ("/a", "t", [2])),
+            [("t", 1, "/a"), ("t", 7, "/a"), ("u", 1, "/b"), ("t", 2, "/a")],
+            [("t", 1, 0), ("t", 7, ErrorCode.LOG_DIR_NOT_FOUND), ("t", 2, 0), ("u", 1, 0)],
+        ),
+        (asking(("/a", "t", [1, 1]), ("/b", "t", [1])), [("t", 1, "/b")], [("t", 1, 0)]),
+    ],
+)
 async def test_each_partition_is_moved_once(
     request_: AlterReplicaLogDirsRequest, asked: list[Any], answered: list[Any]
 ) -> None:

@@ -22,8 +22,11 @@ GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "wire-decoded.jsonl.xz"
 @cache
 def answered(version: int) -> dict[str, Any]:
     """What Kafka answered to a client of this version; frames that its classes made up have other features."""
-    return next(body for body in _answers(version)
-                if any(feature["name"] == METADATA_FEATURE for feature in body["supportedFeatures"]))
+    return next(
+        body
+        for body in _answers(version)
+        if any(feature["name"] == METADATA_FEATURE for feature in body["supportedFeatures"])
+    )
 
 
 def _answers(version: int) -> Iterator[dict[str, Any]]:
@@ -40,11 +43,15 @@ async def test_features_are_told_as_kafka_does(client: Client, version: int) -> 
     response = await client.call(request, version)
     kafka = answered(version)
     assert {one.name: (one.min_version, one.max_version) for one in response.supported_features} == {
-        one["name"]: (one["minVersion"], one["maxVersion"]) for one in kafka["supportedFeatures"]
-        if one["name"] not in NOT_SERVED}
+        one["name"]: (one["minVersion"], one["maxVersion"])
+        for one in kafka["supportedFeatures"]
+        if one["name"] not in NOT_SERVED
+    }
     assert {one.name: (one.min_version_level, one.max_version_level) for one in response.finalized_features} == {
-        one["name"]: (one["minVersionLevel"], one["maxVersionLevel"]) for one in kafka["finalizedFeatures"]
-        if one["name"] not in NOT_SERVED}
+        one["name"]: (one["minVersionLevel"], one["maxVersionLevel"])
+        for one in kafka["finalizedFeatures"]
+        if one["name"] not in NOT_SERVED
+    }
     assert response.finalized_features_epoch > 0
 
 

@@ -24,8 +24,10 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **fields: Any) -> CreatePartitionsRequest:
     """(topic, partitions it shall have) each; `brokers` of each new partition"""
     assignments = None if brokers is None else [CreatePartitionsAssignment(ids) for ids in brokers]
-    return CreatePartitionsRequest(**{"timeout_ms": 5000, **fields}, topics=[
-        CreatePartitionsTopic(name, count, assignments) for name, count in topics])
+    return CreatePartitionsRequest(
+        **{"timeout_ms": 5000, **fields},
+        topics=[CreatePartitionsTopic(name, count, assignments) for name, count in topics],
+    )
 
 
 async def grow(client: Client, *topics: tuple[str, int], version: int = 3, **fields: Any) -> dict[str, int]:
@@ -60,14 +62,23 @@ async def test_topics_fail_one_by_one(client: Client) -> None:
     await client.create("b")
     codes = await grow(client, ("a", 4), ("b", 2), ("nobody", 2), ("bad name", 2), ("twice", 2), ("twice", 3))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert codes == {"a": ErrorCode.INVALID_PARTITIONS, "b": 0, "nobody": unknown, "bad name": unknown,
-                     "twice": ErrorCode.INVALID_REQUEST}
+    assert codes == {
+        "a": ErrorCode.INVALID_PARTITIONS,
+        "b": 0,
+        "nobody": unknown,
+        "bad name": unknown,
+        "twice": ErrorCode.INVALID_REQUEST,
+    }
     assert await count(client, "b") == 2
 
 
-@pytest.mark.parametrize(("brokers", "code"), [
-    ([[1], [1]], ErrorCode.NONE),
-    *((wrong, ErrorCode.INVALID_REPLICA_ASSIGNMENT) for wrong in ([[1]], [], [[1], [9]], [[1], []], [[1], [1, 1]]))])
+@pytest.mark.parametrize(
+    ("brokers", "code"),
+    [
+        ([[1], [1]], ErrorCode.NONE),
+        *((wrong, ErrorCode.INVALID_REPLICA_ASSIGNMENT) for wrong in ([[1]], [], [[1], [9]], [[1], []], [[1], [1, 1]])),
+    ],
+)
 async def test_brokers_may_be_given(client: Client, brokers: list[list[int]], code: ErrorCode) -> None:
     assert await grow(client, ("a", 6), brokers=brokers) == {"a": code}
     assert await count(client, "a") == (4 if code else 6)
@@ -110,4 +121,6 @@ async def test_who_may_not_alter_a_topic_is_refused_alone() -> None:
     response = await api(context(3), growing(("a", 5), ("b", 5), ("a", 6))).coroutine
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
-        ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED), ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+        ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]

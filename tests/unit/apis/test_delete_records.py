@@ -20,8 +20,10 @@ EARLIEST = -2
 
 def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
     """(topic, partition, offset) each"""
-    return DeleteRecordsRequest(timeout_ms=1000, topics=[
-        DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted])
+    return DeleteRecordsRequest(
+        timeout_ms=1000,
+        topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted],
+    )
 
 
 async def delete(client: Client, topic: str, offset: int, *, partition: int = 0, version: int = 2) -> tuple[int, int]:
@@ -33,8 +35,10 @@ async def delete(client: Client, topic: str, offset: int, *, partition: int = 0,
 
 
 async def earliest(client: Client, topic: str) -> int:
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[
-        ListOffsetsPartition(partition_index=0, timestamp=EARLIEST)])])
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=0, timestamp=EARLIEST)])],
+    )
     offset: int = (await client.call(request, 7)).topics[0].partitions[0].offset
     return offset
 
@@ -83,8 +87,10 @@ async def test_what_is_not_there(client: Client, topic: str, partition: int) -> 
     assert await delete(client, topic, 0, partition=partition) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-@pytest.mark.parametrize(("policy", "answer"), [
-    ("compact", (ErrorCode.POLICY_VIOLATION, -1)), ("compact,delete", (0, 4)), ("delete", (0, 4))])
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [("compact", (ErrorCode.POLICY_VIOLATION, -1)), ("compact,delete", (0, 4)), ("delete", (0, 4))],
+)
 async def test_a_compacted_topic_keeps_its_records(client: Client, policy: str, answer: tuple[int, int]) -> None:
     await client.create("b", cleanup_policy=policy)
     await fill(client, "b")
@@ -99,9 +105,11 @@ async def test_internal_topics_keep_their_records(client: Client) -> None:
 async def test_a_partition_named_twice_is_answered_once(client: Client) -> None:
     await fill(client)
     response = await client.call(deleting(("a", 0, 6), ("a", 9, 0), ("a", 0, 3)), 2)
-    assert [(one.partition_index, one.error_code, one.low_watermark)
-            for topic in response.topics for one in topic.partitions] == [
-        (0, 0, 3), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert [
+        (one.partition_index, one.error_code, one.low_watermark)
+        for topic in response.topics
+        for one in topic.partitions
+    ] == [(0, 0, 3), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
     assert (await client.call(DeleteRecordsRequest(), 2)).topics == []
 
 

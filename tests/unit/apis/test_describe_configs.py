@@ -37,16 +37,18 @@ def asking(kind: int, name: str, *keys: str, **fields: Any) -> DescribeConfigsRe
     return DescribeConfigsRequest(resources=[DescribeConfigsResource(kind, name, list(keys) or None)], **fields)
 
 
-async def ask(client: Client, kind: int, name: str, *keys: str, version: int = 4,
-              **fields: Any) -> DescribeConfigsResult:
+async def ask(
+    client: Client, kind: int, name: str, *keys: str, version: int = 4, **fields: Any
+) -> DescribeConfigsResult:
     (result,) = (await client.call(asking(kind, name, *keys, **fields), version)).results
     assert (result.resource_type, result.resource_name) == (kind, name)
     answer: DescribeConfigsResult = result
     return answer
 
 
-async def configs(client: Client, kind: int, name: str, *keys: str,
-                  **fields: Any) -> dict[str, DescribeConfigsResourceResult]:
+async def configs(
+    client: Client, kind: int, name: str, *keys: str, **fields: Any
+) -> dict[str, DescribeConfigsResourceResult]:
     result = await ask(client, kind, name, *keys, **fields)
     assert (result.error_code, result.error_message) == (0, "")
     return {one.name: one for one in result.configs}
@@ -55,11 +57,17 @@ async def configs(client: Client, kind: int, name: str, *keys: str,
 def observed(one: DescribeConfigsResourceResult) -> dict[str, Any]:
     """As the recording has it."""
     described: dict[str, Any] = {
-        "value": one.value, "type": Type(one.config_type).name, "source": Source(one.config_source).name,
-        "readOnly": one.read_only, "sensitive": one.is_sensitive}
+        "value": one.value,
+        "type": Type(one.config_type).name,
+        "source": Source(one.config_source).name,
+        "readOnly": one.read_only,
+        "sensitive": one.is_sensitive,
+    }
     if one.synonyms:
-        described["synonyms"] = [f"{synonym.name}={'null' if synonym.value is None else synonym.value}"
-                                 f"@{Source(synonym.source).name}" for synonym in one.synonyms]
+        described["synonyms"] = [
+            f"{synonym.name}={'null' if synonym.value is None else synonym.value}@{Source(synonym.source).name}"
+            for synonym in one.synonyms
+        ]
     return described
 
 
@@ -83,7 +91,8 @@ async def test_every_version_tells_the_brokers_configs(client: Client, version: 
     node, retention = found["node.id"], found["log.retention.hours"]
     assert (node.value, node.config_source, node.read_only) == ("1", Source.STATIC_BROKER_CONFIG, True)
     assert [vars_of(synonym) for synonym in retention.synonyms] == [
-        ("log.retention.hours", "168", Source.DEFAULT_CONFIG)]
+        ("log.retention.hours", "168", Source.DEFAULT_CONFIG)
+    ]
 
 
 def vars_of(synonym: Any) -> tuple[str, str | None, int]:
@@ -124,10 +133,20 @@ async def test_loggers_have_no_documentation(client: Client) -> None:
     assert {one.documentation for one in found.values()} == {""}
 
 
-@pytest.mark.parametrize(("unit", "source", "synonyms"), [
-    ("ms", Source.STATIC_BROKER_CONFIG, [("log.retention.ms", "300000", Source.STATIC_BROKER_CONFIG),
-                                         ("log.retention.hours", "168", Source.DEFAULT_CONFIG)]),
-    ("minutes", Source.DEFAULT_CONFIG, [])])  # as Kafka has it: nothing is told of the synonyms of what is unset
+@pytest.mark.parametrize(
+    ("unit", "source", "synonyms"),
+    [
+        (
+            "ms",
+            Source.STATIC_BROKER_CONFIG,
+            [
+                ("log.retention.ms", "300000", Source.STATIC_BROKER_CONFIG),
+                ("log.retention.hours", "168", Source.DEFAULT_CONFIG),
+            ],
+        ),
+        ("minutes", Source.DEFAULT_CONFIG, []),
+    ],
+)  # as Kafka has it: nothing is told of the synonyms of what is unset
 async def test_topics_see_what_the_broker_was_started_with(
     tmp_path: Path, unit: str, source: Source, synonyms: list[tuple[str, str, int]]
 ) -> None:
@@ -145,7 +164,8 @@ async def test_what_is_set_for_all_brokers_is_told_of_a_broker_without_a_name(cl
     one = found["min.insync.replicas"]
     assert (one.value, one.config_source, one.read_only) == ("1", Source.DYNAMIC_DEFAULT_BROKER_CONFIG, False)
     assert [vars_of(synonym) for synonym in one.synonyms] == [
-        ("min.insync.replicas", "1", Source.DYNAMIC_DEFAULT_BROKER_CONFIG)]
+        ("min.insync.replicas", "1", Source.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    ]
 
 
 async def test_loggers_tell_the_level_that_holds(client: Client) -> None:
@@ -157,18 +177,23 @@ async def test_loggers_tell_the_level_that_holds(client: Client) -> None:
     assert "root" in found
 
 
-@pytest.mark.parametrize(("kind", "name", "code", "message"), [
-    (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
-    (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
-    (BROKER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 or empty string, but received 2"),
-    (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
-    (BROKER, " 1", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is:  1"),
-    (BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
-    (BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 2"),
-    (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
-    (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty")])
-async def test_resources_that_are_none(client: Client, kind: int, name: str, code: ErrorCode,
-                                       message: str | None) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "code", "message"),
+    [
+        (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 or empty string, but received 2"),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+        (BROKER, " 1", ErrorCode.INVALID_REQUEST, "Broker id must be an integer, but it is:  1"),
+        (BROKER_LOGGER, "", ErrorCode.INVALID_REQUEST, "Broker id must not be empty"),
+        (BROKER_LOGGER, "2", ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1 but received 2"),
+        (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+        (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
+    ],
+)
+async def test_resources_that_are_none(
+    client: Client, kind: int, name: str, code: ErrorCode, message: str | None
+) -> None:
     result = await ask(client, kind, name)
     assert (result.error_code, result.error_message, result.configs) == (code, message, [])
 
@@ -184,19 +209,23 @@ async def test_a_kind_that_nobody_knows_fails_the_whole_request(client: Client, 
     request.resources += asking(kind, "x").resources
     results = (await client.call(request, 4)).results
     assert [(one.resource_name, one.error_code, one.configs) for one in results] == [
-        ("a", ErrorCode.INVALID_REQUEST, []), ("x", ErrorCode.INVALID_REQUEST, [])]
+        ("a", ErrorCode.INVALID_REQUEST, []),
+        ("x", ErrorCode.INVALID_REQUEST, []),
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 2, 9, 100])
 async def test_resources_are_answered_in_order_and_as_often_as_asked(client: Client, count: int) -> None:
-    resources = [DescribeConfigsResource(TOPIC, "a" if number % 2 else "nobody", ["retention.ms"])
-                 for number in range(count)]
+    resources = [
+        DescribeConfigsResource(TOPIC, "a" if number % 2 else "nobody", ["retention.ms"]) for number in range(count)
+    ]
     results = (await client.call(DescribeConfigsRequest(resources=resources), 4)).results
     assert [one.resource_name for one in results] == [one.resource_name for one in resources]
     assert [len(one.configs) for one in results] == [number % 2 for number in range(count)]
 
 
 # ---- against the recording, and without a broker
+
 
 def written_in(layer: str) -> dict[str, str]:
     """The values that the recorded broker had in one layer, found among its synonyms."""
@@ -209,17 +238,21 @@ def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeCon
     """The API of a broker that is configured as the recorded one was."""
     config = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
     topic: Any = {"t": None}
-    image = MetadataImage(configs=ConfigsImage({
-        CLUSTER_DEFAULT: written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"),
-        (BROKER, str(config.node_id)): written_in("DYNAMIC_BROKER_CONFIG"),
-        (TOPIC, "t"): {"segment.index.bytes": "1024"},
-        (CLIENT_METRICS, "m"): {"interval.ms": "1000", "metrics": "*"}}))
+    image = MetadataImage(
+        configs=ConfigsImage(
+            {
+                CLUSTER_DEFAULT: written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"),
+                (BROKER, str(config.node_id)): written_in("DYNAMIC_BROKER_CONFIG"),
+                (TOPIC, "t"): {"segment.index.bytes": "1024"},
+                (CLIENT_METRICS, "m"): {"interval.ms": "1000", "metrics": "*"},
+            }
+        )
+    )
     with_topic = MetadataImage(configs=image.configs, topics=type(image.topics)(by_name=topic))
     return DescribeConfigs(config.node_id, LiveConfig(config), lambda: with_topic, Denies(*denied), answer_bytes_max)
 
 
-@pytest.mark.parametrize(("kind", "name"), [
-    (TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")])
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")])
 def test_everything_is_told_as_kafka_tells_it(kind: int, name: str) -> None:
     api = recorded()
     name = str(api.node_id) if kind == BROKER else name
@@ -228,13 +261,20 @@ def test_everything_is_told_as_kafka_tells_it(kind: int, name: str) -> None:
     found = {one.name: observed(one) for one in response.results[0].configs}
     ours = {name for name in found if name.startswith("pykbroker.")}
     assert {name: one for name, one in found.items() if name not in ours} == KAFKA[
-        {TOPIC: "TOPIC", BROKER: "BROKER", GROUP: "GROUP", CLIENT_METRICS: "CLIENT_METRICS"}[kind]]
+        {TOPIC: "TOPIC", BROKER: "BROKER", GROUP: "GROUP", CLIENT_METRICS: "CLIENT_METRICS"}[kind]
+    ]
 
 
-@pytest.mark.parametrize(("kind", "code"), [
-    (TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED), (GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-    (BROKER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), (BROKER_LOGGER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-    (CLIENT_METRICS, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (BROKER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (BROKER_LOGGER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (CLIENT_METRICS, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
 def test_who_may_not_describe_configs_is_refused(kind: int, code: ErrorCode) -> None:
     response = recorded(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
     assert isinstance(response, DescribeConfigsResponse)
@@ -243,15 +283,20 @@ def test_who_may_not_describe_configs_is_refused(kind: int, code: ErrorCode) -> 
 
 async def test_a_resource_is_answered_as_often_as_it_is_named(client: Client) -> None:
     for times in (1, 2, 20):
-        response = await client.call(DescribeConfigsRequest([
-            DescribeConfigsResource(TOPIC, "a", ["retention.ms", "retention.ms"])] * times), 4)
+        response = await client.call(
+            DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", ["retention.ms", "retention.ms"])] * times), 4
+        )
         assert [[one.name for one in result.configs] for result in response.results] == [["retention.ms"]] * times
 
 
 async def test_resources_that_are_alike_may_be_asked_for_different_keys(client: Client) -> None:
     await client.create("b", retention_ms="5")
-    response = await client.call(DescribeConfigsRequest([
-        DescribeConfigsResource(TOPIC, name, keys) for name in ("a", "b") for keys in (["retention.ms"], None, [])]), 4)
+    response = await client.call(
+        DescribeConfigsRequest(
+            [DescribeConfigsResource(TOPIC, name, keys) for name in ("a", "b") for keys in (["retention.ms"], None, [])]
+        ),
+        4,
+    )
     assert [len(result.configs) for result in response.results] == [1, 33, 33] * 2
     assert [response.results[place].configs[0].value for place in (0, 3)] == ["604800000", "5"]
 
@@ -260,7 +305,8 @@ def test_an_answer_has_a_bound_however_often_a_resource_is_named() -> None:
     def answered(times: int, answer_bytes_max: int = 1000) -> list[DescribeConfigsResult]:
         resources = [DescribeConfigsResource(TOPIC, "t", ["retention.ms"])] * times
         response = recorded(answer_bytes_max=answer_bytes_max)(
-            context(4), DescribeConfigsRequest(resources, include_synonyms=True))
+            context(4), DescribeConfigsRequest(resources, include_synonyms=True)
+        )
         assert isinstance(response, DescribeConfigsResponse)
         return response.results
 

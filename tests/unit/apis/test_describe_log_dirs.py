@@ -26,8 +26,9 @@ EVERYTHING = DescribeLogDirsRequest(topics=None)
 
 
 def sizes(result: DescribeLogDirsResult) -> dict[tuple[str, int], int]:
-    return {(topic.name, one.partition_index): one.partition_size
-            for topic in result.topics for one in topic.partitions}
+    return {
+        (topic.name, one.partition_index): one.partition_size for topic in result.topics for one in topic.partitions
+    }
 
 
 @pytest.mark.parametrize("version", range(1, 6))
@@ -47,9 +48,15 @@ async def test_every_version_tells_all_partitions(client: Client, tmp_path: Path
     assert result.is_cordoned is False
 
 
-@pytest.mark.parametrize(("topics", "found"), [
-    ([], set()), ([("a", [1, 3])], {("a", 1), ("a", 3)}), ([("a", [])], set()),
-    ([("nobody", [0]), ("a", [0, 9, -1]), ("a", [0])], {("a", 0)})])
+@pytest.mark.parametrize(
+    ("topics", "found"),
+    [
+        ([], set()),
+        ([("a", [1, 3])], {("a", 1), ("a", 3)}),
+        ([("a", [])], set()),
+        ([("nobody", [0]), ("a", [0, 9, -1]), ("a", [0])], {("a", 0)}),
+    ],
+)
 async def test_only_what_is_asked_for(
     client: Client, topics: list[tuple[str, list[int]]], found: set[tuple[str, int]]
 ) -> None:

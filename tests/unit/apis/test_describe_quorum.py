@@ -23,9 +23,12 @@ METADATA = "__cluster_metadata"
 
 
 def asking(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
-    return DescribeQuorumRequest(topics=[
-        DescribeQuorumRequestTopicData(name, [DescribeQuorumRequestPartitionData(index) for index in partitions])
-        for name, partitions in topics])
+    return DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequestTopicData(name, [DescribeQuorumRequestPartitionData(index) for index in partitions])
+            for name, partitions in topics
+        ]
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -35,7 +38,11 @@ async def test_every_version_names_the_voter(client: Client, house: House, versi
     (topic,) = response.topics
     (partition,) = topic.partitions
     assert (response.error_code, topic.topic_name, partition.partition_index, partition.error_code) == (
-        0, METADATA, 0, 0)
+        0,
+        METADATA,
+        0,
+        0,
+    )
     assert (partition.leader_id, partition.leader_epoch, partition.observers) == (1, 1, [])
     (voter,) = partition.current_voters
     assert (voter.replica_id, voter.replica_directory_id) == (1, NIL)
@@ -45,7 +52,8 @@ async def test_every_version_names_the_voter(client: Client, house: House, versi
     else:
         assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (-1, -1)
     assert [(node.node_id, [(one.host, one.port) for one in node.listeners]) for node in response.nodes] == (
-        [(1, [("127.0.0.1", house.serving.port)])] if version >= 2 else [])
+        [(1, [("127.0.0.1", house.serving.port)])] if version >= 2 else []
+    )
 
 
 async def test_what_is_committed_grows(client: Client) -> None:
@@ -60,16 +68,26 @@ async def test_what_is_committed_grows(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-@pytest.mark.parametrize("topics", [
-    ((METADATA, [1]),), (("a", [0]),), ((METADATA, [0, 0]),), ((METADATA, [0, 1]),), ((METADATA, [0]), ("a", [0])),
-    (), ((METADATA, []),)])
+@pytest.mark.parametrize(
+    "topics",
+    [
+        ((METADATA, [1]),),
+        (("a", [0]),),
+        ((METADATA, [0, 0]),),
+        ((METADATA, [0, 1]),),
+        ((METADATA, [0]), ("a", [0])),
+        (),
+        ((METADATA, []),),
+    ],
+)
 async def test_anything_else_is_not_hosted(
     client: Client, topics: tuple[tuple[str, list[int]], ...], version: int
 ) -> None:
     response = await client.call(asking(*topics), version)
     assert (response.error_code, response.nodes) == (0, [])
-    assert [(topic.topic_name, [one.partition_index for one in topic.partitions])
-            for topic in response.topics] == list(topics)
+    assert [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in response.topics] == list(
+        topics
+    )
     codes = {one.error_code for topic in response.topics for one in topic.partitions}
     assert codes <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 

@@ -24,8 +24,11 @@ def asking(topics: list[tuple[str, list[int]]] | None, **fields: Any) -> ElectLe
 
 
 def codes(response: ElectLeadersResponse) -> list[tuple[str, int, int]]:
-    return [(topic.topic, one.partition_id, one.error_code)
-            for topic in response.replica_election_results for one in topic.partition_result]
+    return [
+        (topic.topic, one.partition_id, one.error_code)
+        for topic in response.replica_election_results
+        for one in topic.partition_result
+    ]
 
 
 @pytest.mark.parametrize(("version", "election"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)])
@@ -33,8 +36,15 @@ async def test_every_version_answers_each_partition(client: Client, version: int
     asked = asking([("a", [3, 0, 4, -1, 3]), ("nobody", [0]), ("", [0]), ("a", [])], election_type=election)
     response = await client.call(asked, version)
     assert response.error_code == 0
-    assert codes(response) == [("a", 3, NOT_NEEDED), ("a", 0, NOT_NEEDED), ("a", 4, UNKNOWN), ("a", -1, UNKNOWN),
-                               ("a", 3, NOT_NEEDED), ("nobody", 0, UNKNOWN), ("", 0, UNKNOWN)]
+    assert codes(response) == [
+        ("a", 3, NOT_NEEDED),
+        ("a", 0, NOT_NEEDED),
+        ("a", 4, UNKNOWN),
+        ("a", -1, UNKNOWN),
+        ("a", 3, NOT_NEEDED),
+        ("nobody", 0, UNKNOWN),
+        ("", 0, UNKNOWN),
+    ]
     assert (await client.produce("a", batch(b"x"))).error_code == 0
 
 
@@ -55,13 +65,16 @@ async def test_another_kind_of_election_is_refused(client: Client, election: int
     invalid = ErrorCode.INVALID_REQUEST
     assert (response.error_code, codes(response)) == (invalid, [("a", 0, invalid), ("a", 1, invalid)])
     assert {one.error_message for topic in response.replica_election_results for one in topic.partition_result} == {
-        f"Unknown election type {election}"}
+        f"Unknown election type {election}"
+    }
 
 
 async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
     response = await client.call(asking([("a", [0])], timeout_ms=0), 2)
     assert (response.error_code, codes(response)) == (
-        ErrorCode.REQUEST_TIMED_OUT, [("a", 0, ErrorCode.REQUEST_TIMED_OUT)])
+        ErrorCode.REQUEST_TIMED_OUT,
+        [("a", 0, ErrorCode.REQUEST_TIMED_OUT)],
+    )
 
 
 async def test_who_may_not_alter_the_cluster_is_refused() -> None:

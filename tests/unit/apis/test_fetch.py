@@ -63,8 +63,15 @@ async def test_only_the_first_partition_may_exceed_the_limit(client: Client) -> 
     for partition in range(2):
         await client.produce("a", batch(bytes(5000)), partition=partition)
     request = fetch_request("a", 0, max_bytes=6000)
-    request.topics = [FetchTopic(topic="a", partitions=[
-        FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20) for partition in range(2)])]
+    request.topics = [
+        FetchTopic(
+            topic="a",
+            partitions=[
+                FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+                for partition in range(2)
+            ],
+        )
+    ]
     response = await client.call(request, 12)
     assert [offsets(part.records) for part in response.responses[0].partitions] == [[0], []]
 
@@ -93,10 +100,12 @@ async def test_the_leader_epoch_is_checked(client: Client, epoch: int, code: Err
 
 
 @pytest.mark.parametrize("version", [12, 15, 16, 18])
-@pytest.mark.parametrize(("epoch", "code"), [
-    (0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
 async def test_who_believes_in_an_old_leader_is_told_the_new_one(
-        tmp_path: Path, version: int, epoch: int, code: ErrorCode) -> None:
+    tmp_path: Path, version: int, epoch: int, code: ErrorCode
+) -> None:
     async with serving(tmp_path, topics=(("a", 1),)):
         pass
     async with serving(tmp_path, broker_rack="r") as house:  # it leads again, in a later epoch
@@ -151,8 +160,13 @@ async def test_a_parked_fetch_answers_what_there_is_when_its_time_is_up(client: 
 
 async def test_a_parked_fetch_yields_to_another_kind_of_request(client: Client) -> None:
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
-    await client.send(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="a", partitions=[
-        ListOffsetsPartition(partition_index=0, timestamp=-1)])]), 7)
+    await client.send(
+        ListOffsetsRequest(
+            replica_id=-1,
+            topics=[ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])],
+        ),
+        7,
+    )
     fetched, listed = await client.receive(), await client.receive()
     assert bytes(fetched.responses[0].partitions[0].records) == b""
     assert listed.topics[0].partitions[0].offset == 0
@@ -170,9 +184,20 @@ async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch
     await client.create("many", count)
     for index in (0, count - 1):
         await client.produce("many", batch(b"x"), partition=index)
-    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=session_epoch, topics=[
-        FetchTopic("many", partitions=[
-            FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count + 1)])])
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=session_epoch,
+        topics=[
+            FetchTopic(
+                "many",
+                partitions=[
+                    FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count + 1)
+                ],
+            )
+        ],
+    )
     parts = (await client.call(request, 12)).responses[0].partitions
     assert [part.partition_index for part in parts] == [*range(count + 1)]
     unknown = [part.partition_index for part in parts if part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

@@ -40,22 +40,33 @@ class Session:
         """`wanted`: partition -> fetch offset."""
         by_id = self.version >= BY_ID_VERSION_FIRST
         name, topic_id = ("", self.topic_id) if by_id else (self.topic, bytes(16))
-        partitions = [FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
-                      for index, offset in wanted.items()]
+        partitions = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            for index, offset in wanted.items()
+        ]
         return FetchRequest(
-            max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, session_id=self.id, session_epoch=self.epoch,
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_id=self.id,
+            session_epoch=self.epoch,
             topics=[FetchTopic(name, topic_id, partitions)] if wanted else [],
-            forgotten_topics_data=[ForgottenTopic(name, topic_id, list(forget))] if forget else [])
+            forgotten_topics_data=[ForgottenTopic(name, topic_id, list(forget))] if forget else [],
+        )
 
     def took(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
         """partition -> (error code, high watermark, whether there are records)."""
         assert response.error_code == 0
         self.id, self.epoch = response.session_id, self.epoch + 1
-        return {one.partition_index: (one.error_code, one.high_watermark, bool(one.records))
-                for topic in response.responses for one in topic.partitions}
+        return {
+            one.partition_index: (one.error_code, one.high_watermark, bool(one.records))
+            for topic in response.responses
+            for one in topic.partitions
+        }
 
-    async def fetch(self, wanted: dict[int, int] | None = None, forget: tuple[int, ...] = (),
-                    max_wait_ms: int = 0) -> dict[int, tuple[int, int, bool]]:
+    async def fetch(
+        self, wanted: dict[int, int] | None = None, forget: tuple[int, ...] = (), max_wait_ms: int = 0
+    ) -> dict[int, tuple[int, int, bool]]:
         return self.took(await self.client.call(self.request(wanted or {}, forget, max_wait_ms), self.version))
 
 
@@ -267,9 +278,13 @@ def test_an_id_is_looked_up_until_it_is_known() -> None:
     assert session.took(called(fetch, session.request({}))) == {0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)}
 
 
-@pytest.mark.parametrize(("operation", "code"), [
-    (Operation.READ, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-    (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (Operation.READ, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
 def test_a_follower_needs_the_right_of_brokers(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}

@@ -39,8 +39,10 @@ from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.incremental_alter_configs import (
-    AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest,
-)  # fmt: skip
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.list_groups import ListGroupsRequest
@@ -56,8 +58,11 @@ from wire.messages.offset_fetch import (
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 NIL = bytes(16)
-CONFIGS = {"offsets_topic_num_partitions": "3", "offsets_topic_replication_factor": "1",
-           "group_initial_rebalance_delay_ms": "0"}
+CONFIGS = {
+    "offsets_topic_num_partitions": "3",
+    "offsets_topic_replication_factor": "1",
+    "group_initial_rebalance_delay_ms": "0",
+}
 
 
 async def find(client: Client, group: str = "g") -> None:
@@ -66,8 +71,10 @@ async def find(client: Client, group: str = "g") -> None:
 
 
 async def join(client: Client, member_id: str = "", version: int = 9, group: str = "g") -> Any:
-    return await client.call(JoinGroupRequest(group, 10_000, 10_000, member_id, None, "consumer", [
-        JoinGroupRequestProtocol("range", b"")]), version)
+    return await client.call(
+        JoinGroupRequest(group, 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]),
+        version,
+    )
 
 
 async def joined(client: Client, version: int = 9) -> Any:
@@ -75,16 +82,24 @@ async def joined(client: Client, version: int = 9) -> Any:
     member_id = (await join(client, "", version)).member_id if version >= 4 else ""
     member = await join(client, member_id, version)
     assert (member.error_code, member.generation_id, member.protocol_name) == (0, 1, "range")
-    synced = await client.call(SyncGroupRequest(
-        "g", 1, member.member_id, assignments=[SyncGroupRequestAssignment(member.member_id, b"all")]), 4)
+    synced = await client.call(
+        SyncGroupRequest("g", 1, member.member_id, assignments=[SyncGroupRequestAssignment(member.member_id, b"all")]),
+        4,
+    )
     assert synced.assignment == b"all"
     return member
 
 
-def committing(offset: int, *, group: str = "g", topic: str = "t", topic_id: bytes = NIL, partition: int = 0,
-               **fields: Any) -> OffsetCommitRequest:
-    return OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(
-        topic, topic_id, [OffsetCommitRequestPartition(partition, offset, -1, "why")])], **fields)
+def committing(
+    offset: int, *, group: str = "g", topic: str = "t", topic_id: bytes = NIL, partition: int = 0, **fields: Any
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group,
+        topics=[
+            OffsetCommitRequestTopic(topic, topic_id, [OffsetCommitRequestPartition(partition, offset, -1, "why")])
+        ],
+        **fields,
+    )
 
 
 async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -> int:
@@ -95,8 +110,15 @@ async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -
 def told(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
     """Of the first group: offset, metadata and error by topic and partition."""
     topics = response.groups[0].topics if response.groups else response.topics
-    return {(topic.name or getattr(topic, "topic_id", NIL), one.partition_index):
-            (one.committed_offset, one.metadata, one.error_code) for topic in topics for one in topic.partitions}
+    return {
+        (topic.name or getattr(topic, "topic_id", NIL), one.partition_index): (
+            one.committed_offset,
+            one.metadata,
+            one.error_code,
+        )
+        for topic in topics
+        for one in topic.partitions
+    }
 
 
 async def fetch(client: Client, version: int = 9, group: str = "g", topics: dict[str, list[int]] | None = None) -> Any:
@@ -122,8 +144,11 @@ async def test_the_topic_is_made_for_the_first_who_asks(tmp_path: Path) -> None:
             found = answer.coordinators if version >= 4 else [answer]
             assert {(one.error_code, one.node_id) for one in found} == {(0, 1)}
             assert len(found) == (2 if version >= 4 else 1)
-        for kind, code in ((1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.INVALID_REQUEST),
-                           (9, ErrorCode.INVALID_REQUEST)):
+        for kind, code in (
+            (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (2, ErrorCode.INVALID_REQUEST),
+            (9, ErrorCode.INVALID_REQUEST),
+        ):
             refused = await client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["a"]), 6)
             assert refused.coordinators[0].error_code == code
 
@@ -132,8 +157,9 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
     async with serving(tmp_path, offsets_topic_replication_factor="2") as house:
         client = await house.connect()
         for version in (3, 6):
-            answer = await client.call(FindCoordinatorRequest("g") if version == 3 else FindCoordinatorRequest(
-                coordinator_keys=["g"]), version)
+            answer = await client.call(
+                FindCoordinatorRequest("g") if version == 3 else FindCoordinatorRequest(coordinator_keys=["g"]), version
+            )
             refused = answer if version == 3 else answer.coordinators[0]
             assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert "replication factor" in refused.error_message
@@ -177,8 +203,12 @@ async def test_parked_members_are_answered_together(tmp_path: Path) -> None:
         await find(first)
         leader = await joined(first)
         member_id = (await join(second)).member_id
-        await second.send(JoinGroupRequest("g", 10_000, 10_000, member_id, None, "consumer", [
-            JoinGroupRequestProtocol("range", b"")]), 9)
+        await second.send(
+            JoinGroupRequest(
+                "g", 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+            ),
+            9,
+        )
         with trio.fail_after(30):
             while (await first.call(HeartbeatRequest("g", 1, leader.member_id), 4)).error_code == 0:
                 await trio.lowlevel.checkpoint()
@@ -216,18 +246,34 @@ async def test_what_cannot_be_committed_is_refused_by_partition(tmp_path: Path) 
     async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
-        response = await client.call(OffsetCommitRequest("g", topics=[
-            OffsetCommitRequestTopic("t", partitions=[
-                OffsetCommitRequestPartition(0, 1), OffsetCommitRequestPartition(1, 1),
-                OffsetCommitRequestPartition(-1, 1)]),
-            OffsetCommitRequestTopic("none", partitions=[OffsetCommitRequestPartition(0, 1)])]), 9)
+        response = await client.call(
+            OffsetCommitRequest(
+                "g",
+                topics=[
+                    OffsetCommitRequestTopic(
+                        "t",
+                        partitions=[
+                            OffsetCommitRequestPartition(0, 1),
+                            OffsetCommitRequestPartition(1, 1),
+                            OffsetCommitRequestPartition(-1, 1),
+                        ],
+                    ),
+                    OffsetCommitRequestTopic("none", partitions=[OffsetCommitRequestPartition(0, 1)]),
+                ],
+            ),
+            9,
+        )
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert {(topic.name, one.partition_index): one.error_code for topic in response.topics
-                for one in topic.partitions} == {
-            ("t", 0): 0, ("t", 1): unknown, ("t", -1): unknown, ("none", 0): unknown}
+        assert {
+            (topic.name, one.partition_index): one.error_code for topic in response.topics for one in topic.partitions
+        } == {("t", 0): 0, ("t", 1): unknown, ("t", -1): unknown, ("none", 0): unknown}
         assert await fetch(client) == {("t", 0): (1, "", 0)}
-        large = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[
-            OffsetCommitRequestPartition(0, 2, -1, "x" * 4096)] * 300)])
+        large = OffsetCommitRequest(
+            "g",
+            topics=[
+                OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 2, -1, "x" * 4096)] * 300)
+            ],
+        )
         response = await client.call(large, 9)
         assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_SERVER_ERROR}
         assert await fetch(client) == {("t", 0): (1, "", 0)}
@@ -238,9 +284,16 @@ async def test_as_many_refusals_as_a_request_can_have_are_told_at_once(tmp_path:
         client = await house.connect()
         await find(client)
         one = [OffsetCommitRequestPartition(0, 1)]
-        response = await client.call(OffsetCommitRequest("g", topics=[
-            OffsetCommitRequestTopic("t", partitions=one),
-            *(OffsetCommitRequestTopic(f"none-{number % 50_000}", partitions=one) for number in range(50_001))]), 9)
+        response = await client.call(
+            OffsetCommitRequest(
+                "g",
+                topics=[
+                    OffsetCommitRequestTopic("t", partitions=one),
+                    *(OffsetCommitRequestTopic(f"none-{number % 50_000}", partitions=one) for number in range(50_001)),
+                ],
+            ),
+            9,
+        )
         assert [len(topic.partitions) for topic in response.topics] == [1, 2, *[1] * 49_999]
 
 
@@ -250,10 +303,16 @@ async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
         await find(client)
         for topic in ("t", "u"):
             assert await commit(client, 1, topic=topic) == await commit(client, 1, topic=topic, group="h") == 0
-        response = await client.call(OffsetDeleteRequest("g", [
-            OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(5)])]), 0)
+        response = await client.call(
+            OffsetDeleteRequest(
+                "g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(5)])]
+            ),
+            0,
+        )
         assert [(one.partition_index, one.error_code) for one in response.topics[0].partitions] == [
-            (0, 0), (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+            (0, 0),
+            (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
         assert set(await fetch(client)) == {("u", 0)}
         missing = await client.call(OffsetDeleteRequest("none"), 0)
         assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -264,7 +323,9 @@ async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
         assert set(await fetch(client, group="h")) == {("t", 0)}
         deleted = await client.call(DeleteGroupsRequest(["h", "none", "h"]), 2)
         assert {(one.group_id, one.error_code) for one in deleted.results} == {
-            ("h", 0), ("none", ErrorCode.GROUP_ID_NOT_FOUND)}
+            ("h", 0),
+            ("none", ErrorCode.GROUP_ID_NOT_FOUND),
+        }
         assert [one.group_id for one in (await client.call(ListGroupsRequest(), 0)).groups] == ["g"]
 
 
@@ -275,20 +336,23 @@ class Unreached:
         raise AssertionError(name)
 
 
-@pytest.mark.parametrize(("handler", "request_", "version", "operation"), [
-    (JoinGroup, JoinGroupRequest("g"), 9, Operation.READ),
-    (SyncGroup, SyncGroupRequest("g", protocol_type="x", protocol_name="y"), 5, Operation.READ),
-    (Heartbeat, HeartbeatRequest("g"), 4, Operation.READ),
-    (LeaveGroup, LeaveGroupRequest("g"), 5, Operation.READ),
-    (DescribeGroups, DescribeGroupsRequest(["g"]), 6, Operation.DESCRIBE),
-    (DeleteGroups, DeleteGroupsRequest(["g"]), 2, Operation.DELETE),
-    (ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest("g"), 1, Operation.READ),
-    (ConsumerGroupDescribe, ConsumerGroupDescribeRequest(["g"]), 1, Operation.DESCRIBE),
-    (OffsetCommit, committing(1), 9, Operation.READ),
-    (OffsetFetch, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")]), 9, Operation.DESCRIBE),
-    (OffsetFetch, OffsetFetchRequest("g"), 5, Operation.DESCRIBE),
-    (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
-])
+@pytest.mark.parametrize(
+    ("handler", "request_", "version", "operation"),
+    [
+        (JoinGroup, JoinGroupRequest("g"), 9, Operation.READ),
+        (SyncGroup, SyncGroupRequest("g", protocol_type="x", protocol_name="y"), 5, Operation.READ),
+        (Heartbeat, HeartbeatRequest("g"), 4, Operation.READ),
+        (LeaveGroup, LeaveGroupRequest("g"), 5, Operation.READ),
+        (DescribeGroups, DescribeGroupsRequest(["g"]), 6, Operation.DESCRIBE),
+        (DeleteGroups, DeleteGroupsRequest(["g"]), 2, Operation.DELETE),
+        (ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest("g"), 1, Operation.READ),
+        (ConsumerGroupDescribe, ConsumerGroupDescribeRequest(["g"]), 1, Operation.DESCRIBE),
+        (OffsetCommit, committing(1), 9, Operation.READ),
+        (OffsetFetch, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")]), 9, Operation.DESCRIBE),
+        (OffsetFetch, OffsetFetchRequest("g"), 5, Operation.DESCRIBE),
+        (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
+    ],
+)
 def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version: int, operation: Operation) -> None:
     fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
     wanted = {field.name: fields[field.name] for field in dataclasses.fields(handler)}
@@ -301,8 +365,11 @@ class Describing:
 
     def ask(self, group_id: str, asked: object) -> Call:
         call, member = Call(), consumer_group_describe.Member(subscribed_topic_names=["t"])
-        call.settle(consumer_group_describe.ConsumerGroupDescribeResponse(
-            groups=[consumer_group_describe.DescribedGroup(group_id=group_id, members=[member])]))
+        call.settle(
+            consumer_group_describe.ConsumerGroupDescribeResponse(
+                groups=[consumer_group_describe.DescribedGroup(group_id=group_id, members=[member])]
+            )
+        )
         return call
 
 
@@ -319,7 +386,9 @@ def test_a_group_with_topics_that_a_client_may_not_see_is_not_described_and_says
     (told,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
     assert (told.error_code, told.error_message, told.members) == (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        "The group has described topic(s) that the client is not authorized to describe.", [])
+        "The group has described topic(s) that the client is not authorized to describe.",
+        [],
+    )
 
 
 def codes(response: Any) -> set[int]:
@@ -331,12 +400,19 @@ def codes(response: Any) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(("kind", "code"), [
-    (0, ErrorCode.GROUP_AUTHORIZATION_FAILED), (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [(0, ErrorCode.GROUP_AUTHORIZATION_FAILED), (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
+)
 def test_a_coordinator_that_a_client_may_not_find(kind: int, code: ErrorCode) -> None:
     nobody: Any = Unreached()
-    finder = FindCoordinator(1, lambda: MetadataImage(), nobody, {0: groups_topic(BrokerConfig.from_mapping({}))},
-                             nobody, Denies(Operation.DESCRIBE))
+    finder = FindCoordinator(
+        1,
+        lambda: MetadataImage(),
+        nobody,
+        {0: groups_topic(BrokerConfig.from_mapping({}))},
+        nobody,
+        Denies(Operation.DESCRIBE),
+    )
     for version in (3, 6):
         answer: Any = gone_through(finder(context(version), FindCoordinatorRequest("g", kind, ["g"])))
         assert code in codes(answer)
@@ -364,24 +440,31 @@ async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, ver
     async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
-        joined = await beat(client, 0, version, rebalance_timeout_ms=1000, subscribed_topic_names=["t"],
-                            topic_partitions=[])
+        joined = await beat(
+            client, 0, version, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
         assert (joined.error_code, joined.member_epoch) == (0, 2)
         (given,) = joined.assignment.topic_partitions
         assert given.partitions == [0, 1]
         told = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
         assert told[2] == told[0], "as often as it is asked for"
         assert (told[0].group_state, told[0].members[0].client_host, told[1].error_code) == (
-            "Stable", "/127.0.0.1", ErrorCode.INVALID_GROUP_ID)
+            "Stable",
+            "/127.0.0.1",
+            ErrorCode.INVALID_GROUP_ID,
+        )
         assert told[0].members[0].assignment.topic_partitions[0].topic_name == "t"
         assert (await client.call(committing(7, member_id="me", generation_id_or_member_epoch=2), 9)).topics[
-            0].partitions[0].error_code == 0
+            0
+        ].partitions[0].error_code == 0
     async with serving(tmp_path, **CONFIGS) as house:
         client = await house.connect()
         assert (await beat(client, 2, version)).error_code == 0
         fenced = await beat(client, 5, version)
         assert (fenced.error_code, "greater member epoch" in fenced.error_message) == (
-            ErrorCode.FENCED_MEMBER_EPOCH, True)
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            True,
+        )
         assert await fetch(client) == {("t", 0): (7, "why", 0)}
         assert (await beat(client, -1, version)).member_epoch == -1
         assert (await client.call(DeleteGroupsRequest(["g"]), 2)).results[0].error_code == 0

@@ -26,22 +26,37 @@ async def test_every_version_gives_an_id_of_its_own(client: Client, version: int
     assert len({one.producer_id for one in given}) == 3
 
 
-@pytest.mark.parametrize(("fields", "code"), [
-    ({"producer_id": 5}, ErrorCode.INVALID_REQUEST), ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
-    ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
-    ({"transactional_id": "t"}, ErrorCode.NOT_COORDINATOR)])
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
+        ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": "t"}, ErrorCode.NOT_COORDINATOR),
+    ],
+)
 async def test_what_cannot_be_is_refused(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
     request = InitProducerIdRequest(**{"transactional_id": None, **fields})
     response: InitProducerIdResponse = await client.call(request, 5)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
 
-@pytest.mark.parametrize(("denied", "transactional_id", "code"), [
-    ((), None, 0), ((IDEMPOTENT,), None, 0), ((WRITE,), None, 0), ((IDEMPOTENT, WRITE), None, NO_CLUSTER),
-    ((IDEMPOTENT,), "t", ErrorCode.NOT_COORDINATOR), ((WRITE,), "t", NO_ID), ((WRITE,), "", NO_ID)])
+@pytest.mark.parametrize(
+    ("denied", "transactional_id", "code"),
+    [
+        ((), None, 0),
+        ((IDEMPOTENT,), None, 0),
+        ((WRITE,), None, 0),
+        ((IDEMPOTENT, WRITE), None, NO_CLUSTER),
+        ((IDEMPOTENT,), "t", ErrorCode.NOT_COORDINATOR),
+        ((WRITE,), "t", NO_ID),
+        ((WRITE,), "", NO_ID),
+    ],
+)
 def test_one_right_is_enough(denied: tuple[Operation, ...], transactional_id: str | None, code: int) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)
     nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(Answer(ErrorCode.NOT_COORDINATOR)))
     response: Any = InitProducerId(ids, nobody, Denies(*denied))(
-        context(5), InitProducerIdRequest(transactional_id=transactional_id))
+        context(5), InitProducerIdRequest(transactional_id=transactional_id)
+    )
     assert response.error_code == code

@@ -26,14 +26,22 @@ EVERYTHING = {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1"), (BROKER_LOGGER, "1"), (
 
 def some() -> MetadataImage:
     """Two topics, a broker that serves and one that is fenced, and configs of most."""
+
     def broker(node_id: int, *, fenced: bool) -> BrokerImage:
         return BrokerImage(id=node_id, incarnation_id=b"", epoch=1, fenced=fenced)
 
     return MetadataImage(
         topics=TopicsImage(by_name={name: TopicImage(name, name.encode()) for name in ("t", "u")}),
         cluster=ClusterImage(brokers={1: broker(1, fenced=False), 2: broker(2, fenced=True)}),
-        configs=ConfigsImage({CLUSTER_DEFAULT: {"min.insync.replicas": "1"}, (TOPIC, "t"): {"retention.ms": "1"},
-                              (CLIENT_METRICS, "m"): {"interval.ms": "1000"}, (GROUP, "g"): {"share.isolation": "x"}}))
+        configs=ConfigsImage(
+            {
+                CLUSTER_DEFAULT: {"min.insync.replicas": "1"},
+                (TOPIC, "t"): {"retention.ms": "1"},
+                (CLIENT_METRICS, "m"): {"interval.ms": "1000"},
+                (GROUP, "g"): {"share.isolation": "x"},
+            }
+        ),
+    )
 
 
 def listed(version: int, *types: int) -> tuple[int, set[tuple[int, str]]]:
@@ -44,8 +52,10 @@ def listed(version: int, *types: int) -> tuple[int, set[tuple[int, str]]]:
     return response.error_code, set(names)
 
 
-@pytest.mark.parametrize("types", [
-    (), (TOPIC,), (BROKER,), (BROKER_LOGGER,), (CLIENT_METRICS,), (GROUP,), (TOPIC, GROUP), (GROUP, TOPIC, GROUP)])
+@pytest.mark.parametrize(
+    "types",
+    [(), (TOPIC,), (BROKER,), (BROKER_LOGGER,), (CLIENT_METRICS,), (GROUP,), (TOPIC, GROUP), (GROUP, TOPIC, GROUP)],
+)
 def test_resources_of_these_types_or_of_all(types: tuple[int, ...]) -> None:
     assert listed(1, *types) == (0, {one for one in EVERYTHING if not types or one[0] in types})
 

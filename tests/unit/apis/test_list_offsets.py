@@ -21,11 +21,19 @@ from wire.records.builder import BatchBuilder
 T = 1_700_000_000_000
 
 
-async def ask(client: Client, timestamp: int, version: int = 11, *, committed: bool = False,
-              **fields: Any) -> ListOffsetsPartitionResponse:
+async def ask(
+    client: Client, timestamp: int, version: int = 11, *, committed: bool = False, **fields: Any
+) -> ListOffsetsPartitionResponse:
     name, index = fields.pop("topic", "a"), fields.pop("partition", 0)
-    request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=[ListOffsetsTopic(
-        name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)])])
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=int(committed),
+        topics=[
+            ListOffsetsTopic(
+                name=name, partitions=[ListOffsetsPartition(partition_index=index, timestamp=timestamp, **fields)]
+            )
+        ],
+    )
     answer: ListOffsetsPartitionResponse = (await client.call(request, version)).topics[0].partitions[0]
     return answer
 
@@ -51,10 +59,16 @@ async def test_ends_in_every_version(client: Client, version: int) -> None:
 @pytest.mark.parametrize(
     ("timestamp", "found"),
     [
-        (0, (T, 0)), (T, (T, 0)), (T + 1, (T + 1, 1)), (T + 2, (T + 10, 2)), (T + 10, (T + 10, 2)),
-        (T + 11, (T + 20, 4)), (T + 21, (T + 21, 5)), (T + 22, (-1, -1)),
+        (0, (T, 0)),
+        (T, (T, 0)),
+        (T + 1, (T + 1, 1)),
+        (T + 2, (T + 10, 2)),
+        (T + 10, (T + 10, 2)),
+        (T + 11, (T + 20, 4)),
+        (T + 21, (T + 21, 5)),
+        (T + 22, (-1, -1)),
     ],
-)  # fmt: skip
+)
 async def test_the_first_record_at_or_after_a_time(client: Client, timestamp: int, found: tuple[int, int]) -> None:
     await fill(client)
     answer = await ask(client, timestamp)
@@ -69,8 +83,9 @@ async def test_the_largest_timestamp(client: Client) -> None:
 
 
 async def test_the_largest_timestamp_is_not_told_while_its_transaction_is_open(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1",
-                       transaction_state_log_min_isr="1") as house:
+    async with serving(
+        tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1"
+    ) as house:
         client = await house.connect()
         talk = await Talk(client, version_2=True).begin()
         assert await talk.produce("a") is ErrorCode.NONE

@@ -97,6 +97,7 @@ async def test_others_have_their_turn_between_two_machines() -> None:
     machines, seen = Machines(), set[int]()
     transactions = Transactions(machines, None, 0)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
+
         async def look() -> None:
             while machines.asked < 5:
                 seen.add(machines.asked)

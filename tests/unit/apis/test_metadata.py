@@ -28,9 +28,7 @@ NO_OPERATIONS = -(2**31)
 
 
 def asking(*names: str, create: bool = False) -> MetadataRequest:
-    return MetadataRequest(
-        topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=create
-    )
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=create)
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -56,8 +54,9 @@ async def test_an_empty_list_means_none_from_version_1(client: Client) -> None:
 
 async def test_topics_are_found_by_id(client: Client) -> None:
     topic_id = await client.create("b")
-    request = MetadataRequest(topics=[
-        MetadataRequestTopic(name=None, topic_id=topic_id), MetadataRequestTopic(name=None, topic_id=b"x" * 16)])
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=None, topic_id=topic_id), MetadataRequestTopic(name=None, topic_id=b"x" * 16)]
+    )
     found, unknown = (await client.call(request, 12)).topics
     assert (found.name, found.topic_id, found.error_code) == ("b", topic_id, 0)
     assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -67,7 +66,10 @@ async def test_unknown_and_illegal_topics_are_told_apart(client: Client) -> None
     topics = (await client.call(asking("nobody", "bad name", "a", "a"), 12)).topics
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     assert [(topic.name, topic.error_code) for topic in topics] == [
-        ("nobody", unknown), ("bad name", invalid), ("a", 0)]
+        ("nobody", unknown),
+        ("bad name", invalid),
+        ("a", 0),
+    ]
 
 
 async def test_a_topic_is_created_by_asking_and_serves_at_once(client: Client) -> None:
@@ -75,7 +77,10 @@ async def test_a_topic_is_created_by_asking_and_serves_at_once(client: Client) -
     assert (topic.error_code, len(topic.partitions), topic.partitions[0].leader_id) == (0, 1, 1)
     again = (await client.call(asking("fresh", "__consumer_offsets", "bad/name", create=True), 12)).topics
     assert [one.error_code for one in again] == [
-        0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION]
+        0,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
     assert again[0].topic_id == topic.topic_id
 
 
@@ -83,7 +88,8 @@ async def test_no_more_topics_are_created_by_asking_than_by_creating(client: Cli
     names = [f"fresh-{index}" for index in range(PARTITIONS_MAX + 2)]
     topics = (await client.call(asking(*names, create=True), 12)).topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
-        (name, ErrorCode.POLICY_VIOLATION) for name in names]
+        (name, ErrorCode.POLICY_VIOLATION) for name in names
+    ]
     assert [topic.name for topic in (await client.call(MetadataRequest(topics=None), 12)).topics] == ["a"]
 
 
@@ -108,13 +114,13 @@ async def test_the_cluster_is_described(client: Client, house: House, version: i
     response = await client.call(DescribeClusterRequest(), version)
     assert (response.error_code, response.cluster_id) == (0, house.serving.cluster_id)
     assert [(one.broker_id, one.host, one.port) for one in response.brokers] == [
-        (house.serving.node_id, "127.0.0.1", house.serving.port)]
+        (house.serving.node_id, "127.0.0.1", house.serving.port)
+    ]
     assert response.cluster_authorized_operations == NO_OPERATIONS
 
 
 @pytest.mark.parametrize(
-    ("endpoint_type", "code"),
-    [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
+    ("endpoint_type", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
 async def test_a_broker_lists_brokers_only(client: Client, endpoint_type: int, code: ErrorCode) -> None:
     assert (await client.call(DescribeClusterRequest(endpoint_type=endpoint_type), 1)).error_code == code
@@ -217,7 +223,9 @@ async def test_unknown_topics_are_described_as_such(client: Client) -> None:
     asked = [TopicRequest(name=name) for name in ("nobody", "bad name")]
     topics = (await client.call(DescribeTopicPartitionsRequest(topics=asked), 0)).topics
     assert {topic.name: topic.error_code for topic in topics} == {
-        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION}
+        "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -240,10 +248,17 @@ async def test_a_software_name_that_is_none_is_refused_with_an_empty_list(client
 
 
 @pytest.mark.parametrize("version", [10, 11])
-@pytest.mark.parametrize("topic", [
-    MetadataRequestTopic(name=None, topic_id=b"i" * 16), MetadataRequestTopic(name=None),
-    MetadataRequestTopic(name="a", topic_id=b"i" * 16)])
+@pytest.mark.parametrize(
+    "topic",
+    [
+        MetadataRequestTopic(name=None, topic_id=b"i" * 16),
+        MetadataRequestTopic(name=None),
+        MetadataRequestTopic(name="a", topic_id=b"i" * 16),
+    ],
+)
 async def test_topics_have_no_ids_before_version_12(client: Client, version: int, topic: MetadataRequestTopic) -> None:
     response = await client.call(MetadataRequest(topics=[MetadataRequestTopic(name="a"), topic]), version)
     assert [(each.name, each.error_code) for each in response.topics] == [
-        ("a", ErrorCode.INVALID_REQUEST), (topic.name or "", ErrorCode.INVALID_REQUEST)]
+        ("a", ErrorCode.INVALID_REQUEST),
+        (topic.name or "", ErrorCode.INVALID_REQUEST),
+    ]

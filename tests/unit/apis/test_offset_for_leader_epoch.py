@@ -22,8 +22,9 @@ from wire.messages.offset_for_leader_epoch import (
 UNKNOWN = (-1, -1)
 
 
-def asking(epoch: int, *, topic: str = "a", partition: int = 0, current: int = -1,
-           replica_id: int = -2) -> OffsetForLeaderEpochRequest:
+def asking(
+    epoch: int, *, topic: str = "a", partition: int = 0, current: int = -1, replica_id: int = -2
+) -> OffsetForLeaderEpochRequest:
     wanted = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
     return OffsetForLeaderEpochRequest(replica_id=replica_id, topics=[OffsetForLeaderTopic(topic, [wanted])])
 
@@ -56,7 +57,7 @@ async def test_older_epochs_end_where_the_next_one_begins(tmp_path: Path) -> Non
     last = [end for _, _, end in ends[-1]]
     assert (last[0], max(last)) == (2, 5)
     assert sorted(end for end in last if end >= 0) == [end for end in last if end >= 0]
-    assert all(answer == (0, *UNKNOWN) for answer in ends[-1][last.index(5) + 1:])
+    assert all(answer == (0, *UNKNOWN) for answer in ends[-1][last.index(5) + 1 :])
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(1, UNKNOWN), (99, UNKNOWN), (-1, UNKNOWN), (-5, (-5, 0))])
@@ -65,12 +66,18 @@ async def test_epochs_that_nobody_led_in(client: Client, epoch: int, answer: tup
     assert await ask(client, epoch) == (0, *answer)
 
 
-@pytest.mark.parametrize(("fields", "code"), [
-    ({"current": 0}, ErrorCode.NONE), ({"current": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
-    ({"current": -2}, ErrorCode.FENCED_LEADER_EPOCH), ({"partition": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ({"topic": "nobody"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-    ({"topic": "bad name"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)])
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"current": 0}, ErrorCode.NONE),
+        ({"current": 1}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"current": -2}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"partition": 4}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"partition": -1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"topic": "nobody"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"topic": "bad name"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
 async def test_errors(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
     answer = await ask(client, 0, **fields)
     assert answer == (code, *((0, 0) if code == ErrorCode.NONE else UNKNOWN))
@@ -88,13 +95,17 @@ async def test_partitions_are_answered_one_by_one_and_as_often_as_asked(client: 
     request = asking(0)
     request.topics += asking(0, partition=9).topics + asking(0).topics
     response = await client.call(request, 4)
-    assert [topic.partitions[0].error_code for topic in response.topics] == [
-        0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert [topic.partitions[0].error_code for topic in response.topics] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
 
 
-@pytest.mark.parametrize(("denied", "code"), [
-    ((Operation.DESCRIBE,), ErrorCode.NONE), ((Operation.CLUSTER_ACTION,), ErrorCode.NONE),
-    ((Operation.DESCRIBE, Operation.CLUSTER_ACTION), ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+@pytest.mark.parametrize(
+    ("denied", "code"),
+    [
+        ((Operation.DESCRIBE,), ErrorCode.NONE),
+        ((Operation.CLUSTER_ACTION,), ErrorCode.NONE),
+        ((Operation.DESCRIBE, Operation.CLUSTER_ACTION), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
 def test_brokers_and_those_who_see_the_topic_may_ask(denied: tuple[Operation, ...], code: ErrorCode) -> None:
     log = SimpleNamespace(end_offset_for_epoch=lambda epoch: (epoch, 7))
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda _: log))

@@ -32,23 +32,50 @@ Places = list[tuple[str, int, list[int] | None]]
 
 
 def moving(places: Places, **fields: Any) -> AlterPartitionReassignmentsRequest:
-    return AlterPartitionReassignmentsRequest(**{"timeout_ms": 5000, **fields}, topics=[
-        ReassignableTopic(name, [ReassignablePartition(index, replicas)]) for name, index, replicas in places])
+    return AlterPartitionReassignmentsRequest(
+        **{"timeout_ms": 5000, **fields},
+        topics=[ReassignableTopic(name, [ReassignablePartition(index, replicas)]) for name, index, replicas in places],
+    )
 
 
 def codes(response: AlterPartitionReassignmentsResponse) -> list[tuple[str, int, int]]:
-    return [(topic.name, one.partition_index, one.error_code)
-            for topic in response.responses for one in topic.partitions]
+    return [
+        (topic.name, one.partition_index, one.error_code) for topic in response.responses for one in topic.partitions
+    ]
 
 
 @pytest.mark.parametrize("version", [0, 1])
 async def test_every_version_answers_each_partition(client: Client, version: int) -> None:
-    asked: Places = [("a", 0, [1]), ("a", 1, [2]), ("a", 1, []), ("a", 1, [1, 1]), ("a", 1, [-1]), ("a", 1, [1, 2]),
-                     ("a", 2, None), ("a", 4, [1]), ("a", -1, None), ("nobody", 0, [1]), ("", 0, None), ("a", 3, [1])]
+    asked: Places = [
+        ("a", 0, [1]),
+        ("a", 1, [2]),
+        ("a", 1, []),
+        ("a", 1, [1, 1]),
+        ("a", 1, [-1]),
+        ("a", 1, [1, 2]),
+        ("a", 2, None),
+        ("a", 4, [1]),
+        ("a", -1, None),
+        ("nobody", 0, [1]),
+        ("", 0, None),
+        ("a", 3, [1]),
+    ]
     response = await client.call(moving(asked), version)
     assert (response.error_code, response.error_message) == (0, None)
     assert [code for *_, code in codes(response)] == [
-        0, INVALID, INVALID, INVALID, INVALID, INVALID, NONE_UNDER_WAY, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0]
+        0,
+        INVALID,
+        INVALID,
+        INVALID,
+        INVALID,
+        INVALID,
+        NONE_UNDER_WAY,
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        0,
+    ]
     assert (await client.produce("a", batch(b"x"))).error_code == 0
 
 
@@ -65,7 +92,9 @@ async def test_asked_for_nothing_nothing_is_done(client: Client) -> None:
 async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
     response = await client.call(moving([("a", 0, [1])], timeout_ms=0), 1)
     assert (response.error_code, codes(response)) == (
-        ErrorCode.REQUEST_TIMED_OUT, [("a", 0, ErrorCode.REQUEST_TIMED_OUT)])
+        ErrorCode.REQUEST_TIMED_OUT,
+        [("a", 0, ErrorCode.REQUEST_TIMED_OUT)],
+    )
 
 
 async def test_who_may_not_alter_the_cluster_is_refused() -> None:
@@ -90,8 +119,11 @@ def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> A
     topic, other = TopicImage("t", b"t" * 16, {0: stays, 1: moves}), TopicImage("u", b"u" * 16, {0: stays})
     image = MetadataImage(topics=TopicsImage({"t": topic, "u": other}, {topic.id: topic, other.id: other}))
     asked = None if topics is None else [ListPartitionReassignmentsTopics(*one) for one in topics]
-    return gone_through(ListPartitionReassignments(lambda: image, Denies(*denied))(
-        context(0), ListPartitionReassignmentsRequest(topics=asked)))
+    return gone_through(
+        ListPartitionReassignments(lambda: image, Denies(*denied))(
+            context(0), ListPartitionReassignmentsRequest(topics=asked)
+        )
+    )
 
 
 @pytest.mark.parametrize("topics", [None, [("t", [1])], [("u", [0]), ("nobody", [1]), ("t", [0, 1, 7])]])

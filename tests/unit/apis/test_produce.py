@@ -49,13 +49,24 @@ async def test_version_13_names_topics_by_id(client: Client) -> None:
 
 async def test_partitions_fail_one_by_one(client: Client) -> None:
     good, bad = batch(b"good"), batch(b"bad")[:-1] + b"!"
-    request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[
-        TopicProduceData(name="a", partition_data=[
-            PartitionProduceData(index=0, records=good), PartitionProduceData(index=1, records=bad),
-            PartitionProduceData(index=4, records=good), PartitionProduceData(index=-1, records=good),
-            PartitionProduceData(index=2, records=None), PartitionProduceData(index=3, records=good)]),
-        TopicProduceData(name="nobody", partition_data=[PartitionProduceData(index=0, records=good)]),
-    ])
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="a",
+                partition_data=[
+                    PartitionProduceData(index=0, records=good),
+                    PartitionProduceData(index=1, records=bad),
+                    PartitionProduceData(index=4, records=good),
+                    PartitionProduceData(index=-1, records=good),
+                    PartitionProduceData(index=2, records=None),
+                    PartitionProduceData(index=3, records=good),
+                ],
+            ),
+            TopicProduceData(name="nobody", partition_data=[PartitionProduceData(index=0, records=good)]),
+        ],
+    )
     response = await client.call(request, 11)
     codes = [[part.error_code for part in topic.partition_responses] for topic in response.responses]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -75,9 +86,14 @@ async def test_zstd_is_known_from_version_7_on(client: Client, version: int) -> 
     assert (await client.produce("a", batch(b"x", codec=Codec.GZIP), version=version)).error_code == 0
 
 
-@pytest.mark.parametrize(("noise", "code"), [
-    (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE), (b"\x7f" * 100, ErrorCode.CORRUPT_MESSAGE),
-    (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD)])
+@pytest.mark.parametrize(
+    ("noise", "code"),
+    [
+        (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE),
+        (b"\x7f" * 100, ErrorCode.CORRUPT_MESSAGE),
+        (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD),
+    ],
+)
 async def test_noise_is_no_batch_of_a_transaction(client: Client, noise: bytes, code: ErrorCode) -> None:
     assert (await client.produce("a", noise)).error_code == code
 
@@ -139,8 +155,9 @@ async def test_idempotent_batches_are_appended_once(client: Client) -> None:
     assert producer.error_code == 0
 
     def numbered(sequence: int, *values: bytes) -> bytes:
-        return batch(*values, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch,
-                     base_sequence=sequence)
+        return batch(
+            *values, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=sequence
+        )
 
     assert (await client.produce("a", numbered(0, b"a", b"b"))).base_offset == 0
     assert (await client.produce("a", numbered(2, b"c"))).base_offset == 2
@@ -223,11 +240,13 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
         answer = await client.produce("compacted", keyed(*keys, codec=codec))
         assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
         assert [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors] == [
-            (index, NO_KEY) for index in missing]
+            (index, NO_KEY) for index in missing
+        ]
         first = ", ".join(f"RecordError(batchIndex={index}, message='{NO_KEY}')" for index in missing[:3])
         assert answer.error_message == (
             f"One or more records have been rejected due to {len(missing)} record errors in total, and only showing "
-            f"the first three errors at most: [{first}]")
+            f"the first three errors at most: [{first}]"
+        )
     answer = await client.produce("compacted", keyed(*[None] * 2001, codec=codec))
     assert "2001 record errors in total" in answer.error_message
     assert len(answer.record_errors) == 1000
@@ -236,11 +255,20 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
 
 def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
     """More than is appended in one turn of the loop: to both topics, and to partitions that there are not."""
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[
-        TopicProduceData(name=name, partition_data=[
-            PartitionProduceData(index=index, records=records or batch(bytes(400))) for index in range(count)])
-        for name, count in (("many", 100 + unknown), ("nobody", unknown), ("a", 4)) if count
-    ])
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=name,
+                partition_data=[
+                    PartitionProduceData(index=index, records=records or batch(bytes(400))) for index in range(count)
+                ],
+            )
+            for name, count in (("many", 100 + unknown), ("nobody", unknown), ("a", 4))
+            if count
+        ],
+    )
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -249,7 +277,10 @@ async def test_many_partitions_are_answered_as_few_are(client: Client, acks: int
     response = await client.call(many(acks, unknown=2), 9)
     unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     assert [(topic.name, [one.error_code for one in topic.partition_responses]) for topic in response.responses] == [
-        ("many", [0] * 100 + unknown), ("nobody", unknown), ("a", [0] * 4)]
+        ("many", [0] * 100 + unknown),
+        ("nobody", unknown),
+        ("a", [0] * 4),
+    ]
     assert [one.index for one in response.responses[0].partition_responses] == [*range(102)]
     again = await client.call(many(acks), 9)
     assert {one.base_offset for topic in again.responses for one in topic.partition_responses} == {1}
@@ -290,7 +321,8 @@ class Behind:
 
 @pytest.mark.parametrize(("timeout_ms", "waited_s"), [(-(2**31), 0), (-1, 0), (0, 0), (1, 0.001), (30_000, 30)])
 async def test_who_waits_for_followers_is_told_when_the_time_is_over(
-        timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock) -> None:
+    timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock
+) -> None:
     """A time that is over already is no time; what followers have by then, and what failed, is answered as it is."""
     partitions: Any = [Behind(5), Behind(4), Behind(4), Behind(4)]
     answers = [PartitionProduceResponse(index) for index in range(4)]
@@ -302,5 +334,4 @@ async def test_who_waits_for_followers_is_told_when_the_time_is_over(
     request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[])
     assert await settle(request, response, unsettled) is response
     assert trio.current_time() - began == pytest.approx(waited_s)
-    assert [one.error_code for one in answers] == [
-        0, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+    assert [one.error_code for one in answers] == [0, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]

@@ -86,8 +86,9 @@ def test_offsets_are_taken_or_refused_in_portions(topic: str) -> None:
     call = Call()
     call.settle(OffsetDeleteResponse())
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
-    asked = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic(topic, [
-        OffsetDeleteRequestPartition(0) for _ in range(MANY)])])
+    asked = OffsetDeleteRequest(
+        "g", [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0) for _ in range(MANY)])]
+    )
     steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
     count, response = counted(steps)
     assert count >= PORTIONS
@@ -98,8 +99,9 @@ def test_refused_offsets_are_merged_one_topic_a_step() -> None:
     call = Call()
     call.settle(OffsetDeleteResponse())
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
-    asked = OffsetDeleteRequest("g", [
-        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in NAMES])
+    asked = OffsetDeleteRequest(
+        "g", [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in NAMES]
+    )
     steps: Any = OffsetDelete(groups, lambda: IMAGE, Denies())(context(0), asked)
     count, response = counted(steps)
     assert count >= 2 * MANY
@@ -109,9 +111,14 @@ def test_refused_offsets_are_merged_one_topic_a_step() -> None:
 UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCode.GROUP_ID_NOT_FOUND)))
 
 
-@pytest.mark.parametrize(("handler", "request_"), [
-    (ConsumerGroupDescribe(UNKNOWN, Denies(), lambda: True), ConsumerGroupDescribeRequest(NAMES)),
-    (DescribeGroups(UNKNOWN, Denies()), DescribeGroupsRequest(NAMES))], ids=["ConsumerGroupDescribe", "DescribeGroups"])
+@pytest.mark.parametrize(
+    ("handler", "request_"),
+    [
+        (ConsumerGroupDescribe(UNKNOWN, Denies(), lambda: True), ConsumerGroupDescribeRequest(NAMES)),
+        (DescribeGroups(UNKNOWN, Denies()), DescribeGroupsRequest(NAMES)),
+    ],
+    ids=["ConsumerGroupDescribe", "DescribeGroups"],
+)
 def test_groups_are_asked_for_and_answered_one_a_step(handler: Any, request_: Any) -> None:
     count, response = counted(handler(context(0), request_))
     assert count >= 2 * MANY
@@ -130,8 +137,9 @@ async def test_groups_that_answer_later_are_answered_one_a_step() -> None:
 
 
 def test_reassignments_are_listed_in_portions() -> None:
-    steps: Any = ListPartitionReassignments(lambda: IMAGE, Denies())(context(0), ListPartitionReassignmentsRequest(
-        topics=[ListPartitionReassignmentsTopics("t", [0] * MANY)]))
+    steps: Any = ListPartitionReassignments(lambda: IMAGE, Denies())(
+        context(0), ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics("t", [0] * MANY)])
+    )
     count, response = counted(steps)
     assert count >= PORTIONS
     assert response.topics == []
@@ -147,8 +155,14 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
             awaited_at.append(turns)
 
     endings: Any = SimpleNamespace(append=lambda topic, index, marker: Ending())
-    asked = WriteTxnMarkersRequest([WritableTxnMarker(number, topics=[
-        WritableTxnMarkerTopic("t", list(range(partitions))) for _ in range(topics)]) for number in range(markers)])
+    asked = WriteTxnMarkersRequest(
+        [
+            WritableTxnMarker(
+                number, topics=[WritableTxnMarkerTopic("t", list(range(partitions))) for _ in range(topics)]
+            )
+            for number in range(markers)
+        ]
+    )
     answer: Any = WriteTxnMarkers(endings, Denies())(context(1), asked)
     found = list[Any]()
 
@@ -170,8 +184,9 @@ def test_records_to_delete_are_collected_in_portions() -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     replicas: Any = SimpleNamespace(partition=nowhere)
-    steps: Any = DeleteRecords(replicas, Denies())(context(2), DeleteRecordsRequest(topics=[
-        DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)] * MANY)]))
+    steps: Any = DeleteRecords(replicas, Denies())(
+        context(2), DeleteRecordsRequest(topics=[DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 1)] * MANY)])
+    )
     count, response = counted(steps)
     assert count >= PORTIONS
     assert len(response.topics[0].partitions) == 1
@@ -192,8 +207,11 @@ async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None
         return DeleteTopicsResponse()
 
     controller: Any = SimpleNamespace(delete_topics=delete)
-    asked = (DeleteTopicsRequest(topic_names=list(NAMES)) if version == 5
-             else DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]))
+    asked = (
+        DeleteTopicsRequest(topic_names=list(NAMES))
+        if version == 5
+        else DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES])
+    )
     held = DeleteTopics(controller, lambda: IMAGE, Denies(), True)(context(version), asked)
     turns, _ = await others_turns(held.coroutine)
     assert turns >= (2 if version == 5 else 1) * PORTIONS
@@ -201,12 +219,16 @@ async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None
 
 async def test_resources_are_authorised_in_portions_and_answered_one_a_step() -> None:
     async def alter(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(responses=[
-            AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name) for one in request.resources])
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name) for one in request.resources
+            ]
+        )
 
     controller: Any = SimpleNamespace(incremental_alter_configs=alter)
-    held = IncrementalAlterConfigs(1, controller, Denies())(context(1), IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(2, name) for name in NAMES]))
+    held = IncrementalAlterConfigs(1, controller, Denies())(
+        context(1), IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(2, name) for name in NAMES])
+    )
     turns, steps = await others_turns(held.coroutine)
     assert turns >= PORTIONS
     count, response = counted(steps)

@@ -27,11 +27,7 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from wire.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
+from wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 
 MANY = 20_000
 PORTIONS = MANY // portions.AT_ONCE_MAX
@@ -53,8 +49,9 @@ class Coordinator:
 
 
 def asking(indexes: list[int]) -> AddPartitionsToTxnRequest:
-    return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=[
-        AddPartitionsToTxnTopic("t", indexes)])
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x", v3_and_below_topics=[AddPartitionsToTxnTopic("t", indexes)]
+    )
 
 
 def counted(steps: Generator[None, None, Any]) -> tuple[int, Any]:
@@ -91,8 +88,9 @@ def test_partitions_are_added_in_portions() -> None:
 def test_partitions_are_refused_in_portions() -> None:
     count, response, asked = added(list(range(MANY)))
     assert asked is None
-    assert codes(response) == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2 + [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (MANY - 2)
+    assert codes(response) == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (
+        MANY - 2
+    )
     assert count >= 2 * PORTIONS
 
 
@@ -116,8 +114,14 @@ async def test_a_brokers_partitions_are_verified_in_portions() -> None:
     coordinator.asked = coordinator.asked_of
     handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
     topics = [AddPartitionsToTxnTopic("t", [index % 2 for index in range(MANY)])]
-    turns, response = await others_turns(handler(context(5), AddPartitionsToTxnRequest(transactions=[
-        AddPartitionsToTxnTransaction("x", 1, 0, verify_only=True, topics=topics)])))
+    turns, response = await others_turns(
+        handler(
+            context(5),
+            AddPartitionsToTxnRequest(
+                transactions=[AddPartitionsToTxnTransaction("x", 1, 0, verify_only=True, topics=topics)]
+            ),
+        )
+    )
     (result,) = response.results_by_transaction
     assert len(result.topic_results[0].results_by_partition) == MANY
     assert turns >= 3 * PORTIONS
@@ -129,8 +133,10 @@ async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
     replicas: Any = Moving()
-    held = AlterReplicaLogDirs(replicas, Denies())(context(2), AlterReplicaLogDirsRequest(dirs=[
-        AlterReplicaLogDir("/a", [AlterReplicaLogDirTopic("t", list(range(MANY)))])]))
+    held = AlterReplicaLogDirs(replicas, Denies())(
+        context(2),
+        AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir("/a", [AlterReplicaLogDirTopic("t", list(range(MANY)))])]),
+    )
     turns, steps = await others_turns(held.coroutine)
     assert turns >= MANY // AT_ONCE_MAX
     count, response = counted(steps)
@@ -139,8 +145,13 @@ async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -
 
 
 def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
-    response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult("t", [
-        AddPartitionsToTxnPartitionResult(index, index % 7) for index in range(MANY)])])
+    response = AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                "t", [AddPartitionsToTxnPartitionResult(index, index % 7) for index in range(MANY)]
+            )
+        ]
+    )
     route, whole = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
     route.encode(response, whole)
     _, encoded = counted(route.encode_slowly(response))
@@ -148,8 +159,9 @@ def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
     assert len(encoded.parts) <= PARTS_MAX + len(whole) // PARTS_MAX + 1 < len(whole)
 
 
-@pytest.mark.parametrize(("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1),
-                                               (JOINED_BYTES_MAX + 1, 3)])
+@pytest.mark.parametrize(
+    ("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1), (JOINED_BYTES_MAX + 1, 3)]
+)
 def test_a_reply_beyond_the_bound_is_sent_in_its_parts(size: int, buffers: int) -> None:
     route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
     route.frame(7, Encoded([b"x", bytes(size - 1)]), out)

@@ -33,30 +33,53 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResp
 
 DISABLED, NOT_ALLOWED = ErrorCode.SECURITY_DISABLED, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 ILLEGAL = ErrorCode.ILLEGAL_SASL_STATE
-ANY_ACL = DeleteAclsFilter(resource_type_filter=1, resource_name_filter=None, pattern_type_filter=3,
-                           principal_filter=None, host_filter=None, operation=1, permission_type=1)
+ANY_ACL = DeleteAclsFilter(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    pattern_type_filter=3,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
 ACL = AclCreation(resource_type=2, resource_name="a", principal="User:b", host="*", operation=3, permission_type=3)
 NO_AUTHORIZER = "No Authorizer is configured."
 
 ANSWERS: list[tuple[Request, Response]] = [
-    (DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1),
-     DescribeAclsResponse(error_code=DISABLED, error_message="No Authorizer is configured on the broker")),
-    (CreateAclsRequest(creations=[ACL, ACL]),
-     CreateAclsResponse(results=[AclCreationResult(DISABLED, NO_AUTHORIZER)] * 2)),
+    (
+        DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1),
+        DescribeAclsResponse(error_code=DISABLED, error_message="No Authorizer is configured on the broker"),
+    ),
+    (
+        CreateAclsRequest(creations=[ACL, ACL]),
+        CreateAclsResponse(results=[AclCreationResult(DISABLED, NO_AUTHORIZER)] * 2),
+    ),
     (CreateAclsRequest(), CreateAclsResponse()),
-    (DeleteAclsRequest(filters=[ANY_ACL, ANY_ACL]),
-     DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)] * 2)),
+    (
+        DeleteAclsRequest(filters=[ANY_ACL, ANY_ACL]),
+        DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)] * 2),
+    ),
     (DeleteAclsRequest(), DeleteAclsResponse()),
     (SaslHandshakeRequest(mechanism="PLAIN"), SaslHandshakeResponse(error_code=ILLEGAL)),
-    (SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), SaslAuthenticateResponse(
-        error_code=ILLEGAL, error_message="SaslAuthenticate request received after successful authentication")),
-    (RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1),
-     RenewDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=-1)),
-    (ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1),
-     ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=-1)),
+    (
+        SaslAuthenticateRequest(auth_bytes=b"\0a\0b"),
+        SaslAuthenticateResponse(
+            error_code=ILLEGAL, error_message="SaslAuthenticate request received after successful authentication"
+        ),
+    ),
+    (
+        RenewDelegationTokenRequest(hmac=b"x", renew_period_ms=1),
+        RenewDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=-1),
+    ),
+    (
+        ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=1),
+        ExpireDelegationTokenResponse(error_code=NOT_ALLOWED, expiry_timestamp_ms=-1),
+    ),
     (DescribeDelegationTokenRequest(owners=None), DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)),
-    (DescribeDelegationTokenRequest(owners=[DescribeDelegationTokenOwner("User", "b")]),
-     DescribeDelegationTokenResponse(error_code=NOT_ALLOWED)),
+    (
+        DescribeDelegationTokenRequest(owners=[DescribeDelegationTokenOwner("User", "b")]),
+        DescribeDelegationTokenResponse(error_code=NOT_ALLOWED),
+    ),
 ]
 
 
@@ -69,9 +92,7 @@ def every_version() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("version", "request_", "response"), list(every_version()))
-async def test_every_version_is_answered(
-    client: Client, version: int, request_: Request, response: Response
-) -> None:
+async def test_every_version_is_answered(client: Client, version: int, request_: Request, response: Response) -> None:
     assert await client.call(request_, version) == response
     assert (await client.fetch("a", 0)).error_code == 0  # and the connection goes on
 
@@ -85,15 +106,20 @@ async def test_tokens_are_refused_in_the_name_of_their_owner(client: Client, ver
     response: CreateDelegationTokenResponse = await client.call(request, version)
     assert (response.error_code, response.token_id, response.hmac) == (NOT_ALLOWED, "", b"")
     assert (response.principal_type, response.principal_name) == (
-        "User", owner if owner and version >= 3 else "ANONYMOUS")
+        "User",
+        owner if owner and version >= 3 else "ANONYMOUS",
+    )
     assert (response.token_requester_principal_type, response.token_requester_principal_name) == (
-        ("User", "ANONYMOUS") if version >= 3 else ("", ""))
+        ("User", "ANONYMOUS") if version >= 3 else ("", "")
+    )
     assert {response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms} == {-1}
 
 
 def test_what_fails_as_a_whole_fails_for_each() -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     assert [one.error_code for one in CreateAcls().refuse(CreateAclsRequest(creations=[ACL] * 2), code).results] == [
-        code, code]
+        code,
+        code,
+    ]
     refused = DeleteAcls().refuse(DeleteAclsRequest(filters=[ANY_ACL]), code)
     assert [one.error_code for one in refused.filter_results] == [code]

@@ -32,8 +32,14 @@ async def get(client: Client, instance_id: bytes) -> GetTelemetrySubscriptionsRe
     return response
 
 
-async def push(client: Client, instance_id: bytes, subscription_id: int, metrics: bytes = b"", codec: int = 0,
-               terminating: bool = False) -> ErrorCode:
+async def push(
+    client: Client,
+    instance_id: bytes,
+    subscription_id: int,
+    metrics: bytes = b"",
+    codec: int = 0,
+    terminating: bool = False,
+) -> ErrorCode:
     request = PushTelemetryRequest(instance_id, subscription_id, terminating, codec, metrics)
     return ErrorCode((await client.call(request, 0)).error_code)
 
@@ -44,9 +50,14 @@ async def test_they_are_answered_and_not_advertised(client: Client):
     first, second = [await get(client, NIL) for _ in range(2)]
     assert first.client_instance_id not in (NIL, RESERVED, second.client_instance_id)
     assert first == GetTelemetrySubscriptionsResponse(
-        client_instance_id=first.client_instance_id, subscription_id=first.subscription_id,
-        accepted_compression_types=[4, 3, 1, 2], push_interval_ms=300_000, telemetry_max_bytes=BYTES_MAX,
-        delta_temporality=True, requested_metrics=[])
+        client_instance_id=first.client_instance_id,
+        subscription_id=first.subscription_id,
+        accepted_compression_types=[4, 3, 1, 2],
+        push_interval_ms=300_000,
+        telemetry_max_bytes=BYTES_MAX,
+        delta_temporality=True,
+        requested_metrics=[],
+    )
 
 
 async def test_who_asks_or_pushes_too_early_is_told_so_and_nothing_else(client: Client):
@@ -65,23 +76,25 @@ async def test_nobody_pushes_under_a_reserved_id(client: Client, reserved: bytes
     assert (await get(client, RESERVED)).error_code == 0
 
 
-@pytest.mark.parametrize(("wrong", "codec", "metrics", "code"), [
-    (0, 0, b"", ErrorCode.NONE),
-    (0, 0, b"no metrics at all", ErrorCode.NONE),
-    (0, 0, bytes(BYTES_MAX), ErrorCode.NONE),
-    (0, 0, bytes(BYTES_MAX + 1), ErrorCode.TELEMETRY_TOO_LARGE),
-    (0, 1, gzip.compress(bytes(BYTES_MAX)), ErrorCode.NONE),
-    (0, 1, gzip.compress(bytes(BYTES_MAX + 1)), ErrorCode.INVALID_RECORD),
-    (0, 1, b"x", ErrorCode.INVALID_RECORD),
-    (0, 4, b"xx", ErrorCode.INVALID_RECORD),
-    (0, 4, b"", ErrorCode.NONE),
-    (0, 5, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    (0, -1, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    (0, 9, bytes(BYTES_MAX + 1), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-    (1, 9, bytes(BYTES_MAX + 1), ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
-])  # fmt: skip
-async def test_a_push_is_checked_as_kafka_does(client: Client, wrong: int, codec: int, metrics: bytes,
-                                               code: ErrorCode):
+@pytest.mark.parametrize(
+    ("wrong", "codec", "metrics", "code"),
+    [
+        (0, 0, b"", ErrorCode.NONE),
+        (0, 0, b"no metrics at all", ErrorCode.NONE),
+        (0, 0, bytes(BYTES_MAX), ErrorCode.NONE),
+        (0, 0, bytes(BYTES_MAX + 1), ErrorCode.TELEMETRY_TOO_LARGE),
+        (0, 1, gzip.compress(bytes(BYTES_MAX)), ErrorCode.NONE),
+        (0, 1, gzip.compress(bytes(BYTES_MAX + 1)), ErrorCode.INVALID_RECORD),
+        (0, 1, b"x", ErrorCode.INVALID_RECORD),
+        (0, 4, b"xx", ErrorCode.INVALID_RECORD),
+        (0, 4, b"", ErrorCode.NONE),
+        (0, 5, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (0, -1, b"", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (0, 9, bytes(BYTES_MAX + 1), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (1, 9, bytes(BYTES_MAX + 1), ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+    ],
+)
+async def test_a_push_is_checked_as_kafka_does(client: Client, wrong: int, codec: int, metrics: bytes, code: ErrorCode):
     who = os.urandom(16)
     told = await get(client, who)
     assert await push(client, who, told.subscription_id + wrong, metrics, codec) == code
@@ -97,10 +110,21 @@ async def test_the_last_push_is_the_last(client: Client):
 
 
 async def test_a_subscription_is_told_to_whom_it_matches(client: Client):
-    response = await client.call(IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(16, "one", [
-        AlterableConfig(name, 0, value)
-        for name, value in (("metrics", "a.,b."), ("interval.ms", "5000"), ("match", "client_id=te.t"))
-    ])]), 1)
+    response = await client.call(
+        IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    16,
+                    "one",
+                    [
+                        AlterableConfig(name, 0, value)
+                        for name, value in (("metrics", "a.,b."), ("interval.ms", "5000"), ("match", "client_id=te.t"))
+                    ],
+                )
+            ]
+        ),
+        1,
+    )
     assert response.responses[0].error_code == 0
     told = await get(client, NIL)
     assert (told.requested_metrics, told.push_interval_ms) == (["a.", "b."], 5000)

@@ -27,17 +27,36 @@ async def test_every_version_creates(client: Client, version: int) -> None:
 
 async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
     def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreatableTopic:
-        return CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=[
-            CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()])
+        return CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()],
+        )
 
-    request = CreateTopicsRequest(topics=[
-        topic("good"), topic("a"), topic("bad name"), topic("zero", 0), topic("many", 1, 2),
-        topic("odd", retention_mss="1"), topic("odd2", retention_ms="soon"), topic("configured", retention_ms="1000")])
+    request = CreateTopicsRequest(
+        topics=[
+            topic("good"),
+            topic("a"),
+            topic("bad name"),
+            topic("zero", 0),
+            topic("many", 1, 2),
+            topic("odd", retention_mss="1"),
+            topic("odd2", retention_ms="soon"),
+            topic("configured", retention_ms="1000"),
+        ]
+    )
     results = {one.name: one.error_code for one in (await client.call(request, 7)).topics}
     assert results == {
-        "good": 0, "configured": 0, "a": ErrorCode.TOPIC_ALREADY_EXISTS, "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
-        "zero": ErrorCode.INVALID_PARTITIONS, "many": ErrorCode.INVALID_REPLICATION_FACTOR,
-        "odd": ErrorCode.INVALID_CONFIG, "odd2": ErrorCode.INVALID_CONFIG}
+        "good": 0,
+        "configured": 0,
+        "a": ErrorCode.TOPIC_ALREADY_EXISTS,
+        "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        "zero": ErrorCode.INVALID_PARTITIONS,
+        "many": ErrorCode.INVALID_REPLICATION_FACTOR,
+        "odd": ErrorCode.INVALID_CONFIG,
+        "odd2": ErrorCode.INVALID_CONFIG,
+    }
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
@@ -65,8 +84,7 @@ async def test_every_version_deletes(client: Client, version: int) -> None:
     else:
         request.topic_names = ["a", "nobody"]
     responses = (await client.call(request, version)).responses
-    assert {one.name: one.error_code for one in responses} == {
-        "a": 0, "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {one.name: one.error_code for one in responses} == {"a": 0, "nobody": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert (await client.produce("a", batch(b"x"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await client.call(MetadataRequest(topics=None), 9)).topics == []
 
@@ -108,7 +126,6 @@ async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
             assert (await client.produce("a", batch(b"more"), partition=partition)).base_offset == 5
         later = await client.call(InitProducerIdRequest(transactional_id=None), 4)
         assert later.producer_id > producer.producer_id
-
 
 
 async def test_pipelined_requests_are_carried_out_in_order(client: Client) -> None:

@@ -15,15 +15,19 @@ from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_transactions import ListTransactionsRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
-)  # fmt: skip
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
 OK = ErrorCode.NONE
 CONFIGS = {
-    "offsets_topic_num_partitions": "3", "offsets_topic_replication_factor": "1",
-    "transaction_state_log_num_partitions": "3", "transaction_state_log_replication_factor": "1",
+    "offsets_topic_num_partitions": "3",
+    "offsets_topic_replication_factor": "1",
+    "transaction_state_log_num_partitions": "3",
+    "transaction_state_log_replication_factor": "1",
     "transaction_state_log_min_isr": "1",
-}  # fmt: skip
+}
 ABORTED_SOON = {**CONFIGS, "transaction_abort_timed_out_transaction_cleanup_interval_ms": "1"}
 
 
@@ -92,22 +96,24 @@ async def test_a_transaction_and_what_it_decided_outlive_the_broker(tmp_path: Pa
 
 async def loaded(talk: Talk) -> None:
     """Wait until the coordinator has read its log."""
-    while (await talk.described()).error_code in (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+    while (await talk.described()).error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         pass
 
 
 # Producers
 
 
-@pytest.mark.parametrize(("asked", "code"), [
-    ({"name": ""}, ErrorCode.INVALID_REQUEST),
-    ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-    ({"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-    ({"timeout_ms": 900_000}, OK),
-    ({"epoch": 0}, ErrorCode.INVALID_REQUEST),
-    ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
-])
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"name": ""}, ErrorCode.INVALID_REQUEST),
+        ({"timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"timeout_ms": 900_001}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        ({"timeout_ms": 900_000}, OK),
+        ({"epoch": 0}, ErrorCode.INVALID_REQUEST),
+        ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
+    ],
+)
 async def test_what_a_producer_may_ask_for(client: Client, asked: dict[str, object], code: ErrorCode) -> None:
     talk = Talk(client)
     await talk.find()
@@ -157,16 +163,22 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> N
 async def test_where_one_partition_is_refused_none_is_added(client: Client) -> None:
     talk = await Talk(client).begin()
     assert await talk.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
-        ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ]
     assert (await talk.described()).transaction_state == "Empty"
 
 
 @pytest.mark.parametrize("version", range(6))
 async def test_partitions_are_added_in_every_version(client: Client, version: int) -> None:
     talk = await Talk(client).begin()
-    added = talk.add(("a", 0), version=version) if version < 4 else talk.ask_as_broker(
-        ("a", 0), verify_only=False, version=version)
+    added = (
+        talk.add(("a", 0), version=version)
+        if version < 4
+        else talk.ask_as_broker(("a", 0), verify_only=False, version=version)
+    )
     assert await added == [OK]
     described = await talk.described()
     assert (described.transaction_state, described.transaction_timeout_ms) == ("Ongoing", 60_000)
@@ -179,14 +191,22 @@ async def test_brokers_verify_without_adding(client: Client) -> None:
     await talk.add(("a", 0))
     assert await talk.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
     assert await talk.ask_as_broker(("a", 0), ("nowhere", 1), verify_only=True) == [
-        ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
     talk.epoch += 1
     assert await talk.ask_as_broker(("a", 0), verify_only=True) == [ErrorCode.PRODUCER_FENCED]
 
 
-@pytest.mark.parametrize(("version", "code"), [
-    (9, ErrorCode.INVALID_TXN_STATE), (10, ErrorCode.INVALID_TXN_STATE), (11, ErrorCode.TRANSACTION_ABORTABLE),
-    (12, OK)])
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (9, ErrorCode.INVALID_TXN_STATE),
+        (10, ErrorCode.INVALID_TXN_STATE),
+        (11, ErrorCode.TRANSACTION_ABORTABLE),
+        (12, OK),
+    ],
+)
 async def test_a_partition_that_takes_no_part_takes_no_batch(client: Client, version: int, code: ErrorCode) -> None:
     talk = await Talk(client).begin()
     assert await talk.produce("a", version=version) is code
@@ -195,8 +215,9 @@ async def test_a_partition_that_takes_no_part_takes_no_batch(client: Client, ver
 
 
 async def test_without_verification_an_old_client_may_write_anywhere(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false",
-                       **CONFIGS) as house:
+    async with serving(
+        tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false", **CONFIGS
+    ) as house:
         talk = await Talk(await house.connect()).begin()
         assert await talk.produce("a") is OK
         assert (await talk.described()).transaction_state == "Empty"
@@ -216,20 +237,47 @@ async def test_who_may_write_in_a_transaction(client: Client) -> None:
 
 async def test_one_request_is_one_producers(client: Client) -> None:
     talk = await Talk(client).begin()
-    request = ProduceRequest("copier", -1, 5000, [TopicProduceData("a", partition_data=[
-        PartitionProduceData(index, batch(b"v", producer_id=talk.producer_id + index, producer_epoch=0,
-                                          base_sequence=0, transactional=True)) for index in range(2)])])
+    request = ProduceRequest(
+        "copier",
+        -1,
+        5000,
+        [
+            TopicProduceData(
+                "a",
+                partition_data=[
+                    PartitionProduceData(
+                        index,
+                        batch(
+                            b"v",
+                            producer_id=talk.producer_id + index,
+                            producer_epoch=0,
+                            base_sequence=0,
+                            transactional=True,
+                        ),
+                    )
+                    for index in range(2)
+                ],
+            )
+        ],
+    )
     answers = (await client.call(request, 12)).responses[0].partition_responses
     assert [(one.error_code, one.error_message) for one in answers] == [
-        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID")] * 2
+        (ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID")
+    ] * 2
 
 
 async def test_only_what_exists_takes_part(client: Client) -> None:
     talk = await Talk(client).begin()
     data = batch(b"v", producer_id=talk.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-    request = ProduceRequest("copier", -1, 5000, [
-        TopicProduceData(topic, partition_data=[PartitionProduceData(index, data)])
-        for topic, index in (("a", 0), ("nowhere", 0), ("a", 99))])
+    request = ProduceRequest(
+        "copier",
+        -1,
+        5000,
+        [
+            TopicProduceData(topic, partition_data=[PartitionProduceData(index, data)])
+            for topic, index in (("a", 0), ("nowhere", 0), ("a", 99))
+        ],
+    )
     answers = [one.partition_responses[0].error_code for one in (await client.call(request, 12)).responses]
     assert answers == [OK, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert [(topic.topic, topic.partitions) for topic in (await talk.described()).topics] == [("a", [0])]
@@ -285,11 +333,23 @@ async def test_a_topic_is_answered_once_whatever_became_of_its_offsets(client: C
     talk = await Talk(client, version_2=True).begin()
     await talk.find(GROUP, "g")
     for epoch, code in ((talk.epoch, OK), (talk.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):
-        answer = await client.call(TxnOffsetCommitRequest(talk.name, "g", talk.producer_id, epoch, topics=[
-            TxnOffsetCommitRequestTopic("a", [TxnOffsetCommitRequestPartition(index, 1) for index in (0, 77)])]), 5)
+        answer = await client.call(
+            TxnOffsetCommitRequest(
+                talk.name,
+                "g",
+                talk.producer_id,
+                epoch,
+                topics=[
+                    TxnOffsetCommitRequestTopic("a", [TxnOffsetCommitRequestPartition(index, 1) for index in (0, 77)])
+                ],
+            ),
+            5,
+        )
         (topic,) = answer.topics
         assert {one.partition_index: one.error_code for one in topic.partitions} == {
-            0: code, 77: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            0: code,
+            77: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
 
 
 async def test_offsets_may_be_added_before_the_groups_coordinator_is_found(client: Client) -> None:
@@ -318,8 +378,12 @@ async def test_markers_are_fenced_and_answered_for_each_partition(client: Client
     assert await talk.markers("a", coordinator_epoch=3) is OK
     described = await client.call(DescribeProducersRequest([TopicRequest("a", [0])]), 0)
     (producer,) = described.topics[0].partitions[0].active_producers
-    assert (producer.producer_epoch, producer.last_sequence, producer.coordinator_epoch,
-            producer.current_txn_start_offset) == (1, 0, 3, -1)
+    assert (
+        producer.producer_epoch,
+        producer.last_sequence,
+        producer.coordinator_epoch,
+        producer.current_txn_start_offset,
+    ) == (1, 0, 3, -1)
 
 
 async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:

@@ -21,13 +21,17 @@ from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPa
 from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.end_txn import EndTxnRequest
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
-)  # fmt: skip
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 NO_ID, NO_GROUP, NO_CLUSTER = (
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
 NOBODY: Any = None
 """Asking it would fail."""
 

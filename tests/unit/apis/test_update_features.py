@@ -66,14 +66,17 @@ async def test_one_that_cannot_be_spoils_all(client: Client, version: int) -> No
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
     assert response.error_message == (
         "The update failed for all features since the following feature had an error: Invalid update version 1 for "
-        "feature no.such. Local controller 1 does not support this feature.")
+        "feature no.such. Local controller 1 does not support this feature."
+    )
     assert (response.results, await levels(client)) == ([], before)
 
 
 async def test_a_broker_that_is_not_registered_cannot_be_forgotten(client: Client) -> None:
     response = await client.call(UnregisterBrokerRequest(7), 0)
     assert (response.error_code, response.error_message) == (
-        ErrorCode.BROKER_ID_NOT_REGISTERED, "Broker ID 7 is not currently registered")
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+        "Broker ID 7 is not currently registered",
+    )
 
 
 async def test_a_broker_that_forgets_itself_stops_in_order_and_serves_again(tmp_path: Path) -> None:
@@ -89,8 +92,9 @@ async def test_a_broker_that_forgets_itself_stops_in_order_and_serves_again(tmp_
         assert (answer.error_code, answer.base_offset) == (0, 1)
 
 
-@pytest.mark.parametrize(("handler", "request_"), [
-    (UpdateFeatures, UpdateFeaturesRequest()), (UnregisterBroker, UnregisterBrokerRequest(1))])
+@pytest.mark.parametrize(
+    ("handler", "request_"), [(UpdateFeatures, UpdateFeaturesRequest()), (UnregisterBroker, UnregisterBrokerRequest(1))]
+)
 def test_both_need_a_right(handler: Any, request_: Any) -> None:
     held = handler(None, Denies(Operation.ALTER))(context(0), request_)
 

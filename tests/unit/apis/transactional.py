@@ -10,8 +10,10 @@ from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
-)  # fmt: skip
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from wire.messages.describe_transactions import DescribeTransactionsRequest
 from wire.messages.end_txn import EndTxnRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
@@ -19,8 +21,10 @@ from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
-)  # fmt: skip
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from wire.records.batch import batches
 from wire.records.record import records
@@ -43,11 +47,19 @@ class Talk:
         found = await self.client.call(asked, 4)
         assert found.coordinators[0].error_code == ErrorCode.NONE
 
-    async def init(self, *, timeout_ms: int = 60_000, version: int = 5, name: str | None = None,
-                   producer_id: int = -1, epoch: int = -1) -> ErrorCode:
+    async def init(
+        self,
+        *,
+        timeout_ms: int = 60_000,
+        version: int = 5,
+        name: str | None = None,
+        producer_id: int = -1,
+        epoch: int = -1,
+    ) -> ErrorCode:
         """Begin as a producer; one that succeeds is remembered."""
-        answer = await self.client.call(InitProducerIdRequest(
-            self.name if name is None else name, timeout_ms, producer_id, epoch), version)
+        answer = await self.client.call(
+            InitProducerIdRequest(self.name if name is None else name, timeout_ms, producer_id, epoch), version
+        )
         if not answer.error_code:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         return ErrorCode(answer.error_code)
@@ -60,60 +72,125 @@ class Talk:
 
     async def add(self, *places: Place, version: int = 3, epoch: int | None = None) -> list[ErrorCode]:
         """The codes of the partitions, in order."""
-        answer = await self.client.call(AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.name, v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch if epoch is None else epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [index]) for topic, index in places]), version)
-        return [ErrorCode(topic.results_by_partition[0].partition_error_code)
-                for topic in answer.results_by_topic_v3_and_below]
+        answer = await self.client.call(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.name,
+                v3_and_below_producer_id=self.producer_id,
+                v3_and_below_producer_epoch=self.epoch if epoch is None else epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(topic, [index]) for topic, index in places],
+            ),
+            version,
+        )
+        return [
+            ErrorCode(topic.results_by_partition[0].partition_error_code)
+            for topic in answer.results_by_topic_v3_and_below
+        ]
 
     async def ask_as_broker(self, *places: Place, verify_only: bool, version: int = 5) -> list[ErrorCode]:
         """As the leader of partitions asks."""
-        answer = await self.client.call(AddPartitionsToTxnRequest([AddPartitionsToTxnTransaction(
-            self.name, self.producer_id, self.epoch, verify_only,
-            [AddPartitionsToTxnTopic(topic, [index]) for topic, index in places])]), version)
+        answer = await self.client.call(
+            AddPartitionsToTxnRequest(
+                [
+                    AddPartitionsToTxnTransaction(
+                        self.name,
+                        self.producer_id,
+                        self.epoch,
+                        verify_only,
+                        [AddPartitionsToTxnTopic(topic, [index]) for topic, index in places],
+                    )
+                ]
+            ),
+            version,
+        )
         assert answer.error_code == ErrorCode.NONE
-        return [ErrorCode(topic.results_by_partition[0].partition_error_code)
-                for topic in answer.results_by_transaction[0].topic_results]
+        return [
+            ErrorCode(topic.results_by_partition[0].partition_error_code)
+            for topic in answer.results_by_transaction[0].topic_results
+        ]
 
     async def add_offsets(self, group: str, *, version: int = 3) -> ErrorCode:
-        answer = await self.client.call(
-            AddOffsetsToTxnRequest(self.name, self.producer_id, self.epoch, group), version)
+        answer = await self.client.call(AddOffsetsToTxnRequest(self.name, self.producer_id, self.epoch, group), version)
         return ErrorCode(answer.error_code)
 
-    async def produce(self, topic: str, sequence: int = 0, *, index: int = 0, version: int | None = None,
-                      name: str | None = NAME, value: bytes = b"v", **fields: Any) -> ErrorCode:
+    async def produce(
+        self,
+        topic: str,
+        sequence: int = 0,
+        *,
+        index: int = 0,
+        version: int | None = None,
+        name: str | None = NAME,
+        value: bytes = b"v",
+        **fields: Any,
+    ) -> ErrorCode:
         """One record."""
-        stamped = {"producer_id": self.producer_id, "producer_epoch": self.epoch, "base_sequence": sequence,
-                   "transactional": True, **fields}
-        request = ProduceRequest(self.name if name == NAME else name, -1, 5000, [
-            TopicProduceData(topic, partition_data=[PartitionProduceData(index, batch(value, **stamped))])])
+        stamped = {
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "base_sequence": sequence,
+            "transactional": True,
+            **fields,
+        }
+        request = ProduceRequest(
+            self.name if name == NAME else name,
+            -1,
+            5000,
+            [TopicProduceData(topic, partition_data=[PartitionProduceData(index, batch(value, **stamped))])],
+        )
         answer = await self.client.call(request, (12 if self.version_2 else 11) if version is None else version)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     async def commit_offset(self, group: str, topic: str, offset: int, *, version: int | None = None) -> ErrorCode:
         """As part of the transaction."""
-        answer = await self.client.call(TxnOffsetCommitRequest(
-            self.name, group, self.producer_id, self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])]),
-            (5 if self.version_2 else 3) if version is None else version)
+        answer = await self.client.call(
+            TxnOffsetCommitRequest(
+                self.name,
+                group,
+                self.producer_id,
+                self.epoch,
+                topics=[TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])],
+            ),
+            (5 if self.version_2 else 3) if version is None else version,
+        )
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def end(self, *, commit: bool, version: int | None = None, epoch: int | None = None) -> ErrorCode:
         """A bumped epoch is remembered."""
         answer = await self.client.call(
             EndTxnRequest(self.name, self.producer_id, self.epoch if epoch is None else epoch, commit),
-            (5 if self.version_2 else 4) if version is None else version)
+            (5 if self.version_2 else 4) if version is None else version,
+        )
         if not answer.error_code and answer.producer_id >= 0:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         return ErrorCode(answer.error_code)
 
-    async def markers(self, topic: str, *, commit: bool = False, epoch: int | None = None, coordinator_epoch: int = 0,
-                      version: int = 1, index: int = 0, transaction_version: int = 0) -> ErrorCode:
+    async def markers(
+        self,
+        topic: str,
+        *,
+        commit: bool = False,
+        epoch: int | None = None,
+        coordinator_epoch: int = 0,
+        version: int = 1,
+        index: int = 0,
+        transaction_version: int = 0,
+    ) -> ErrorCode:
         """As a coordinator, or an admin, writes one."""
-        answer = await self.client.call(WriteTxnMarkersRequest([WritableTxnMarker(
-            self.producer_id, self.epoch if epoch is None else epoch, commit, [WritableTxnMarkerTopic(topic, [index])],
-            coordinator_epoch, transaction_version)]), version)
+        answer = await self.client.call(
+            WriteTxnMarkersRequest(
+                [
+                    WritableTxnMarker(
+                        self.producer_id,
+                        self.epoch if epoch is None else epoch,
+                        commit,
+                        [WritableTxnMarkerTopic(topic, [index])],
+                        coordinator_epoch,
+                        transaction_version,
+                    )
+                ]
+            ),
+            version,
+        )
         return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
 
     async def described(self) -> Any:
@@ -127,9 +204,15 @@ class Talk:
 
     async def committed(self, group: str, topic: str) -> int:
         """The offset that a group has committed, as those see it who want it stable; -1: none, -2: not decided."""
-        answer = await self.client.call(OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])],
-            require_stable=True), 8)
+        answer = await self.client.call(
+            OffsetFetchRequest(
+                groups=[
+                    OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[0])])
+                ],
+                require_stable=True,
+            ),
+            8,
+        )
         part = answer.groups[0].topics[0].partitions[0]
         return -2 if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT else int(part.committed_offset)
 

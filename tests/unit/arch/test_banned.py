@@ -19,23 +19,28 @@ def found_by_ruff(path: str, text: str) -> str:
     return subprocess.run(command, cwd=ROOT, input=DOCSTRING + text, capture_output=True, text=True, timeout=50).stdout
 
 
-@pytest.mark.parametrize(("path", "text", "rule"), [
-    ("pykbroker/storage/log.py", "import time\n\nnow = time.time()\n", "TID251"),
-    ("pykbroker/broker.py", "from random import Random\n\nrng = Random()\n", "TID251"),
-    ("pykbroker/server/listener.py", "import trio\n\nserve = trio.serve_tcp\n", "TID251"),
-    ("pykbroker/storage/log.py", "from trio import to_thread\n\nrun = to_thread.run_sync\n", "TID251"),
-    ("pykbroker/storage/log.py", "import trio\n\nrun = trio.to_thread.run_sync\n", "TID251"),
-    ("pykbroker/core/names.py", "from pathlib import Path\n\nhere = Path()\n", "TID251"),
-    ("pykbroker/server/listener.py", 'print("up")\n', "T201"),
-    ("pykbroker/core/names.py", "def legal(name: str) -> bool:\n    return bool(name)\n", "D103"),
-    ("wire/frame.py", "import pickle\n\ndata = pickle.loads(b'')\n", "S301"),
-    ("pykbroker/server/listener.py", "from . import table\n\nTABLE = table\n", "TID252"),
-])
+@pytest.mark.parametrize(
+    ("path", "text", "rule"),
+    [
+        ("pykbroker/storage/log.py", "import time\n\nnow = time.time()\n", "TID251"),
+        ("pykbroker/broker.py", "from random import Random\n\nrng = Random()\n", "TID251"),
+        ("pykbroker/server/listener.py", "import trio\n\nserve = trio.serve_tcp\n", "TID251"),
+        ("pykbroker/storage/log.py", "from trio import to_thread\n\nrun = to_thread.run_sync\n", "TID251"),
+        ("pykbroker/storage/log.py", "import trio\n\nrun = trio.to_thread.run_sync\n", "TID251"),
+        ("pykbroker/core/names.py", "from pathlib import Path\n\nhere = Path()\n", "TID251"),
+        ("pykbroker/server/listener.py", 'print("up")\n', "T201"),
+        ("pykbroker/core/names.py", "def legal(name: str) -> bool:\n    return bool(name)\n", "D103"),
+        ("wire/frame.py", "import pickle\n\ndata = pickle.loads(b'')\n", "S301"),
+        ("pykbroker/server/listener.py", "from . import table\n\nTABLE = table\n", "TID252"),
+    ],
+)
 def test_what_is_banned_is_found(path, text, rule):
     assert rule in found_by_ruff(path, text)
 
 
-@pytest.mark.parametrize("path", [
-    "pykbroker/world/clock.py", "pykbroker/sim/clock.py", "pykbroker/cli/start.py", "tools/x.py", "tests/unit/x.py"])
+@pytest.mark.parametrize(
+    "path",
+    ["pykbroker/world/clock.py", "pykbroker/sim/clock.py", "pykbroker/cli/start.py", "tools/x.py", "tests/unit/x.py"],
+)
 def test_the_rooms_that_may_touch_the_machine_may(path):
     assert "TID251" not in found_by_ruff(path, "import time\n\nnow = time.time()\n")

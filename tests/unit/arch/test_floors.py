@@ -42,20 +42,23 @@ def test_an_empty_house_keeps_the_contracts(empty_house):
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-@pytest.mark.parametrize(("importer", "imported"), [
-    ("wire", "pykbroker.core"),
-    ("wire", "time"),
-    ("pykbroker.core", "trio"),
-    ("pykbroker.core", "logging"),
-    ("pykbroker.core", "pykbroker.world"),
-    ("pykbroker.storage", "pykbroker.replica"),
-    ("pykbroker.replica", "pykbroker.server"),
-    ("pykbroker.server", "pykbroker.apis"),
-    ("pykbroker.apis", "pykbroker.broker"),
-    ("pykbroker.apis.fetch", "pykbroker.apis.produce"),
-    ("pykbroker.broker", "pykbroker.cli"),
-    ("pykbroker.testing", "pykbroker.cli"),
-])
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("wire", "pykbroker.core"),
+        ("wire", "time"),
+        ("pykbroker.core", "trio"),
+        ("pykbroker.core", "logging"),
+        ("pykbroker.core", "pykbroker.world"),
+        ("pykbroker.storage", "pykbroker.replica"),
+        ("pykbroker.replica", "pykbroker.server"),
+        ("pykbroker.server", "pykbroker.apis"),
+        ("pykbroker.apis", "pykbroker.broker"),
+        ("pykbroker.apis.fetch", "pykbroker.apis.produce"),
+        ("pykbroker.broker", "pykbroker.cli"),
+        ("pykbroker.testing", "pykbroker.cli"),
+    ],
+)
 def test_a_forbidden_import_is_found(empty_house, importer, imported):
     (empty_house.joinpath(*importer.split(".")) / "__init__.py").write_text(f"import {imported}\n")
     outcome = lint_imports(empty_house)

@@ -16,8 +16,13 @@ from pykbroker.storage.config import LogConfig
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 CHECKS = (
-    "config_table.py", "config_docs.py", "config_check.py", "group_bounds.py", "broker_bounds.py", "broker_change.py",
-)  # fmt: skip
+    "config_table.py",
+    "config_docs.py",
+    "config_check.py",
+    "group_bounds.py",
+    "broker_bounds.py",
+    "broker_change.py",
+)
 """These know the configs, and obey none."""
 CODE = "".join(path.read_text() for path in (ROOT / "pykbroker").rglob("*.py") if path.name not in CHECKS)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))

@@ -32,8 +32,9 @@ class PlayedAdmin:
         self.asked.append((resource_type, name))
         return FOUND
 
-    async def alter_configs(self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *,
-                            validate_only: bool) -> None:
+    async def alter_configs(
+        self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *, validate_only: bool
+    ) -> None:
         asked = [(each.name, each.config_operation, each.value) for each in changes]
         self.asked.append((resource_type, name, asked, validate_only))
 
@@ -70,23 +71,35 @@ def test_changes_are_asked_for_in_one_request(admin: PlayedAdmin) -> None:
     assert run("alter", "broker", "--set", "log.retention.ms=5", "--dry-run").exit_code == 0
     assert run("alter", "broker", "1", "--set", "listener.name.x.ssl.protocol=y").exit_code == 0
     assert admin.asked == [
-        (2, "a", [("segment.ms", 1, None), ("retention.ms", 0, "5"), ("cleanup.policy", 2, "compact"),
-                  ("cleanup.policy", 3, "delete")], False),
+        (
+            2,
+            "a",
+            [
+                ("segment.ms", 1, None),
+                ("retention.ms", 0, "5"),
+                ("cleanup.policy", 2, "compact"),
+                ("cleanup.policy", 3, "delete"),
+            ],
+            False,
+        ),
         (4, "", [("log.retention.ms", 0, "5")], True),
         (4, "1", [("listener.name.x.ssl.protocol", 0, "y")], False),
     ]
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["alter", "topic", "a", "--set", "retention.m=5"], "no topic config retention.m; did you mean retention.ms?"),
-    (["alter", "broker", "1", "--append", "xyzzy=5"], "no broker config xyzzy"),
-    (["alter", "topic", "a"], "nothing to change"),
-    (["alter", "topic", "--delete", "segment.ms"], "which topic?"),
-    (["alter", "broker", "one", "--delete", "x"], "by its id"),
-    (["describe", "topic"], "which topic?"),
-    (["describe", "brokers", "1"], "'topic', 'broker'"),
-    (["describe", "topic", "a", "--al"], "--all"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["alter", "topic", "a", "--set", "retention.m=5"], "no topic config retention.m; did you mean retention.ms?"),
+        (["alter", "broker", "1", "--append", "xyzzy=5"], "no broker config xyzzy"),
+        (["alter", "topic", "a"], "nothing to change"),
+        (["alter", "topic", "--delete", "segment.ms"], "which topic?"),
+        (["alter", "broker", "one", "--delete", "x"], "by its id"),
+        (["describe", "topic"], "which topic?"),
+        (["describe", "brokers", "1"], "'topic', 'broker'"),
+        (["describe", "topic", "a", "--al"], "--all"),
+    ],
+)
 def test_a_wrong_command_line_asks_nothing_and_helps(admin: PlayedAdmin, words: list[str], said: str) -> None:
     result = run(*words)
     assert (result.exit_code, result.stdout, admin.asked) == (2, "", [])

@@ -37,7 +37,6 @@ def lines(*words: object) -> list[str]:
     return result.stdout.splitlines()[1:]
 
 
-
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
 def test_each_file_that_kafka_wrote_is_shown(kind: str, tmp_path: Path) -> None:
     files = [path for path in sorted(unpack(kind, tmp_path).rglob("*")) if path.suffix in SUFFIXES]
@@ -50,8 +49,11 @@ def test_each_file_that_kafka_wrote_is_shown(kind: str, tmp_path: Path) -> None:
 def test_batches_are_a_line_each_and_records_are_below_them(clean: Path) -> None:
     path = clean / "codec-zstd-0" / f"{0:020}.log"
     batches = lines(path)
-    assert re.fullmatch(r"position=0 size=\d+ offsets=0-\d+ count=\d+ epoch=0 codec=zstd timestamps=\d+-\d+ "
-                        r"producer=-?\d+/-?\d+ sequence=-?\d+", batches[0])
+    assert re.fullmatch(
+        r"position=0 size=\d+ offsets=0-\d+ count=\d+ epoch=0 codec=zstd timestamps=\d+-\d+ "
+        r"producer=-?\d+/-?\d+ sequence=-?\d+",
+        batches[0],
+    )
     records = [line for line in lines("--deep", path) if line.startswith("  ")]
     assert [line.split()[0] for line in records] == [f"offset={offset}" for offset in range(30)]
     assert len(lines("--deep", path)) == len(batches) + 30
@@ -81,8 +83,10 @@ def test_markers_indexes_and_producers_are_shown(clean: Path) -> None:
 
 def test_records_of_the_clusters_own_topics_are_decoded(clean: Path) -> None:
     metadata = lines("--deep", clean / "__cluster_metadata-0" / f"{0:020}.log")
-    assert any(re.match(r'  offset=\d+ timestamp=\d+ TopicRecord {"name": "txn", "topic_id": "\S{22}"}$', line)
-               for line in metadata)
+    assert any(
+        re.match(r'  offset=\d+ timestamp=\d+ TopicRecord {"name": "txn", "topic_id": "\S{22}"}$', line)
+        for line in metadata
+    )
     assert any(" LEADER_CHANGE {" in line for line in metadata)
     parts = [clean / f"__consumer_offsets-{part}" / f"{0:020}.log" for part in range(4)]
     offsets = [line for part in parts for line in lines("--deep", part)]
@@ -91,10 +95,17 @@ def test_records_of_the_clusters_own_topics_are_decoded(clean: Path) -> None:
 
 
 def test_secrets_are_hidden() -> None:
-    credential = UserScramCredentialRecord(name="me", mechanism=1, salt=b"canary", stored_key=b"canary",
-                                           server_key=b"canary", iterations=4096)
-    assert json.loads(as_json(credential)) == {"name": "me", "mechanism": 1, "salt": "(hidden)",
-                                               "stored_key": "(hidden)", "server_key": "(hidden)", "iterations": 4096}
+    credential = UserScramCredentialRecord(
+        name="me", mechanism=1, salt=b"canary", stored_key=b"canary", server_key=b"canary", iterations=4096
+    )
+    assert json.loads(as_json(credential)) == {
+        "name": "me",
+        "mechanism": 1,
+        "salt": "(hidden)",
+        "stored_key": "(hidden)",
+        "server_key": "(hidden)",
+        "iterations": 4096,
+    }
     for name in "ssl.keystore.password", "listener.name.x.ssl.keystore.password":
         config = ConfigRecord(resource_type=4, resource_name="1", name=name, value="canary")
         assert json.loads(as_json(config))["value"] == "(hidden)"
@@ -130,26 +141,29 @@ def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
     assert "where 8 or more was due" in result.stderr
 
 
-@pytest.mark.parametrize(("name", "data", "position", "entries"), [
-    ("9.index", struct.pack(">4i", 1, 10, 2, 20) + bytes(80), None, 2),
-    ("9.index", bytes(80), None, 0),
-    ("9.index", struct.pack(">4i", 2, 10, 1, 20), 8, 1),
-    ("9.index", struct.pack(">4i", 1, 20, 2, 20), 8, 1),
-    ("9.index", struct.pack(">2i", 1, 20) + b"\0\0\1", 8, 1),
-    ("9.index", struct.pack(">6i", 1, 20, 0, 0, 2, 30), 8, 1),
-    ("9.timeindex", struct.pack(">qiqi", 0, 0, 5, 1), None, 2),
-    ("9.timeindex", struct.pack(">qi", 0, 0), None, 1),
-    ("9.timeindex", struct.pack(">qiqi", 5, 1, 5, 2), 12, 1),
-    ("9.timeindex", struct.pack(">qiqi", 5, 2, 6, 1), 12, 1),
-    ("9.txnindex", struct.pack(">hqqqq", 0, 1, 2, 3, 4), None, 1),
-    ("9.txnindex", struct.pack(">hqqqq", 1, 1, 2, 3, 4), 0, 0),
-    ("9.txnindex", struct.pack(">hqqqq", 0, 1, 2, 3, 4) + b"x", 34, 1),
-    ("9.snapshot", b"\0\1", 0, 0),
-    ("9.snapshot", b"\0\1" + bytes(8), 0, 0),
-    ("9.log", b"", None, 0),
-    ("9.log.deleted", bytes(61), 0, 0),
-    ("9.checkpoint", b"x", 0, 0),
-])
+@pytest.mark.parametrize(
+    ("name", "data", "position", "entries"),
+    [
+        ("9.index", struct.pack(">4i", 1, 10, 2, 20) + bytes(80), None, 2),
+        ("9.index", bytes(80), None, 0),
+        ("9.index", struct.pack(">4i", 2, 10, 1, 20), 8, 1),
+        ("9.index", struct.pack(">4i", 1, 20, 2, 20), 8, 1),
+        ("9.index", struct.pack(">2i", 1, 20) + b"\0\0\1", 8, 1),
+        ("9.index", struct.pack(">6i", 1, 20, 0, 0, 2, 30), 8, 1),
+        ("9.timeindex", struct.pack(">qiqi", 0, 0, 5, 1), None, 2),
+        ("9.timeindex", struct.pack(">qi", 0, 0), None, 1),
+        ("9.timeindex", struct.pack(">qiqi", 5, 1, 5, 2), 12, 1),
+        ("9.timeindex", struct.pack(">qiqi", 5, 2, 6, 1), 12, 1),
+        ("9.txnindex", struct.pack(">hqqqq", 0, 1, 2, 3, 4), None, 1),
+        ("9.txnindex", struct.pack(">hqqqq", 1, 1, 2, 3, 4), 0, 0),
+        ("9.txnindex", struct.pack(">hqqqq", 0, 1, 2, 3, 4) + b"x", 34, 1),
+        ("9.snapshot", b"\0\1", 0, 0),
+        ("9.snapshot", b"\0\1" + bytes(8), 0, 0),
+        ("9.log", b"", None, 0),
+        ("9.log.deleted", bytes(61), 0, 0),
+        ("9.checkpoint", b"x", 0, 0),
+    ],
+)
 def test_entries_and_their_damage(tmp_path: Path, name: str, data: bytes, position: int | None, entries: int) -> None:
     (tmp_path / name).write_bytes(data)
     result = dump(tmp_path / name)

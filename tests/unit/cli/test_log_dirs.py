@@ -20,8 +20,11 @@ class PlayedAdmin:
             DescribeLogDirsTopic("b", [DescribeLogDirsPartition(10, 700, 3), DescribeLogDirsPartition(2, 50, 0, True)]),
             DescribeLogDirsTopic("a", [DescribeLogDirsPartition(0, 1, 0)]),
         ]
-        return [DescribeLogDirsResult(0, "/x", topics, 1000, 10), DescribeLogDirsResult(56, "/y"),
-                DescribeLogDirsResult(9999, "/z")]
+        return [
+            DescribeLogDirsResult(0, "/x", topics, 1000, 10),
+            DescribeLogDirsResult(56, "/y"),
+            DescribeLogDirsResult(9999, "/z"),
+        ]
 
 
 @pytest.fixture

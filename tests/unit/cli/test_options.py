@@ -80,14 +80,17 @@ def test_advertise_is_told_to_clients_and_shown() -> None:
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://broker.example:1",)
 
 
-@pytest.mark.parametrize(("listeners", "reason"), [
-    ("SASL_SSL://:9094", "speaks SASL_SSL"),
-    ("PLAINTEXT://:1,OTHER://:2", "speaks OTHER"),
-    ("PLAINTEXT://:1,plaintext2://:2", "speaks PLAINTEXT2"),
-    ("CONTROLLER://:9093", "none for clients"),
-    (":9092", "is not NAME://HOST:PORT"),
-    ("PLAINTEXT://x", "is not HOST:PORT"),
-])
+@pytest.mark.parametrize(
+    ("listeners", "reason"),
+    [
+        ("SASL_SSL://:9094", "speaks SASL_SSL"),
+        ("PLAINTEXT://:1,OTHER://:2", "speaks OTHER"),
+        ("PLAINTEXT://:1,plaintext2://:2", "speaks PLAINTEXT2"),
+        ("CONTROLLER://:9093", "none for clients"),
+        (":9092", "is not NAME://HOST:PORT"),
+        ("PLAINTEXT://x", "is not HOST:PORT"),
+    ],
+)
 def test_listeners_that_cannot_be_served_are_refused(file: Path, listeners: str, reason: str) -> None:
     file.write_text(f"listeners={listeners}\n")
     with pytest.raises(StartError, match=reason):
@@ -107,11 +110,14 @@ def test_a_file_that_does_not_parse_is_refused(file: Path) -> None:
         Options(file=str(file)).settings()
 
 
-@pytest.mark.parametrize(("name", "hint"), [
-    ("num.partition", "did you mean num.partitions?"),
-    ("retention.ms", "for all topics of this broker it is called log.retention.ms."),
-    ("xyzzy", "There is no broker config xyzzy."),
-])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("num.partition", "did you mean num.partitions?"),
+        ("retention.ms", "for all topics of this broker it is called log.retention.ms."),
+        ("xyzzy", "There is no broker config xyzzy."),
+    ],
+)
 def test_an_unknown_config_is_refused_with_the_nearest_name(name: str, hint: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
         Options(configs={name: "1"}).settings()
@@ -154,8 +160,11 @@ def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monke
 
 def test_a_class_of_java_keeps_the_broker_from_starting(file: Path) -> None:
     file.write_text("log.dirs=/d\n\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
-    with pytest.raises(click.UsageError, match=f"^{file}:3: authorizer.class.name is set to .*StandardAuthorizer. .*"
-                                               "by pykbroker.ignore.classes=authorizer.class.name$"):
+    with pytest.raises(
+        click.UsageError,
+        match=f"^{file}:3: authorizer.class.name is set to .*StandardAuthorizer. .*"
+        "by pykbroker.ignore.classes=authorizer.class.name$",
+    ):
         Options(file=str(file)).settings()
     with pytest.raises(click.UsageError, match="pykbroker.ignore.classes=authorizer.class.name"):
         Options(configs={"authorizer.class.name": "A"}).settings()

@@ -8,12 +8,15 @@ import pytest
 from pykbroker.cli.parameters import Address, address, config, parse_address, topic
 
 
-@pytest.mark.parametrize(("text", "host", "port"), [
-    ("127.0.0.1:9092", "127.0.0.1", 9092),
-    ("localhost:0", "localhost", 0),
-    ("[::1]:9092", "::1", 9092),
-    (":9092", "", 9092),
-])
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("127.0.0.1:9092", "127.0.0.1", 9092),
+        ("localhost:0", "localhost", 0),
+        ("[::1]:9092", "::1", 9092),
+        (":9092", "", 9092),
+    ],
+)
 def test_an_address_is_read_and_shows_as_it_was_written(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)
     assert str(parse_address(text)) == text

@@ -58,8 +58,7 @@ def test_the_first_line_is_the_address_and_sigterm_ends_with_0(
     result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0")
     assert result.exit_code == 0
     assert result.stdout.startswith("pykbroker ")
-    assert result.stdout.endswith(
-        f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
+    assert result.stdout.endswith(f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
     assert "SIGTERM: stopping." in caplog.messages
 
 
@@ -118,7 +117,8 @@ def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Resu
 
 
 def test_what_the_machine_ends_is_one_line_of_the_log_and_exit_code_1(
-        start: Callable[..., Result], caplog: pytest.LogCaptureFixture) -> None:
+    start: Callable[..., Result], caplog: pytest.LogCaptureFixture
+) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise ExceptionGroup("", [StopError("/d failed: mend it"), StopError("/d failed again")])
@@ -138,9 +138,17 @@ def test_a_bug_beside_what_the_machine_ends_keeps_its_traceback(start: Callable[
     assert isinstance(start(serve, "--memory").exception, BaseExceptionGroup)
 
 
-@pytest.mark.parametrize("options", [
-    ["--topic", "a"], ["--listen", "9092"], ["--set", "num.partition=1"], ["--memory", "--data-dir", "d"],
-    ["--set", "num.partitions=0"], ["--config", "absent"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--topic", "a"],
+        ["--listen", "9092"],
+        ["--set", "num.partition=1"],
+        ["--memory", "--data-dir", "d"],
+        ["--set", "num.partitions=0"],
+        ["--config", "absent"],
+    ],
+)
 def test_a_wrong_command_line_is_exit_code_2(start: Callable[..., Result], options: list[str]) -> None:
     result = start(until_sigterm, *options)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -181,8 +189,11 @@ def test_a_log_for_programs_is_an_object_a_line() -> None:
     record = logging.LogRecord("pykbroker.x", logging.WARNING, "", 0, "client %s", ("a\n\u2028é",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLine().format(record)) == {
-        "time": "2023-11-14T22:13:20.250+00:00", "level": "warning", "logger": "pykbroker.x",
-        "message": "client a\n\u2028é"}
+        "time": "2023-11-14T22:13:20.250+00:00",
+        "level": "warning",
+        "logger": "pykbroker.x",
+        "message": "client a\n\u2028é",
+    }
     assert len(JsonLine().format(record).splitlines()) == 1
     try:
         raise ValueError("no")

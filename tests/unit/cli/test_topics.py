@@ -61,11 +61,7 @@ def run(*words: str) -> Result:
 
 
 def test_topics_are_listed_in_columns(admin: PlayedAdmin) -> None:
-    assert run("list").stdout == (
-        "TOPIC   PARTITIONS  REPLICAS\n"
-        "orders  1           2\n"
-        "a       2           2\n"
-    )  # fmt: skip
+    assert run("list").stdout == ("TOPIC   PARTITIONS  REPLICAS\norders  1           2\na       2           2\n")
 
 
 def test_partitions_and_own_configs_are_described(admin: PlayedAdmin) -> None:
@@ -90,8 +86,9 @@ def test_topics_are_created_and_deleted(admin: PlayedAdmin) -> None:
 def test_a_topic_that_cannot_be_deleted_is_named_and_keeps_no_other(admin: PlayedAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "delete", "nobody", "a", "nothing"])
     assert (result.exit_code, admin.asked) == (1, [("a",)])
-    assert result.stderr == ("Error: Topic 'nobody' (UNKNOWN_TOPIC_OR_PARTITION)\n"
-                             "Topic 'nothing' (UNKNOWN_TOPIC_OR_PARTITION)\n")
+    assert result.stderr == (
+        "Error: Topic 'nobody' (UNKNOWN_TOPIC_OR_PARTITION)\nTopic 'nothing' (UNKNOWN_TOPIC_OR_PARTITION)\n"
+    )
 
 
 def test_without_a_broker_the_command_says_what_to_do() -> None:

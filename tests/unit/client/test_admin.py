@@ -12,11 +12,7 @@ from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from wire.messages.describe_configs import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
+from wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResponse, DescribeConfigsResult
 from wire.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -49,8 +45,14 @@ def admin(broker: Broker) -> Admin:
 
 async def test_topics_and_partitions_come_in_order() -> None:
     partitions = [MetadataResponsePartition(partition_index=index, replica_nodes=[1, 2]) for index in (1, 0)]
-    broker = Broker(MetadataResponse(topics=[
-        MetadataResponseTopic(name="b", is_internal=True), MetadataResponseTopic(name="a", partitions=partitions)]))
+    broker = Broker(
+        MetadataResponse(
+            topics=[
+                MetadataResponseTopic(name="b", is_internal=True),
+                MetadataResponseTopic(name="a", partitions=partitions),
+            ]
+        )
+    )
     first, second = await admin(broker).topics()
     assert broker.asked.topics is None
     assert not broker.asked.allow_auto_topic_creation

@@ -58,8 +58,10 @@ async def test_the_newest_common_version_is_spoken(ends: tuple[Connection, Broke
         nursery.start_soon(connection.negotiate)
         correlation_id, version, _ = await broker.next()
         assert version == 0
-        offered = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=1, max_version=2),
-                   ApiVersion(api_key=ApiKey.METADATA, min_version=99, max_version=100)]
+        offered = [
+            ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=1, max_version=2),
+            ApiVersion(api_key=ApiKey.METADATA, min_version=99, max_version=100),
+        ]
         await broker.answer(ApiVersionsResponse(api_keys=offered), 0, correlation_id)
     assert connection.newest_version(ApiKey.FIND_COORDINATOR) == 2
     for key in (ApiKey.METADATA, ApiKey.PRODUCE):

@@ -33,31 +33,46 @@ FOUND = BrokerStatistics(
     server=ServerStatistics(
         requests=(
             RouteStatistics(ApiKey.PRODUCE, 11, 3, 1, 300, 30, 7_000_000, 4_000_000, 0, 0, histogram(at0=1, at3=2)),
-            RouteStatistics(ApiKey.PRODUCE, 12, 2, 0, 200, 20, 0, 1_000_000, 5_000_000_000, 6_000_000,
-                            histogram(at4=1, at39=1)),
+            RouteStatistics(
+                ApiKey.PRODUCE, 12, 2, 0, 200, 20, 0, 1_000_000, 5_000_000_000, 6_000_000, histogram(at4=1, at39=1)
+            ),
             RouteStatistics(ApiKey.FETCH, 18, 0, 0, 0, 0, 0, 0, 0, 0, histogram()),
         ),
-        requests_waiting=4, requests_held=1, connections_open=7, connections_owed=3,
-        owed_ns=8_000_000, connections_age_ns=9_000_000_000, connections_age_ns_max=5_000_000_000,
-        connections_accepted=9, connections_refused=2,
-        connections_closed={next(iter(Ending)): 2}, accept_waits=5, held_bytes=1000, held_bytes_max=2000,
+        requests_waiting=4,
+        requests_held=1,
+        connections_open=7,
+        connections_owed=3,
+        owed_ns=8_000_000,
+        connections_age_ns=9_000_000_000,
+        connections_age_ns_max=5_000_000_000,
+        connections_accepted=9,
+        connections_refused=2,
+        connections_closed={next(iter(Ending)): 2},
+        accept_waits=5,
+        held_bytes=1000,
+        held_bytes_max=2000,
     ),
     fetch_sessions=SessionStatistics(1, 8, 2),
     net=NetStatistics(100, 1, 2_000_000_000, 30_000_000, 18_000_000_000),
-    directories=(DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
-                 DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0)),
+    directories=(
+        DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
+        DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0),
+    ),
     replicas=ReplicaStatistics(3, 2, 1),
     scrub=ScrubStatistics(2, 12_345, 1, 6),
     controller=ControllerStatistics(4, 77, 1, 2, 3, 0),
-)  # fmt: skip
+)
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def samples(text: str) -> Samples:
     """As Prometheus reads them."""
-    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in text_string_to_metric_families(text) for sample in family.samples}
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 def test_each_figure_has_its_place() -> None:
@@ -85,8 +100,15 @@ def test_each_figure_has_its_place() -> None:
     assert of("loop_busy_seconds_total") == pytest.approx(2)
     assert of("loop_idle_seconds_total") == pytest.approx(18)
     assert of("loop_step_longest_seconds") == pytest.approx(0.03)
-    figures = ("log_directory_up", "logs", "log_segments", "log_bytes", "log_appended_bytes_total",
-               "log_read_bytes_total", "log_flushes_total")
+    figures = (
+        "log_directory_up",
+        "logs",
+        "log_segments",
+        "log_bytes",
+        "log_appended_bytes_total",
+        "log_read_bytes_total",
+        "log_flushes_total",
+    )
     assert [of(name, directory="/d/a") for name in figures] == [1, 3, 5, 900, 1000, 400, 2]
     assert of("log_directory_up", directory='/d/"b"') == 0
     assert (of("partitions"), of("partitions_led"), of("partitions_offline")) == (3, 2, 1)
@@ -99,8 +121,11 @@ def test_each_figure_has_its_place() -> None:
 
 def test_durations_of_all_versions_are_one_histogram() -> None:
     found = samples(exposition(FOUND).decode())
-    of_produce = {dict(labels)["le"]: value for (name, labels), value in found.items()
-                  if name == "pykbroker_request_seconds_bucket" and dict(labels)["api"] == "PRODUCE"}
+    of_produce = {
+        dict(labels)["le"]: value
+        for (name, labels), value in found.items()
+        if name == "pykbroker_request_seconds_bucket" and dict(labels)["api"] == "PRODUCE"
+    }
     counts = [of_produce[le] for le in sorted(of_produce, key=float)]
     assert counts == [1, 1, 4, *[4] * 10, 5]
     assert float(sorted(of_produce, key=float)[2]) == pytest.approx(1024e-9 * 16)

@@ -32,9 +32,17 @@ class MemoryLog:
     def append_own(self, batch: bytes | Marker, now_ms: int, shown: Verification | None) -> int:
         if self.error is not None:
             raise self.error
-        data = transaction_marker(
-            commit=batch.commit, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
-            coordinator_epoch=batch.coordinator_epoch, timestamp=now_ms) if isinstance(batch, Marker) else batch
+        data = (
+            transaction_marker(
+                commit=batch.commit,
+                producer_id=batch.producer_id,
+                producer_epoch=batch.producer_epoch,
+                coordinator_epoch=batch.coordinator_epoch,
+                timestamp=now_ms,
+            )
+            if isinstance(batch, Marker)
+            else batch
+        )
         (header,) = batches(data)
         self.stored.append(sealed(replace(header, base_offset=self.log_end_offset), header.payload))
         self.log_end_offset += header.count

@@ -26,12 +26,7 @@ from wire.records.zigzag import varint
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.framing import CoordinatorKey, CoordinatorValue, RecordRun, encode_key, encode_versioned
 from wire.stored.group import GROUP_RECORDS
-from wire.stored.group_offsets import (
-    LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from wire.stored.group_offsets import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitKey, OffsetCommitValue
 from wire.stored.offset_run import RUN_RECORDS_MAX, RUN_RECORDS_MIN, SHAPES_MAX, OffsetRun
 
 IN_RUNS, ONE_BY_ONE = Batches(GROUP_RECORDS, 0, read_run=read_run), Batches(GROUP_RECORDS, 0)
@@ -43,9 +38,18 @@ NIL = bytes(16)
 Stored = tuple[bytes | None, bytes | None]
 
 
-def commit(partition: int, offset: int = 5, *, group: str = "g", topic: str = "t", version: int = 4,
-           topic_id: bytes = NIL, metadata: str = "",
-           leader_epoch: int = 3, time_ms: int = 1_700_000_000_000) -> Stored:
+def commit(
+    partition: int,
+    offset: int = 5,
+    *,
+    group: str = "g",
+    topic: str = "t",
+    version: int = 4,
+    topic_id: bytes = NIL,
+    metadata: str = "",
+    leader_epoch: int = 3,
+    time_ms: int = 1_700_000_000_000,
+) -> Stored:
     value = OffsetCommitValue(offset, leader_epoch if version >= 3 else -1, metadata, time_ms, topic_id=topic_id)
     return encode_key(OffsetCommitKey(group, topic, partition)), encode_versioned(value, version)
 
@@ -54,8 +58,9 @@ def other(key: CoordinatorKey, value: CoordinatorValue | None = None, version: i
     return encode_key(key), None if value is None else encode_versioned(value, version)
 
 
-def batch_of(stored: list[Stored], deltas: list[int] | None = None, times: list[int] | None = None,
-             **header: Any) -> Batch:
+def batch_of(
+    stored: list[Stored], deltas: list[int] | None = None, times: list[int] | None = None, **header: Any
+) -> Batch:
     """A batch of these records at base offset 1000; `deltas` has gaps, as compaction leaves them."""
     deltas = list(range(len(stored))) if deltas is None else deltas
     payload = b""
@@ -107,12 +112,24 @@ def runs(batch: Batch) -> list[int]:
     return [entry.value.count if isinstance(entry.value, RecordRun) else 1 for entry in entries(IN_RUNS, batch)]
 
 
-@pytest.mark.parametrize(("version", "topic_id", "metadata"), [
-    (4, NIL, ""), (4, TOPIC_ID, ""), (4, TOPIC_ID, "m\u00e4x"), (4, NIL, "x" * 200), (3, NIL, ""),
-    (3, NIL, "m\u00e4x")])
+@pytest.mark.parametrize(
+    ("version", "topic_id", "metadata"),
+    [
+        (4, NIL, ""),
+        (4, TOPIC_ID, ""),
+        (4, TOPIC_ID, "m\u00e4x"),
+        (4, NIL, "x" * 200),
+        (3, NIL, ""),
+        (3, NIL, "m\u00e4x"),
+    ],
+)
 def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) -> None:
-    batch = batch_of([commit(place, place * 10**9, version=version, topic_id=topic_id, metadata=metadata)
-                      for place in range(NARROW_MAX + 36)])
+    batch = batch_of(
+        [
+            commit(place, place * 10**9, version=version, topic_id=topic_id, metadata=metadata)
+            for place in range(NARROW_MAX + 36)
+        ]
+    )
     read = list(entries(IN_RUNS, batch))
     assert [entry.value.count for entry in read if isinstance(entry.value, OffsetRun)] == [NARROW_MAX, 36]
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch)
@@ -121,9 +138,14 @@ def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) 
     assert (held.topic_id, held.expire_ms, held.record_offset) == (topic_id, -1, 1000 + NARROW_MAX)
 
 
-@pytest.mark.parametrize(("count", "expected"), [
-    (RUN_RECORDS_MAX - 1, [RUN_RECORDS_MAX - 1]), (RUN_RECORDS_MAX, [RUN_RECORDS_MAX]),
-    (RUN_RECORDS_MAX + 1, [RUN_RECORDS_MAX, 1])])
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        (RUN_RECORDS_MAX - 1, [RUN_RECORDS_MAX - 1]),
+        (RUN_RECORDS_MAX, [RUN_RECORDS_MAX]),
+        (RUN_RECORDS_MAX + 1, [RUN_RECORDS_MAX, 1]),
+    ],
+)
 def test_a_run_has_a_bound(count: int, expected: list[int]) -> None:
     batch = batch_of([commit(place) for place in range(count)], [NARROW_MAX + place for place in range(count)])
     assert runs(batch) == expected
@@ -142,12 +164,25 @@ def test_more_shapes_than_are_kept_are_read() -> None:
         assert [len(topic) for topic in groups["g"]] == list(range(1, SHAPES_MAX + 2))
 
 
-@pytest.mark.parametrize("stored", [
-    commit(1, version=2), other(OffsetCommitKey("g", "t", 1)), other(OffsetCommitKey("g", "t", 0)),
-    other(LegacyOffsetCommitKey("g", "t", 0), LegacyOffsetCommitValue(9, "", 7)),
-    other(GroupMetadataKey("g"), GroupMetadataValue("consumer", 3, "range", "m", 4), 3),
-    other(GroupMetadataKey("g")), (b"\x7f\xff", b""), commit(1, topic="u"), commit(1, group="h"),
-    commit(1, metadata="x"), commit(1, version=3), commit(0, 99), commit(1, topic_id=TOPIC_ID), commit(1, version=1)])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        commit(1, version=2),
+        other(OffsetCommitKey("g", "t", 1)),
+        other(OffsetCommitKey("g", "t", 0)),
+        other(LegacyOffsetCommitKey("g", "t", 0), LegacyOffsetCommitValue(9, "", 7)),
+        other(GroupMetadataKey("g"), GroupMetadataValue("consumer", 3, "range", "m", 4), 3),
+        other(GroupMetadataKey("g")),
+        (b"\x7f\xff", b""),
+        commit(1, topic="u"),
+        commit(1, group="h"),
+        commit(1, metadata="x"),
+        commit(1, version=3),
+        commit(0, 99),
+        commit(1, topic_id=TOPIC_ID),
+        commit(1, version=1),
+    ],
+)
 def test_what_differs_is_read_in_its_place(stored: Stored) -> None:
     around = [commit(place) for place in range(4)]
     batch = batch_of([*around, stored, *around[2:]])
@@ -155,12 +190,20 @@ def test_what_differs_is_read_in_its_place(stored: Stored) -> None:
     assert len(runs(batch)) < 7
 
 
-@pytest.mark.parametrize("stored", [
-    (b"\x00\x01", b"\x00\x04"), (commit(1)[0], b"\x00\x05" + bytes(22)),
-    (b"\x00\x01\xff\xff", commit(1)[1]), (b"\x00\x01\x00\x01\xff\x00\x01t\0\0\0\0", commit(1)[1]),
-    (commit(1)[0], (commit(1, metadata="x")[1] or b"").replace(b"x", b"\xff")),
-    (b"\x00\x01\x7f\xff" + b"g" * 32767 + b"\x7f\xfft", commit(1)[1]), (commit(1)[0], (commit(1)[1] or b"")[:-1]),
-    (commit(1)[0], (commit(1, version=3)[1] or b"")[:-1]), (b"", b"")])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        (b"\x00\x01", b"\x00\x04"),
+        (commit(1)[0], b"\x00\x05" + bytes(22)),
+        (b"\x00\x01\xff\xff", commit(1)[1]),
+        (b"\x00\x01\x00\x01\xff\x00\x01t\0\0\0\0", commit(1)[1]),
+        (commit(1)[0], (commit(1, metadata="x")[1] or b"").replace(b"x", b"\xff")),
+        (b"\x00\x01\x7f\xff" + b"g" * 32767 + b"\x7f\xfft", commit(1)[1]),
+        (commit(1)[0], (commit(1)[1] or b"")[:-1]),
+        (commit(1)[0], (commit(1, version=3)[1] or b"")[:-1]),
+        (b"", b""),
+    ],
+)
 def test_what_is_damaged_is_refused_as_ever(stored: Stored) -> None:
     batch = batch_of([commit(0), stored, commit(1)])
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch) == "damaged"
@@ -201,8 +244,11 @@ def test_offsets_of_a_transaction_hold_from_its_marker_on() -> None:
     machine.replay(first)
     assert state(machine) == replayed(ONE_BY_ONE, batch)
     assert state(machine)[1] == {}
-    (marker,) = batches(transaction_marker(commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0,
-                                           timestamp=0, base_offset=1005))
+    (marker,) = batches(
+        transaction_marker(
+            commit=True, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp=0, base_offset=1005
+        )
+    )
     assert [entry.value for entry in entries(IN_RUNS, marker, 1006)] == []
     assert isinstance(next(iter(entries(IN_RUNS, marker, 1005))).value, Marker)
     machine.replay(Entry(1005, Marker(7, 0, True, 0)))
@@ -217,9 +263,19 @@ def drawn(random: Random) -> list[Stored]:
         group, topic = random.choice(["g", "g2", "gr\u00fcn"]), random.choice(["t", "topic", "u"])
         version, metadata = random.choice([4, 4, 4, 3, 3, 2, 1, 0]), random.choice(["", "", "m", "n", "\u00e4"])
         topic_id = random.choice([NIL, TOPIC_ID]) if version == 4 else NIL
-        stored += [commit(random.randrange(12), random.randrange(1 << 40), group=group, topic=topic, version=version,
-                          topic_id=topic_id, metadata=metadata, time_ms=random.choice([1, 2]))
-                   for _ in range(random.choice([1, 2, 5, 30, 70]))]
+        stored += [
+            commit(
+                random.randrange(12),
+                random.randrange(1 << 40),
+                group=group,
+                topic=topic,
+                version=version,
+                topic_id=topic_id,
+                metadata=metadata,
+                time_ms=random.choice([1, 2]),
+            )
+            for _ in range(random.choice([1, 2, 5, 30, 70]))
+        ]
         if random.random() < 0.4:
             stored.append(other(OffsetCommitKey(group, topic, random.randrange(12))))
         if random.random() < 0.2:
@@ -243,7 +299,7 @@ def spoiled(random: Random, batch: Batch) -> Iterator[Batch]:
         changed = bytearray(payload)
         changed[random.randrange(len(changed))] = random.choice([0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)])
         yield carrying(batch, bytes(changed))
-    yield carrying(batch, payload[:-random.randint(1, 20)])
+    yield carrying(batch, payload[: -random.randint(1, 20)])
     yield carrying(batch, payload + b"\0")
 
 
@@ -256,8 +312,9 @@ def test_runs_say_what_their_records_say(seed: int) -> None:
         assert replayed(IN_RUNS, first, changed) == replayed(ONE_BY_ONE, first, changed)
 
 
-@pytest.mark.parametrize(("size", "count"), [
-    (OPENED_BYTES_MAX - 1, 2), (OPENED_BYTES_MAX, 1), (OPENED_BYTES_MAX + 1, 1)])
+@pytest.mark.parametrize(
+    ("size", "count"), [(OPENED_BYTES_MAX - 1, 2), (OPENED_BYTES_MAX, 1), (OPENED_BYTES_MAX + 1, 1)]
+)
 def test_batches_are_opened_until_they_have_so_many_bytes(size: int, count: int) -> None:
     batch = batch_of([commit(0)])
     content = bytes(size)

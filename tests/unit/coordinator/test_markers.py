@@ -26,8 +26,14 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.replication.producers import Marker, Producers
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, EndTransaction, FindTransaction, Found, InitProducer, Reply,
-)  # fmt: skip
+    AddPartitions,
+    Answer,
+    EndTransaction,
+    FindTransaction,
+    Found,
+    InitProducer,
+    Reply,
+)
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import State
 from pykbroker.sim.off_loop import InlineOffLoop
@@ -36,8 +42,10 @@ from tests.unit.coordinator.memory_log import MemoryLog
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import OffsetFetchRequestGroup
 from wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
-)  # fmt: skip
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.records.batch import batches
 from wire.records.control import ControlRecord, ControlType, control_records
 from wire.stored.control import EndTxnMarker
@@ -74,12 +82,27 @@ class House:
     def __init__(self, log: MemoryLog) -> None:
         self.log, self.ids, self.wall_ms = log, Ids(), WALL_MS
         self.partitions: dict[tuple[str, int], MemoryLog] = {
-            (GROUP_METADATA_TOPIC, 0): MemoryLog(), ("a", 0): MemoryLog(), ("b", 3): MemoryLog()}
+            (GROUP_METADATA_TOPIC, 0): MemoryLog(),
+            ("a", 0): MemoryLog(),
+            ("b", 3): MemoryLog(),
+        }
         settings = TransactionSettings(lambda: 2, abort_interval_ms=1000)
-        self.runtime = Runtime("__transaction_state", lambda: TransactionsMachine(settings, self.ids),
-                               Batches(TRANSACTION_RECORDS), lambda: self.wall_ms, InlineOffLoop(), Turns(lambda: 0))
-        self.groups = Runtime(GROUP_METADATA_TOPIC, lambda: GroupMachine(GroupSettings(), Random(1)),
-                              Batches(GROUP_RECORDS, 0), lambda: WALL_MS, InlineOffLoop(), Turns(lambda: 0))
+        self.runtime = Runtime(
+            "__transaction_state",
+            lambda: TransactionsMachine(settings, self.ids),
+            Batches(TRANSACTION_RECORDS),
+            lambda: self.wall_ms,
+            InlineOffLoop(),
+            Turns(lambda: 0),
+        )
+        self.groups = Runtime(
+            GROUP_METADATA_TOPIC,
+            lambda: GroupMachine(GroupSettings(), Random(1)),
+            Batches(GROUP_RECORDS, 0),
+            lambda: WALL_MS,
+            InlineOffLoop(),
+            Turns(lambda: 0),
+        )
         endings = Endings(self.partition, self.groups, lambda: WALL_MS)
         self.writer = MarkerWriter(self.runtime, endings, lambda topic, index: (topic, index) in self.partitions)
         self.transactions = Transactions(self.runtime, self.ids, 100)
@@ -99,7 +122,8 @@ class House:
 
     async def end(self, producer: Answer, *, commit: bool, version: int = 0) -> Answer:
         reply = await self.transactions.asked(
-            EndTransaction(NAME, producer.producer_id, producer.epoch, commit, version))
+            EndTransaction(NAME, producer.producer_id, producer.epoch, commit, version)
+        )
         assert isinstance(reply, Answer)
         return reply
 
@@ -110,9 +134,13 @@ class House:
 
     def markers(self, topic: str, index: int) -> list[tuple[int, int, ControlRecord]]:
         """Producer id, epoch and record of each control batch in a partition."""
-        return [(batch.producer_id, batch.producer_epoch, record)
-                for data in self.partitions[topic, index].stored for batch in batches(data) if batch.is_control
-                for record in control_records(batch)]
+        return [
+            (batch.producer_id, batch.producer_epoch, record)
+            for data in self.partitions[topic, index].stored
+            for batch in batches(data)
+            if batch.is_control
+            for record in control_records(batch)
+        ]
 
 
 @asynccontextmanager
@@ -147,8 +175,15 @@ async def test_each_partition_gets_the_marker_and_the_transaction_is_complete(co
 async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
     async with hosting() as house:
         producer = await house.begin((GROUP_METADATA_TOPIC, 0))
-        house.groups.ask("g", Asked(TxnOffsetCommitRequest(NAME, "g", 7, 0, topics=[TxnOffsetCommitRequestTopic(
-            "t", [TxnOffsetCommitRequestPartition(0, 5)])]), 3)).result()
+        house.groups.ask(
+            "g",
+            Asked(
+                TxnOffsetCommitRequest(
+                    NAME, "g", 7, 0, topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
+                ),
+                3,
+            ),
+        ).result()
         asked = FetchOffsets(OffsetFetchRequestGroup("g", topics=None), require_stable=False)
         assert house.groups.ask("g", asked).result().topics == []
         await house.end(producer, commit=True)
@@ -222,6 +257,7 @@ async def test_no_marker_before_the_decision_is_committed() -> None:
         producer = await house.begin(("a", 0))
         house.log.held = True
         async with trio.open_nursery() as nursery:
+
             async def end() -> None:
                 assert await house.end(producer, commit=True) == Answer()
 
@@ -292,10 +328,13 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
         assert await house.state() is State.ONGOING
 
 
-@pytest.mark.parametrize(("written_after_s", "expected"), [
-    (0.09, Answer(producer_id=7, epoch=1)), (0.11, Answer(ErrorCode.CONCURRENT_TRANSACTIONS))])
+@pytest.mark.parametrize(
+    ("written_after_s", "expected"),
+    [(0.09, Answer(producer_id=7, epoch=1)), (0.11, Answer(ErrorCode.CONCURRENT_TRANSACTIONS))],
+)
 async def test_a_client_waits_a_while_for_the_end_of_its_last_transaction(
-        written_after_s: float, expected: Answer, autojump_clock: object) -> None:
+    written_after_s: float, expected: Answer, autojump_clock: object
+) -> None:
     async with hosting() as house:
         producer = await house.begin(("a", 0))
         house.partitions["a", 0].held = True
@@ -354,8 +393,10 @@ async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> No
         log.check_verified(bumped.producer_id, bumped.epoch, asked.shown[place], 0)
 
 
-@pytest.mark.parametrize(("coordinated", "code", "kept"), [
-    (True, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0), (False, ErrorCode.NOT_COORDINATOR, 1)])
+@pytest.mark.parametrize(
+    ("coordinated", "code", "kept"),
+    [(True, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0), (False, ErrorCode.NOT_COORDINATOR, 1)],
+)
 async def test_what_is_refused_for_good_is_forgotten_by_its_log(coordinated: bool, code: ErrorCode, kept: int) -> None:
     async with hosting() as house:
         if not coordinated:
@@ -373,11 +414,14 @@ async def test_admission_names_what_takes_no_part() -> None:
         await house.begin(("a", 0))
         places = frozenset({("a", 0), ("b", 3)})
         assert await house.transactions.admit(NAME, 7, 0, places, add=False) == {
-            ("b", 3): ErrorCode.TRANSACTION_ABORTABLE}
+            ("b", 3): ErrorCode.TRANSACTION_ABORTABLE
+        }
         assert await house.transactions.admit(NAME, 8, 0, places, add=False) == dict.fromkeys(
-            places, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            places, ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        )
         assert await house.transactions.admit("", 7, 0, places, add=True) == dict.fromkeys(
-            places, ErrorCode.INVALID_REQUEST)
+            places, ErrorCode.INVALID_REQUEST
+        )
 
 
 async def test_a_producer_id_is_waited_for() -> None:

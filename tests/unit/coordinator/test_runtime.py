@@ -48,16 +48,27 @@ INLINE = InlineOffLoop()
 ONE_BY_ONE, IN_RUNS = Batches(GROUP_RECORDS, 0), Batches(GROUP_RECORDS, 0, read_run=read_run)
 
 
-def runtime_of(settings: GroupSettings | None = None, framing: Batches = ONE_BY_ONE,
-               off_loop: OffLoop = INLINE, turns: Turns | None = None) -> Runtime:
+def runtime_of(
+    settings: GroupSettings | None = None,
+    framing: Batches = ONE_BY_ONE,
+    off_loop: OffLoop = INLINE,
+    turns: Turns | None = None,
+) -> Runtime:
     obeyed = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
-    return Runtime("__consumer_offsets", lambda: GroupMachine(obeyed, Random(1)), framing, lambda: WALL_MS, off_loop,
-                   turns or Turns(lambda: 0))
+    return Runtime(
+        "__consumer_offsets",
+        lambda: GroupMachine(obeyed, Random(1)),
+        framing,
+        lambda: WALL_MS,
+        off_loop,
+        turns or Turns(lambda: 0),
+    )
 
 
 @asynccontextmanager
 async def hosting(
-        *logs: MemoryLog, framing: Batches = ONE_BY_ONE, off_loop: OffLoop = INLINE) -> AsyncIterator[Runtime]:
+    *logs: MemoryLog, framing: Batches = ONE_BY_ONE, off_loop: OffLoop = INLINE
+) -> AsyncIterator[Runtime]:
     runtime = runtime_of(None, framing, off_loop)
     async with trio.open_nursery() as nursery:
         runtime.follow(len(logs), dict(enumerate(logs)))
@@ -68,8 +79,18 @@ async def hosting(
 
 
 def commit(runtime: Runtime, offset: int = 1, group: str = "g", metadata: str = "") -> Call:
-    return runtime.ask(group, Asked(OffsetCommitRequest(group, topics=[
-        OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset, -1, metadata)])]), 9))
+    return runtime.ask(
+        group,
+        Asked(
+            OffsetCommitRequest(
+                group,
+                topics=[
+                    OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset, -1, metadata)])
+                ],
+            ),
+            9,
+        ),
+    )
 
 
 def fetch(runtime: Runtime, group: str = "g") -> Call:
@@ -77,8 +98,17 @@ def fetch(runtime: Runtime, group: str = "g") -> Call:
 
 
 def join(runtime: Runtime, member_id: str = "", version: int = 3) -> Call:
-    return runtime.ask("g", Asked(JoinGroupRequest("g", 10_000, 10_000, member_id, None, "consumer", [
-        JoinGroupRequestProtocol("range", b"")]), version, "c", "/h"))
+    return runtime.ask(
+        "g",
+        Asked(
+            JoinGroupRequest(
+                "g", 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+            ),
+            version,
+            "c",
+            "/h",
+        ),
+    )
 
 
 def offset(response: Any) -> int:
@@ -247,15 +277,29 @@ class Passes(trio.abc.Instrument):
         self.replayed.append(0)
 
 
-@pytest.mark.parametrize(("framing", "step_max", "replayed_max"), [
-    (ONE_BY_ONE, 10, 10), (IN_RUNS, 9, 1), (IN_RUNS, 10, 2)])
+@pytest.mark.parametrize(
+    ("framing", "step_max", "replayed_max"), [(ONE_BY_ONE, 10, 10), (IN_RUNS, 9, 1), (IN_RUNS, 10, 2)]
+)
 async def test_machines_that_load_take_turns(
-        monkeypatch: pytest.MonkeyPatch, framing: Batches, step_max: int, replayed_max: int) -> None:
+    monkeypatch: pytest.MonkeyPatch, framing: Batches, step_max: int, replayed_max: int
+) -> None:
     logs = [MemoryLog() for _ in range(3)]
     for log in logs:
         async with hosting(log) as runtime:
-            runtime.ask("g", Asked(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic(
-                "t", partitions=[OffsetCommitRequestPartition(index) for index in range(100)])]), 9)).result()
+            runtime.ask(
+                "g",
+                Asked(
+                    OffsetCommitRequest(
+                        "g",
+                        topics=[
+                            OffsetCommitRequestTopic(
+                                "t", partitions=[OffsetCommitRequestPartition(index) for index in range(100)]
+                            )
+                        ],
+                    ),
+                    9,
+                ),
+            ).result()
     passes = Passes()
     monkeypatch.setattr(hosted, "LOAD_RECORDS_MAX", step_max)  # of 100 records the first run has 64
     replay = GroupMachine.replay
@@ -323,8 +367,15 @@ async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
 async def test_markers_end_what_was_committed_in_transactions() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
-        runtime.ask("g", Asked(TxnOffsetCommitRequest("tx", "g", 5, 3, topics=[
-            TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])]), 3)).result()
+        runtime.ask(
+            "g",
+            Asked(
+                TxnOffsetCommitRequest(
+                    "tx", "g", 5, 3, topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])]
+                ),
+                3,
+            ),
+        ).result()
         (header,) = batches(log.stored[0])
         assert (header.producer_id, header.producer_epoch, header.is_transactional) == (5, 3, True)
     async with hosting(log) as runtime:
@@ -362,8 +413,9 @@ class Faulty(GroupMachine):
 
 async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
     settings = GroupSettings(group_initial_rebalance_delay_ms=0)
-    runtime = Runtime("topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE,
-                      Turns(lambda: 0))
+    runtime = Runtime(
+        "topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE, Turns(lambda: 0)
+    )
     async with trio.open_nursery() as nursery:
         runtime.follow(1, {0: MemoryLog()})
         nursery.start_soon(runtime.run)
@@ -433,8 +485,14 @@ class Taken(trio.abc.Instrument):
 
 async def test_machines_of_which_each_is_busy_take_turns() -> None:
     turns = Taken()
-    runtime = Runtime("__consumer_offsets", lambda: Busy(turns),  # type: ignore[arg-type,return-value]
-                      ONE_BY_ONE, lambda: WALL_MS, INLINE, Turns(lambda: 0))
+    runtime = Runtime(
+        "__consumer_offsets",
+        lambda: Busy(turns),  # type: ignore[arg-type,return-value]
+        ONE_BY_ONE,
+        lambda: WALL_MS,
+        INLINE,
+        Turns(lambda: 0),
+    )
     trio.lowlevel.add_instrument(turns)
     async with trio.open_nursery() as nursery:
         runtime.follow(20, {index: MemoryLog() for index in range(20)})

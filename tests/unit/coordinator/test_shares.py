@@ -46,23 +46,62 @@ async def hosting(log: MemoryLog) -> AsyncIterator[Runtime]:
 
 
 def commit(runtime: Runtime, offset: int, partitions: int = MANY) -> Call:
-    return runtime.ask("g", Asked(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[
-        OffsetCommitRequestPartition(index, offset) for index in range(partitions)])]), 8))
+    return runtime.ask(
+        "g",
+        Asked(
+            OffsetCommitRequest(
+                "g",
+                topics=[
+                    OffsetCommitRequestTopic(
+                        "t", partitions=[OffsetCommitRequestPartition(index, offset) for index in range(partitions)]
+                    )
+                ],
+            ),
+            8,
+        ),
+    )
 
 
 def commit_in_transaction(runtime: Runtime) -> Call:
-    return runtime.ask("g", Asked(TxnOffsetCommitRequest("x", "g", 7, 0, topics=[TxnOffsetCommitRequestTopic("t", [
-        TxnOffsetCommitRequestPartition(index, 1) for index in range(MANY)])]), 3))
+    return runtime.ask(
+        "g",
+        Asked(
+            TxnOffsetCommitRequest(
+                "x",
+                "g",
+                7,
+                0,
+                topics=[
+                    TxnOffsetCommitRequestTopic(
+                        "t", [TxnOffsetCommitRequestPartition(index, 1) for index in range(MANY)]
+                    )
+                ],
+            ),
+            3,
+        ),
+    )
 
 
 def fetch(runtime: Runtime) -> Call:
-    return runtime.ask("g", FetchOffsets(OffsetFetchRequestGroup("g", topics=[
-        OffsetFetchRequestTopics("t", partition_indexes=list(range(MANY)))]), require_stable=False))
+    return runtime.ask(
+        "g",
+        FetchOffsets(
+            OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t", partition_indexes=list(range(MANY)))]),
+            require_stable=False,
+        ),
+    )
 
 
 def delete(runtime: Runtime) -> Call:
-    return runtime.ask("g", Asked(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [
-        OffsetDeleteRequestPartition(index) for index in range(MANY)])]), 0))
+    return runtime.ask(
+        "g",
+        Asked(
+            OffsetDeleteRequest(
+                "g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(index) for index in range(MANY)])]
+            ),
+            0,
+        ),
+    )
 
 
 async def committed(runtime: Runtime) -> set[int]:
@@ -80,9 +119,11 @@ async def turns_of_others(call: Call) -> int:
     return turns
 
 
-@pytest.mark.parametrize(("ask", "passes"), [
-    (lambda runtime: commit(runtime, 2), 3), (commit_in_transaction, 3), (fetch, 1), (delete, 3)],
-    ids=["OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "OffsetDelete"])
+@pytest.mark.parametrize(
+    ("ask", "passes"),
+    [(lambda runtime: commit(runtime, 2), 3), (commit_in_transaction, 3), (fetch, 1), (delete, 3)],
+    ids=["OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "OffsetDelete"],
+)
 async def test_others_have_their_turn(ask: Callable[[Runtime], Call], passes: int) -> None:
     async with hosting(MemoryLog()) as runtime:
         await commit(runtime, 1).wait()
@@ -149,7 +190,8 @@ async def test_an_epoch_that_ends_before_the_append_is_seen() -> None:
 
 
 async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
-        monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: object) -> None:
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: object
+) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1, partitions=1).wait()
@@ -169,7 +211,8 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
 
 
 async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answers_all(
-        caplog: pytest.LogCaptureFixture, autojump_clock: object) -> None:
+    caplog: pytest.LogCaptureFixture, autojump_clock: object
+) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         calls = commit(runtime, 1), commit(runtime, 2, partitions=1)
@@ -185,7 +228,8 @@ async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answ
 
 
 async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
-        monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
     """The tasks of the machine begin while the request is under way already."""
     runtime = runtime_of(turns=Turns(count(0, SLOW).__next__))
     async with trio.open_nursery() as nursery:

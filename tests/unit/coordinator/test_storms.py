@@ -32,14 +32,25 @@ FAILURES = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER, Err
 def ask(runtime: Runtime, dice: Random, offset: int) -> Call:
     group = dice.choice("gh")
     partitions = range(dice.choice((1, 1, 40, MANY)))
-    message: Any = dice.choice((
-        OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(dice.choice("tu"), partitions=[
-            OffsetCommitRequestPartition(index, offset) for index in partitions])]),
-        OffsetDeleteRequest(group, [OffsetDeleteRequestTopic("t", [
-            OffsetDeleteRequestPartition(index) for index in partitions])]),
-        DeleteGroupsRequest([group]),
-        JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]),
-        None))
+    message: Any = dice.choice(
+        (
+            OffsetCommitRequest(
+                group,
+                topics=[
+                    OffsetCommitRequestTopic(
+                        dice.choice("tu"),
+                        partitions=[OffsetCommitRequestPartition(index, offset) for index in partitions],
+                    )
+                ],
+            ),
+            OffsetDeleteRequest(
+                group, [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(index) for index in partitions])]
+            ),
+            DeleteGroupsRequest([group]),
+            JoinGroupRequest(group, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]),
+            None,
+        )
+    )
     fetching = FetchOffsets(OffsetFetchRequestGroup(group, topics=None), require_stable=False)
     return runtime.ask(group, Asked(message, 3) if message else fetching)
 
@@ -77,7 +88,8 @@ def offsets(runtime: Runtime) -> Any:
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_a_storm_leaves_no_caller_waiting_and_a_machine_as_its_log_says(
-        seed: int, autojump_clock: object) -> None:
+    seed: int, autojump_clock: object
+) -> None:
     dice = Random(seed)
     log = MemoryLog(held=dice.random() < 0.3)
     runtime = runtime_of(framing=IN_RUNS, turns=Turns(count(0, dice.choice((0, SHARE_NS // 3, SHARE_NS + 1))).__next__))

@@ -101,28 +101,41 @@ def test_retention_of_zero_is_refused_in_the_unit_that_holds() -> None:
     BrokerConfig.from_mapping({"log.retention.minutes": "0", "log.retention.ms": "5"})
 
 
-@pytest.mark.parametrize(("texts", "told"), [
-    ({"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"}, "at least 1MB per cleaner thread"),
-    ({"replica.fetch.wait.max.ms": "30001"}, "unnecessary socket timeouts"),
-    ({"replica.lag.time.max.ms": "499"}, "frequent changes in ISR"),
-    ({"connections.max.idle.ms": "100"}, "connection.failed.authentication.delay.ms=100 should always be less"),
-    ({"offsets.topic.compression.codec": "5"}, "Unknown compression type id: 5"),
-    ({"log.dirs": "/a,/b", "cordoned.log.dirs": "/b,/c,/d"}, "Missing entries : /c, /d"),
-    ({"log.dirs": "/a", "cordoned.log.dirs": "*,/a"}, "must not contain other values"),
-    ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
-    ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
-])
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ({"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"}, "at least 1MB per cleaner thread"),
+        ({"replica.fetch.wait.max.ms": "30001"}, "unnecessary socket timeouts"),
+        ({"replica.lag.time.max.ms": "499"}, "frequent changes in ISR"),
+        ({"connections.max.idle.ms": "100"}, "connection.failed.authentication.delay.ms=100 should always be less"),
+        ({"offsets.topic.compression.codec": "5"}, "Unknown compression type id: 5"),
+        ({"log.dirs": "/a,/b", "cordoned.log.dirs": "/b,/c,/d"}, "Missing entries : /c, /d"),
+        ({"log.dirs": "/a", "cordoned.log.dirs": "*,/a"}, "must not contain other values"),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+    ],
+)
 def test_configs_that_do_not_go_together_are_refused(texts: dict[str, str], told: str) -> None:
     with pytest.raises(ApiError) as caught:
         BrokerConfig.from_mapping(texts)
     assert told in caught.value.message
 
 
-@pytest.mark.parametrize("texts", [
-    {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194305"}, {"replica.fetch.wait.max.ms": "30000"},
-    {"replica.lag.time.max.ms": "500"}, {"connections.max.idle.ms": "101"}, {"connections.max.idle.ms": "-1"},
-    {"offsets.topic.compression.codec": "4"}, {"log.dirs": "/a,/b", "cordoned.log.dirs": "/b"},
-    {"cordoned.log.dirs": "*"}, {"log.roll.ms": "1"}, {"log.roll.jitter.ms": "0"}])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194305"},
+        {"replica.fetch.wait.max.ms": "30000"},
+        {"replica.lag.time.max.ms": "500"},
+        {"connections.max.idle.ms": "101"},
+        {"connections.max.idle.ms": "-1"},
+        {"offsets.topic.compression.codec": "4"},
+        {"log.dirs": "/a,/b", "cordoned.log.dirs": "/b"},
+        {"cordoned.log.dirs": "*"},
+        {"log.roll.ms": "1"},
+        {"log.roll.jitter.ms": "0"},
+    ],
+)
 def test_configs_that_just_go_together_are_taken(texts: dict[str, str]) -> None:
     BrokerConfig.from_mapping(texts)
 
@@ -153,20 +166,34 @@ def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> N
     ("configs", "message"),
     [
         ({"retention": "1"}, "Unknown topic config name: retention"),
-        ({"segment.bytes": "1048575"},
-         "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576"),
+        (
+            {"segment.bytes": "1048575"},
+            "Invalid value 1048575 for configuration segment.bytes: Value must be at least 1048576",
+        ),
         ({"cleanup.policy": "delete,"}, "Configuration 'cleanup.policy' values must not be empty."),
-        ({"cleanup.policy": "shred"},
-         "Invalid value shred for configuration cleanup.policy: String must be one of: compact, delete"),
-        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
-         "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)"),
-        ({"remote.storage.enable": "true"},
-         ("Tiered Storage functionality is disabled in the broker. "
-          "Topic cannot be configured with remote log storage.")),
-        ({"leader.replication.throttled.replicas": "0:1,x"},
-         ("Invalid value [0:1, x] for configuration leader.replication.throttled.replicas: "
-          "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
-          "format: [partitionId]:[brokerId],[partitionId]:[brokerId],...")),
+        (
+            {"cleanup.policy": "shred"},
+            "Invalid value shred for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"},
+            "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
+        ),
+        (
+            {"leader.replication.throttled.replicas": "0:1,x"},
+            (
+                "Invalid value [0:1, x] for configuration leader.replication.throttled.replicas: "
+                "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
+                "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+            ),
+        ),
     ],
 )
 def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str], message: str) -> None:
@@ -177,15 +204,17 @@ def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str], mess
 
 def test_topic_configs_that_can_be_are_not_refused() -> None:
     for policy in ("compact,delete", "delete,delete", "compact", ""):
-        check_topic_configs({"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"},
-                            BrokerConfig.from_mapping({}))
+        check_topic_configs(
+            {"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"}, BrokerConfig.from_mapping({})
+        )
 
 
 def test_topic_configs_are_checked_against_the_brokers_defaults() -> None:
     check_topic_configs({"min.compaction.lag.ms": "6"}, BrokerConfig.from_mapping({}))
     with pytest.raises(ApiError):
-        check_topic_configs({"min.compaction.lag.ms": "6"},
-                            BrokerConfig.from_mapping({"log.cleaner.max.compaction.lag.ms": "5"}))
+        check_topic_configs(
+            {"min.compaction.lag.ms": "6"}, BrokerConfig.from_mapping({"log.cleaner.max.compaction.lag.ms": "5"})
+        )
 
 
 @given(st.sampled_from(sorted(BROKER)), st.text(max_size=12))

@@ -8,15 +8,7 @@ import sys
 import pytest
 
 from pykbroker.core.config_docs import DOCS, IDLE, NO_EFFECT, OBEYED, documentation
-from pykbroker.core.config_table import (
-    BROKER,
-    BROKER_QUOTAS,
-    CLIENT_METRICS,
-    CLIENT_QUOTAS,
-    GROUP,
-    IP_QUOTAS,
-    TOPIC,
-)
+from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, CLIENT_METRICS, CLIENT_QUOTAS, GROUP, IP_QUOTAS, TOPIC
 
 TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP_QUOTAS)
 
@@ -33,11 +25,14 @@ def test_sentences_are_short_and_whole() -> None:
     assert [name for name, text in IDLE.items() if not text[0].islower()] == []
 
 
-@pytest.mark.parametrize(("one", "other"), [
-    ("retention.ms", "log.retention.ms"),  # the broker's default of a topic's config
-    ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # and of a group's
-    ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
-])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("retention.ms", "log.retention.ms"),  # the broker's default of a topic's config
+        ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # and of a group's
+        ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
+    ],
+)
 def test_what_means_the_same_has_the_same_sentence(one: str, other: str) -> None:
     assert documentation(one) == documentation(other) != ""
 

@@ -16,11 +16,15 @@ def configured(name: str, text: str) -> BrokerConfig:
     return BrokerConfig.from_mapping({name: text})
 
 
-@pytest.mark.parametrize(("name", "field"), [
-    ("transaction.max.timeout.ms", "timeout_ms_max"),
-    ("transactional.id.expiration.ms", "expiration_ms"),
-    ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "abort_interval_ms"),
-    ("transaction.remove.expired.transaction.cleanup.interval.ms", "expire_interval_ms")])
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("transaction.max.timeout.ms", "timeout_ms_max"),
+        ("transactional.id.expiration.ms", "expiration_ms"),
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "abort_interval_ms"),
+        ("transaction.remove.expired.transaction.cleanup.interval.ms", "expire_interval_ms"),
+    ],
+)
 def test_transactions_obey_them(name: str, field: str) -> None:
     for number in (1, 2**31 - 1):
         assert getattr(TransactionSettings.of(configured(name, str(number)), int), field) == number

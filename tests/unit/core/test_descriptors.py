@@ -18,24 +18,28 @@ from wire.messages.create_partitions import CreatePartitionsRequest, CreateParti
 from wire.messages.create_topics import CreateTopicsRequest
 
 
-@pytest.mark.parametrize(("limit", "directories", "configured", "expected"), [
-    (128, 1, -1, (32, 2, 57)),
-    (256, 1, -1, (64, 5, 144)),
-    (1024, 1, -1, (256, 21, 672)),
-    (1024, 4, -1, (256, 5, 672)),
-    (3024, 1, -1, (756, 63, 2046)),
-    (3072, 1, -1, (768, 64, 2079)),
-    (3120, 1, -1, (780, 64, 2115)),
-    (3996, 1, -1, (999, 64, 2772)),
-    (4000, 1, -1, (1000, 64, 2775)),
-    (4004, 1, -1, (1000, 64, 2779)),
-    (128, 1, 0, (0, 2, 89)),
-    (128, 1, 60, (60, 2, 29)),
-    (1 << 20, 1, 5000, (5000, 64, (1 << 20) - 5225)),
-    (128, 12, -1, (32, 1, 16)),
-])
+@pytest.mark.parametrize(
+    ("limit", "directories", "configured", "expected"),
+    [
+        (128, 1, -1, (32, 2, 57)),
+        (256, 1, -1, (64, 5, 144)),
+        (1024, 1, -1, (256, 21, 672)),
+        (1024, 4, -1, (256, 5, 672)),
+        (3024, 1, -1, (756, 63, 2046)),
+        (3072, 1, -1, (768, 64, 2079)),
+        (3120, 1, -1, (780, 64, 2115)),
+        (3996, 1, -1, (999, 64, 2772)),
+        (4000, 1, -1, (1000, 64, 2775)),
+        (4004, 1, -1, (1000, 64, 2779)),
+        (128, 1, 0, (0, 2, 89)),
+        (128, 1, 60, (60, 2, 29)),
+        (1 << 20, 1, 5000, (5000, 64, (1 << 20) - 5225)),
+        (128, 12, -1, (32, 1, 16)),
+    ],
+)
 def test_what_a_limit_leaves_for_clients_sealed_segments_and_partitions(
-        limit: int, directories: int, configured: int, expected: tuple[int, int, int]) -> None:
+    limit: int, directories: int, configured: int, expected: tuple[int, int, int]
+) -> None:
     share = Descriptors(limit, directories, configured)
     assert (share.clients_min, share.sealed_segments_max, share.partitions_max) == expected
 
@@ -77,7 +81,8 @@ def test_partitions_are_refused_above_the_bound_with_what_to_do() -> None:
     assert caught.value.message == (
         "2 more partition(s) beside 56 would exceed the 57 that this broker can keep open: the process may open 128"
         " files, of which 32 are kept for clients. Delete topics, or raise the limit of open files (ulimit -n) and"
-        " restart the broker.")
+        " restart the broker."
+    )
     UNBOUNDED.check_room(10**6, 10**6)
 
 
@@ -88,8 +93,11 @@ def created(room: Room, *topics: tuple[str, int], validate_only: bool = False) -
 
 
 def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
-    response = room.ask(CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in topics]))
+    response = room.ask(
+        CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in topics]
+        )
+    )
     return [result.error_code for result in response.results]
 
 

@@ -40,23 +40,42 @@ class Numbers:
         return max(start, number // 2)
 
 
-def ask(*wanted: tuple[str | bytes, int], session_id: int = 0, epoch: int = CLOSE, forget: tuple[Key, ...] = (),
-        offset: int = 0) -> FetchRequest:
+def ask(
+    *wanted: tuple[str | bytes, int],
+    session_id: int = 0,
+    epoch: int = CLOSE,
+    forget: tuple[Key, ...] = (),
+    offset: int = 0,
+) -> FetchRequest:
     def name(topic: str | bytes) -> dict[str, str | bytes]:
         return {"topic": topic} if isinstance(topic, str) else {"topic_id": topic}
 
     return FetchRequest(
-        session_id=session_id, session_epoch=epoch,
-        topics=[FetchTopic(**name(topic), partitions=[FetchPartition(partition=index, fetch_offset=offset)])
-                for topic, index in wanted],
-        forgotten_topics_data=[ForgottenTopic(**name(topic), partitions=[index]) for topic, index in forget])
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[
+            FetchTopic(**name(topic), partitions=[FetchPartition(partition=index, fetch_offset=offset)])
+            for topic, index in wanted
+        ],
+        forgotten_topics_data=[ForgottenTopic(**name(topic), partitions=[index]) for topic, index in forget],
+    )
 
 
 def give(fetching: Fetching, **changed: dict[str, object]) -> list[Found]:
     """For each partition "a0" what `changed` says of it, else high watermark 5, no records."""
     return [
-        (wanted, PartitionData(**{"partition_index": wanted.key[1], "high_watermark": 5, "log_start_offset": 0,
-                                  "records": b"", **changed.get(f"{wanted.topic}{wanted.key[1]}", {})}))
+        (
+            wanted,
+            PartitionData(
+                **{
+                    "partition_index": wanted.key[1],
+                    "high_watermark": 5,
+                    "log_start_offset": 0,
+                    "records": b"",
+                    **changed.get(f"{wanted.topic}{wanted.key[1]}", {}),
+                }
+            ),
+        )
         for wanted in fetching.partitions.values()
     ]
 
@@ -75,8 +94,9 @@ class Session:
 
     def __init__(self) -> None:
         self.cache, self.epoch = FetchSessionCache(10, Random(0)), 1
-        opened = self.cache.begin(ask(("a", 0), ("a", 1), ("b", 0), epoch=OPEN), by_id=False, privileged=False,
-                                  now_ms=0)
+        opened = self.cache.begin(
+            ask(("a", 0), ("a", 1), ("b", 0), epoch=OPEN), by_id=False, privileged=False, now_ms=0
+        )
         response = answer(self.cache, opened, give(opened), 0)
         assert told(response) == ["a0", "a1", "b0"]
         self.id = response.session_id
@@ -100,9 +120,17 @@ def session() -> Session:
     return Session()
 
 
-@pytest.mark.parametrize("news", [
-    {"records": b"x"}, {"high_watermark": 6}, {"log_start_offset": 1}, {"preferred_read_replica": 2},
-    {"diverging_epoch": EpochEndOffset(epoch=0, end_offset=3)}, {"error_code": 6}])
+@pytest.mark.parametrize(
+    "news",
+    [
+        {"records": b"x"},
+        {"high_watermark": 6},
+        {"log_start_offset": 1},
+        {"preferred_read_replica": 2},
+        {"diverging_epoch": EpochEndOffset(epoch=0, end_offset=3)},
+        {"error_code": 6},
+    ],
+)
 def test_what_changed_is_told_and_nothing_else(session: Session, news: dict[str, object]) -> None:
     assert session.fetch() == []
     assert session.fetch(a1=news) == ["a1"]
@@ -333,8 +361,9 @@ MANY = st.lists(st.sampled_from(KEYS), max_size=4)
 class Plain:
     """One session as the KIP tells it: lists, full scans, no order kept for speed."""
 
-    def __init__(self, session_id: int, keys: list[Key], offsets: dict[Key, int], now_ms: int, *,
-                 privileged: bool) -> None:
+    def __init__(
+        self, session_id: int, keys: list[Key], offsets: dict[Key, int], now_ms: int, *, privileged: bool
+    ) -> None:
         self.id, self.keys, self.offsets, self.privileged = session_id, keys, offsets, privileged
         self.told: dict[Key, tuple[int, int]] = {}
         self.epoch, self.created_ms = 1, now_ms
@@ -370,7 +399,8 @@ class Model:
         elif movable:
             victim = min(movable, key=lambda one: (one.privileged, one.size, one.id))
             if (victim.privileged, victim.size) > (privileged, size) or (
-                    (victim.privileged, victim.size) == (privileged, size)):
+                (victim.privileged, victim.size) == (privileged, size)
+            ):
                 return False
         else:
             return False
@@ -423,14 +453,13 @@ class Sessions(RuleBasedStateMachine):
             session.told = {key: self.offsets_of(key) for key in keys}
 
     @precondition(lambda self: self.model.sessions)
-    @rule(data=st.data(), add=MANY, forget=MANY, offset=st.integers(0, 3), late=st.integers(-1, 1),
-          wait=st.booleans())
-    def use(self, data: st.DataObject, add: list[Key], forget: list[Key], offset: int, late: int,
-            wait: bool) -> None:
+    @rule(data=st.data(), add=MANY, forget=MANY, offset=st.integers(0, 3), late=st.integers(-1, 1), wait=st.booleans())
+    def use(self, data: st.DataObject, add: list[Key], forget: list[Key], offset: int, late: int, wait: bool) -> None:
         self.now_ms += 1
         session = data.draw(st.sampled_from(list(self.model.sessions.values())))
-        request = ask(*add, session_id=session.id, epoch=session.epoch + late * 1000, forget=tuple(forget),
-                      offset=offset)
+        request = ask(
+            *add, session_id=session.id, epoch=session.epoch + late * 1000, forget=tuple(forget), offset=offset
+        )
         if late:
             with pytest.raises(ApiError):
                 self.cache.begin(request, by_id=True, privileged=session.privileged, now_ms=self.now_ms)
@@ -475,8 +504,12 @@ class Sessions(RuleBasedStateMachine):
         for key, wanted in fetching.partitions.items():
             high_watermark, start = self.offsets_of(key)
             records = b"x" if high_watermark > wanted.asked.fetch_offset else b""
-            found.append((wanted, PartitionData(key[1], self.logs[key][2], high_watermark, log_start_offset=start,
-                                                records=records)))
+            found.append(
+                (
+                    wanted,
+                    PartitionData(key[1], self.logs[key][2], high_watermark, log_start_offset=start, records=records),
+                )
+            )
         return found
 
     def offsets_of(self, key: Key) -> tuple[int, int]:

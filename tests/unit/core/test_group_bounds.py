@@ -64,9 +64,14 @@ def test_a_session_of_a_group_is_longer_than_its_heartbeat_interval() -> None:
 
 
 @pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
-@pytest.mark.parametrize(("what", "low", "high"), [
-    ("heartbeat.interval.ms", 5000, 15_000), ("session.timeout.ms", 45_000, 60_000),
-    ("assignment.interval.ms", 0, 15_000)])
+@pytest.mark.parametrize(
+    ("what", "low", "high"),
+    [
+        ("heartbeat.interval.ms", 5000, 15_000),
+        ("session.timeout.ms", 45_000, 60_000),
+        ("assignment.interval.ms", 0, 15_000),
+    ],
+)
 def test_the_broker_s_own_value_lies_between_its_bounds(kind: str, what: str, low: int, high: int) -> None:
     name, least, most = (f"group.{kind}.{bound}{what}" for bound in ("", "min.", "max."))
     for good in (low, high):
@@ -81,16 +86,19 @@ def test_the_broker_s_sessions_are_longer_than_its_heartbeat_intervals() -> None
     ranges = {"group_consumer_min_session_timeout_ms": "1"}
     assert start(**ranges, group_consumer_session_timeout_ms="5001") is None
     assert start(**ranges, group_consumer_session_timeout_ms="5000") == (
-        "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms")
+        "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms"
+    )
 
 
 def test_share_groups_have_one_assignor_and_room_for_a_session_of_each_member() -> None:
     assert start(group_share_assignors="mine") is None
     assert start(group_share_assignors="simple,mine") == (
-        "group.share.assignors must contain exactly one assignor, but found 2")
+        "group.share.assignors must contain exactly one assignor, but found 2"
+    )
     assert start(group_share_max_share_sessions="200") is None
     assert start(group_share_max_share_sessions="199") == (
-        "group.share.max.share.sessions must be greater than or equal to group.share.max.size")
+        "group.share.max.share.sessions must be greater than or equal to group.share.max.size"
+    )
 
 
 def test_the_classic_protocol_cannot_be_switched_off() -> None:

@@ -11,15 +11,24 @@ from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 
 GUARDS = (
-    "alter.config.policy.class.name", "authorizer.class.name", "client.quota.callback.class",
-    "create.topic.policy.class.name", "principal.builder.class", "sasl.client.callback.handler.class",
-    "sasl.login.callback.handler.class", "sasl.login.class", "sasl.oauthbearer.jwt.retriever.class",
-    "sasl.oauthbearer.jwt.validator.class", "sasl.server.callback.handler.class",
-)  # fmt: skip
+    "alter.config.policy.class.name",
+    "authorizer.class.name",
+    "client.quota.callback.class",
+    "create.topic.policy.class.name",
+    "principal.builder.class",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.server.callback.handler.class",
+)
 OF_LISTENERS = (
-    "listener.name.plaintext.principal.builder.class", "listener.name.a.sasl.server.callback.handler.class",
-    "listener.name.a.plain.sasl.server.callback.handler.class", "listener.name.a.scram-sha-256.sasl.login.class",
-)  # fmt: skip
+    "listener.name.plaintext.principal.builder.class",
+    "listener.name.a.sasl.server.callback.handler.class",
+    "listener.name.a.plain.sasl.server.callback.handler.class",
+    "listener.name.a.scram-sha-256.sasl.login.class",
+)
 
 
 @pytest.mark.parametrize("name", [*GUARDS, *OF_LISTENERS])
@@ -29,7 +38,8 @@ def test_a_class_is_refused_unless_it_is_to_be_ignored(name: str) -> None:
     assert refused.value.code == ErrorCode.INVALID_CONFIG
     assert str(refused.value) == (
         f"{name} is set to com.example.Guard. pykbroker loads no classes of Java, and would let through what such a "
-        f"class may refuse. Remove the setting, or go on without the class by pykbroker.ignore.classes={name}")
+        f"class may refuse. Remove the setting, or go on without the class by pykbroker.ignore.classes={name}"
+    )
     BrokerConfig.from_mapping({name: "com.example.Guard", "pykbroker.ignore.classes": f"{name},other"})
 
 
@@ -42,17 +52,36 @@ def test_an_empty_name_and_kafkas_default_are_no_class_of_ones_own(name: str) ->
 
 
 def test_all_classes_are_named_at_once() -> None:
-    with pytest.raises(ApiError, match=(
+    with pytest.raises(
+        ApiError,
+        match=(
             "^authorizer.class.name is set to A, sasl.login.class is set to B. .* "
-            "by pykbroker.ignore.classes=authorizer.class.name,principal.builder.class,sasl.login.class$")):
-        BrokerConfig.from_mapping({
-            "sasl.login.class": "B", "authorizer.class.name": "A", "principal.builder.class": "C",
-            "pykbroker.ignore.classes": "principal.builder.class"})
+            "by pykbroker.ignore.classes=authorizer.class.name,principal.builder.class,sasl.login.class$"
+        ),
+    ):
+        BrokerConfig.from_mapping(
+            {
+                "sasl.login.class": "B",
+                "authorizer.class.name": "A",
+                "principal.builder.class": "C",
+                "pykbroker.ignore.classes": "principal.builder.class",
+            }
+        )
 
 
-@pytest.mark.parametrize("name", [
-    "replica.selector.class", "metric.reporters", "ssl.engine.factory.class", "sasl.enabled.mechanisms",
-    "listener.name.class", "listener.name.sasl.class", "my.own.class", "sasl.classes"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replica.selector.class",
+        "metric.reporters",
+        "ssl.engine.factory.class",
+        "sasl.enabled.mechanisms",
+        "listener.name.class",
+        "listener.name.sasl.class",
+        "my.own.class",
+        "sasl.classes",
+    ],
+)
 def test_other_classes_and_configs_have_no_effect(name: str) -> None:
     BrokerConfig.from_mapping({name: "A"})
 

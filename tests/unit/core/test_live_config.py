@@ -13,11 +13,12 @@ def live(**static: str) -> LiveConfig:
 def test_this_brokers_own_beats_the_clusters_beats_the_static() -> None:
     config = live(log_retention_ms="1000")
     for dynamic, value in [
-            (Dynamic(), 1000),
-            (Dynamic({"log.retention.ms": "2000"}), 2000),
-            (Dynamic({"log.retention.ms": "2000"}, {"log.retention.ms": "3000"}), 3000),
-            (Dynamic({}, {"log.retention.ms": "3000"}), 3000),
-            (Dynamic(), 1000)]:
+        (Dynamic(), 1000),
+        (Dynamic({"log.retention.ms": "2000"}), 2000),
+        (Dynamic({"log.retention.ms": "2000"}, {"log.retention.ms": "3000"}), 3000),
+        (Dynamic({}, {"log.retention.ms": "3000"}), 3000),
+        (Dynamic(), 1000),
+    ]:
         assert config.under(dynamic).get("log.retention.ms") == value
 
 

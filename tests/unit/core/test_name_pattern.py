@@ -25,9 +25,35 @@ from pykbroker.core.name_pattern import (
 from wire.error_codes import ErrorCode
 
 NAMES = ["", *("".join(chars) for length in range(1, 5) for chars in product("ab-", repeat=length)), "A", "a.b", "ab_1"]
-PARTS = ["a", "b", ".",
-         "[ab]", "[^a]", "(a|b)", "(?:ab)", "a*", "b+", "(ab)?", "a{2}", "a{1,2}", "b{0,}", "-", "^", "$",
-         r"\.", r"\w", r"\d", r"\S", "[a-b-]", "(a*)*", "(|a)", "a*?", "[]a]", r"[\w]", r"\b"]
+PARTS = [
+    "a",
+    "b",
+    ".",
+    "[ab]",
+    "[^a]",
+    "(a|b)",
+    "(?:ab)",
+    "a*",
+    "b+",
+    "(ab)?",
+    "a{2}",
+    "a{1,2}",
+    "b{0,}",
+    "-",
+    "^",
+    "$",
+    r"\.",
+    r"\w",
+    r"\d",
+    r"\S",
+    "[a-b-]",
+    "(a*)*",
+    "(|a)",
+    "a*?",
+    "[]a]",
+    r"[\w]",
+    r"\b",
+]
 KAFKA = Path(__file__).parents[2] / "data" / "patterns" / "re2j-1.8.json"
 
 
@@ -57,9 +83,18 @@ def test_it_reads_refuses_and_matches_as_kafka_does() -> None:
             assert compiled(pattern).matching(table["names"]) == said, pattern
 
 
-@pytest.mark.parametrize(("pattern", "found"), [
-    (r"\pL{2,}", ["Ab", "жук"]), (r"\p{Greek}", ["π"]), (r"\PL+", ["-."]), (r"\bAb\b", ["Ab"]), ("(?i)ЖУК", ["жук"]),
-    ("...", ["жук"]), ("", [])])
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        (r"\pL{2,}", ["Ab", "жук"]),
+        (r"\p{Greek}", ["π"]),
+        (r"\PL+", ["-."]),
+        (r"\bAb\b", ["Ab"]),
+        ("(?i)ЖУК", ["жук"]),
+        ("...", ["жук"]),
+        ("", []),
+    ],
+)
 def test_classes_of_unicode_and_boundaries_of_words(pattern: str, found: list[str]) -> None:
     assert compiled(pattern).matching(["Ab", "-.", "жук", "π"]) == found
 
@@ -111,8 +146,10 @@ def test_a_share_follows_no_more_than_it_says() -> None:
 
 
 def test_no_broker_imports_re2_before_there_is_a_pattern() -> None:
-    asked = ("import sys, pykbroker.broker, pykbroker.core.name_pattern as one; before = 're2' in sys.modules; "
-             "one.compiled('a'); print(before, 're2' in sys.modules)")
+    asked = (
+        "import sys, pykbroker.broker, pykbroker.core.name_pattern as one; before = 're2' in sys.modules; "
+        "one.compiled('a'); print(before, 're2' in sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True, timeout=30)
     assert ran.stdout.split() == ["False", "True"]
 

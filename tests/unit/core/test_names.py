@@ -16,16 +16,19 @@ def test_legal(name: str) -> None:
     check_topic_name(name)
 
 
-@pytest.mark.parametrize(("name", "reason"), [
-    ("", "the empty string is not allowed"),
-    (".", "'.' is not allowed"),
-    ("..", "'..' is not allowed"),
-    (LONGEST + "a", f"the length of '{LONGEST}a' is longer than the max allowed length 249"),
-    ("a b", "'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
-    ("a\n", "'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
-    ("ä", "'ä' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
-    ("a/b", "'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
-])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "the empty string is not allowed"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        (LONGEST + "a", f"the length of '{LONGEST}a' is longer than the max allowed length 249"),
+        ("a b", "'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("a\n", "'a\n' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("ä", "'ä' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+        ("a/b", "'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
+    ],
+)
 def test_illegal(name: str, reason: str) -> None:
     with pytest.raises(ApiError) as refused:
         check_topic_name(name)

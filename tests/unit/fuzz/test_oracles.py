@@ -56,10 +56,17 @@ def is_right(*given: Any) -> Any:
     return ListConfigResourcesResponse()
 
 
-@pytest.mark.parametrize(("handler", "finding"), [
-    (raises, "planted"), (answers_what_does_not_fit, "EncodeError"), (never_answers, "1 requests, 0 answers"),
-    (leaks, "1 tasks are left"), (takes_memory, "bytes of memory"), (is_right, None),
-])
+@pytest.mark.parametrize(
+    ("handler", "finding"),
+    [
+        (raises, "planted"),
+        (answers_what_does_not_fit, "EncodeError"),
+        (never_answers, "1 requests, 0 answers"),
+        (leaks, "1 tasks are left"),
+        (takes_memory, "bytes of memory"),
+        (is_right, None),
+    ],
+)
 def test_what_is_planted_in_a_handler_is_found(
     handler: Handler, finding: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,11 +134,17 @@ def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
         check_logs(tmp_path)
 
 
-@pytest.mark.parametrize(("changes", "finding"), [
-    ({}, None), ({"count": 1, "last_offset_delta": 0}, "nobody can read"), ({"max_timestamp": 0}, "largest timestamp"),
-])
+@pytest.mark.parametrize(
+    ("changes", "finding"),
+    [
+        ({}, None),
+        ({"count": 1, "last_offset_delta": 0}, "nobody can read"),
+        ({"max_timestamp": 0}, "largest timestamp"),
+    ],
+)
 def test_records_that_are_not_what_their_header_says_are_found(
-        changes: Mapping[str, int], finding: str | None, tmp_path: Path) -> None:
+    changes: Mapping[str, int], finding: str | None, tmp_path: Path
+) -> None:
     builder = BatchBuilder()
     for _ in range(2):
         builder.append(b"key", b"value", (), 1000)

@@ -121,15 +121,30 @@ async def metadata_log(disk: Disk, rules: LogRules = RULES) -> Log:
     return await open_metadata_log(disk, Inline(), rules)
 
 
-async def started(disk: Disk, cluster_id: str = CLUSTER, seed: int = 3, rules: LogRules = RULES,
-                  wall_ms: Callable[[], int] = lambda: NOW_MS, tick_ns: int = 0, **settings: Any) -> Controller:
+async def started(
+    disk: Disk,
+    cluster_id: str = CLUSTER,
+    seed: int = 3,
+    rules: LogRules = RULES,
+    wall_ms: Callable[[], int] = lambda: NOW_MS,
+    tick_ns: int = 0,
+    **settings: Any,
+) -> Controller:
     """The controller of a directory; nothing is answered before its `run` is under way.
 
     Each look at the clock of shares finds it `tick_ns` later.
     """
-    return await start_controller(await metadata_log(disk, rules), disk, ControllerSettings(1, cluster_id, **settings),
-                                  Configs(), random.Random(seed), wall_ms, Inline(), rules,
-                                  Turns(count(0, tick_ns).__next__))
+    return await start_controller(
+        await metadata_log(disk, rules),
+        disk,
+        ControllerSettings(1, cluster_id, **settings),
+        Configs(),
+        random.Random(seed),
+        wall_ms,
+        Inline(),
+        rules,
+        Turns(count(0, tick_ns).__next__),
+    )
 
 
 @asynccontextmanager

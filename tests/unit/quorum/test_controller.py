@@ -41,8 +41,11 @@ async def test_a_topic_is_created_committed_and_applied(tmp_path: Path) -> None:
         assert set(controller.images.current.topics.by_name) == {"a", "b"}
         assert controller.images.current.offset == journal.log_end_offset - 1
         grown = CreatePartitionsTopic(name="a", count=2, assignments=None)
-        assert not (await controller.create_partitions(CreatePartitionsRequest(
-            topics=[grown], timeout_ms=1000))).results[0].error_code
+        assert (
+            not (await controller.create_partitions(CreatePartitionsRequest(topics=[grown], timeout_ms=1000)))
+            .results[0]
+            .error_code
+        )
         assert len(controller.images.current.topics.by_name["a"].partitions) == 2
         await controller.delete_topics(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
         assert set(controller.images.current.topics.by_name) == {"b"}
@@ -119,8 +122,9 @@ async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
         with pytest.raises(ApiError) as refused:
-            await controller.create_topics(CreateTopicsRequest(topics=[
-                topic(f"t{number}", cleanup_policy=long) for number in range(300)]))
+            await controller.create_topics(
+                CreateTopicsRequest(topics=[topic(f"t{number}", cleanup_policy=long) for number in range(300)])
+            )
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
         assert not (await controller.create_topics(creating("t0"))).topics[0].error_code
         nursery.cancel_scope.cancel()
@@ -128,7 +132,8 @@ async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_
 
 
 async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_asked(
-        autojump_clock: Any, tmp_path: Path) -> None:
+    autojump_clock: Any, tmp_path: Path
+) -> None:
     controller = in_memory(MemoryJournal(), disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
@@ -222,7 +227,8 @@ async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is
 
 
 async def test_what_a_failure_leaves_half_replayed_is_not_published(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A commit that is due waits for the request under way, which fails between two records."""
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))

@@ -48,7 +48,8 @@ async def test_a_first_start_that_was_cut_short_is_done_again(tmp_path: Path) ->
 async def test_kafkas_directory(tmp_path: Path) -> None:
     golden_directory("clean", "clean", tmp_path)
     assert await prepared(tmp_path / "clean") == Identity(
-        "MkU3OEVBNTcwNTJENDM2Qk", 1, (id_bytes("eFY3g7xCOlPBlIy0q0wRtw"),))
+        "MkU3OEVBNTcwNTJENDM2Qk", 1, (id_bytes("eFY3g7xCOlPBlIy0q0wRtw"),)
+    )
 
 
 async def test_a_new_directory_beside_an_old_one_joins_its_cluster(tmp_path: Path) -> None:
@@ -93,11 +94,17 @@ async def test_somebody_elses_directory(tmp_path: Path) -> None:
     assert disk_at(tmp_path).names("") == ["letters"]
 
 
-@pytest.mark.parametrize(("old", "new"), [
-    ("version=1", "version=0"), ("cluster.id", "cluster"), ("node.id=1", "node.id=one"),
-    ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", "directory.id=short"),
-    ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", "directory.id=AAAAAAAAAAAAAAAAAAAAAQ"),
-    ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", "")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("version=1", "version=0"),
+        ("cluster.id", "cluster"),
+        ("node.id=1", "node.id=one"),
+        ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", "directory.id=short"),
+        ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", "directory.id=AAAAAAAAAAAAAAAAAAAAAQ"),
+        ("directory.id=eFY3g7xCOlPBlIy0q0wRtw", ""),
+    ],
+)
 async def test_a_file_that_says_what_cannot_be(tmp_path: Path, old: str, new: str) -> None:
     golden_directory("clean", "clean", tmp_path)
     file = tmp_path / "clean" / "meta.properties"

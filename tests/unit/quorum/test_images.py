@@ -10,8 +10,11 @@ from pykbroker.quorum.images import Images
 
 
 def delta(before: int, after: int, *topics: bytes) -> Delta:
-    return Delta(MetadataImage(offset=before) if before >= 0 else EMPTY, MetadataImage(offset=after),
-                 topics_changed=frozenset(topics))
+    return Delta(
+        MetadataImage(offset=before) if before >= 0 else EMPTY,
+        MetadataImage(offset=after),
+        topics_changed=frozenset(topics),
+    )
 
 
 async def test_asking_for_the_next_says_that_the_last_was_applied() -> None:

@@ -18,14 +18,23 @@ from wire.records.control import control_records
 from wire.records.record import records
 from wire.stored.framing import FramedRecord
 
-BATCH = re.compile(r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* partitionLeaderEpoch: (\d+) .* "
-                   r"isControl: (\w+) .* position: \d+ CreateTime: (\d+) size: (\d+) .* crc: (\d+) isvalid: true")
+BATCH = re.compile(
+    r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) .* partitionLeaderEpoch: (\d+) .* "
+    r"isControl: (\w+) .* position: \d+ CreateTime: (\d+) size: (\d+) .* crc: (\d+) isvalid: true"
+)
 RECORD = re.compile(r"\| offset: (\d+) .* headerKeys: \[\] (?:payload: |(\w+):? )({.*})")
-ARCHIVES = {"snapshotted": "kraft-snapshot-and-dynamic", "dynamic-quorum": "kraft-snapshot-and-dynamic",
-            "clean": "clean"}
-CONTROL_NAMES = {"SnapshotHeader": "SnapshotHeaderRecord", "SnapshotFooter": "SnapshotFooterRecord",
-                 "LeaderChange": "LeaderChangeMessage", "KRaftVersion": "KRaftVersionRecord",
-                 "KRaftVoters": "VotersRecord"}
+ARCHIVES = {
+    "snapshotted": "kraft-snapshot-and-dynamic",
+    "dynamic-quorum": "kraft-snapshot-and-dynamic",
+    "clean": "clean",
+}
+CONTROL_NAMES = {
+    "SnapshotHeader": "SnapshotHeaderRecord",
+    "SnapshotFooter": "SnapshotFooterRecord",
+    "LeaderChange": "LeaderChangeMessage",
+    "KRaftVersion": "KRaftVersionRecord",
+    "KRaftVoters": "VotersRecord",
+}
 
 
 @cache
@@ -43,15 +52,26 @@ def content(name: str) -> bytes:
 
 
 def told(batch: Batch) -> tuple[Any, ...]:
-    return (batch.base_offset, batch.last_offset, batch.count, batch.leader_epoch, batch.is_control,
-            batch.max_timestamp, batch.size, batch.crc)
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.count,
+        batch.leader_epoch,
+        batch.is_control,
+        batch.max_timestamp,
+        batch.size,
+        batch.crc,
+    )
 
 
 def read(batch: Batch) -> list[tuple[int, str, Any]]:
     """(offset, what it is, its fields) of each record."""
     if batch.is_control:
-        return [(record.offset, type(record.value).__name__, plain(record.value, 0))
-                for record in control_records(batch) if record.value is not None]
+        return [
+            (record.offset, type(record.value).__name__, plain(record.value, 0))
+            for record in control_records(batch)
+            if record.value is not None
+        ]
     found = []
     for record in records(batch, 1 << 20):
         value = read_record(record.value)

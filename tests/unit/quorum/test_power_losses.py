@@ -43,8 +43,9 @@ async def recorded() -> Recording[Known]:
     return recording
 
 
-async def deleted(controller: Controller, recording: Recording[Known], known: frozenset[str],
-                  name: str) -> frozenset[str]:
+async def deleted(
+    controller: Controller, recording: Recording[Known], known: frozenset[str], name: str
+) -> frozenset[str]:
     recording.note((known - {name}, frozenset({name})))
     await controller.delete_topics(DeleteTopicsRequest(topic_names=[name], timeout_ms=60_000))
     recording.note((known - {name}, frozenset()))

@@ -26,17 +26,23 @@ def ids_from(*answers):
 
 
 async def test_ids_come_from_one_block_after_the_other():
-    ids = ids_from(AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2),
-                   AllocateProducerIdsResponse(producer_id_start=30, producer_id_len=1))
+    ids = ids_from(
+        AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2),
+        AllocateProducerIdsResponse(producer_id_start=30, producer_id_len=1),
+    )
     assert not ids.in_hand
     assert ids.next_nowait() is None
     assert [await ids.next() for _ in range(3)] == [10, 11, 30]
 
 
-@pytest.mark.parametrize("answer", [
-    AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH), ApiError(ErrorCode.NOT_CONTROLLER),
-    ApiError(ErrorCode.KAFKA_STORAGE_ERROR),
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH),
+        ApiError(ErrorCode.NOT_CONTROLLER),
+        ApiError(ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
 async def test_who_gets_no_block_is_to_ask_again(answer):
     ids = ids_from(answer, AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2))
     with pytest.raises(ApiError) as refused:

@@ -51,21 +51,29 @@ def made(controller: Controller) -> int:
     return 0 if topic is None else len(topic.partitions)
 
 
-REASSIGNMENT = AlterPartitionReassignmentsRequest(topics=[
-    ReassignableTopic("t", [ReassignablePartition(index, [1]) for index in range(MANY)])])
+REASSIGNMENT = AlterPartitionReassignmentsRequest(
+    topics=[ReassignableTopic("t", [ReassignablePartition(index, [1]) for index in range(MANY)])]
+)
 ELECTION = ElectLeadersRequest(topic_partitions=[TopicPartitions("nowhere", list(range(MANY)))])
-CONFIGS = IncrementalAlterConfigsRequest(resources=[
-    AlterConfigsResource(2, f"nowhere{number}", [AlterableConfig("retention.ms", 0, "1")]) for number in range(MANY)])
+CONFIGS = IncrementalAlterConfigsRequest(
+    resources=[
+        AlterConfigsResource(2, f"nowhere{number}", [AlterableConfig("retention.ms", 0, "1")]) for number in range(MANY)
+    ]
+)
 
 Ask = Callable[[Controller], Awaitable[object]]
 
 
-@pytest.mark.parametrize(("ask", "passes"), [
-    (lambda controller: controller.create_topics(creation(MANY)), 3),
-    (lambda controller: controller.reassign_partitions(REASSIGNMENT), 1),
-    (lambda controller: controller.elect_leaders(ELECTION), 1),
-    (lambda controller: controller.incremental_alter_configs(CONFIGS), 1)],
-    ids=["CreateTopics", "AlterPartitionReassignments", "ElectLeaders", "IncrementalAlterConfigs"])
+@pytest.mark.parametrize(
+    ("ask", "passes"),
+    [
+        (lambda controller: controller.create_topics(creation(MANY)), 3),
+        (lambda controller: controller.reassign_partitions(REASSIGNMENT), 1),
+        (lambda controller: controller.elect_leaders(ELECTION), 1),
+        (lambda controller: controller.incremental_alter_configs(CONFIGS), 1),
+    ],
+    ids=["CreateTopics", "AlterPartitionReassignments", "ElectLeaders", "IncrementalAlterConfigs"],
+)
 async def test_others_have_their_turn(tmp_path: Path, ask: Ask, passes: int) -> None:
     async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
         nursery.start_soon((bystander := Bystander()).run)
@@ -97,8 +105,9 @@ async def test_a_caller_who_gives_up_leaves_all_of_it_or_nothing(tmp_path: Path,
         with trio.CancelScope() as scope:
             nursery.start_soon(_cancel_after, bystander, turns, scope)
             await controller.create_topics(creation(MANY))
-        await controller.create_topics(CreateTopicsRequest(topics=[
-            CreatableTopic(name="next", num_partitions=1, replication_factor=1)]))
+        await controller.create_topics(
+            CreateTopicsRequest(topics=[CreatableTopic(name="next", num_partitions=1, replication_factor=1)])
+        )
         assert made(controller) in (0, MANY)
         nursery.cancel_scope.cancel()
 

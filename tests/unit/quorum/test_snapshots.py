@@ -57,15 +57,26 @@ async def read_again(disk: SystemDisk) -> MetadataImage:
 
 def same(one: MetadataImage, other: MetadataImage) -> bool:
     return (one.topics, one.configs, one.features, one.producer_ids, one.records, one.cluster) == (
-        other.topics, other.configs, other.features, other.producer_ids, other.records, other.cluster)
+        other.topics,
+        other.configs,
+        other.features,
+        other.producer_ids,
+        other.records,
+        other.cluster,
+    )
 
 
 # The file
 
-@pytest.mark.parametrize("name", [
-    f"{SNAPSHOTTED}00000000000000000484-0000000003.checkpoint",
-    f"{SNAPSHOTTED}00000000000000000517-0000000003.checkpoint",
-    "dynamic-quorum/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"])
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{SNAPSHOTTED}00000000000000000484-0000000003.checkpoint",
+        f"{SNAPSHOTTED}00000000000000000517-0000000003.checkpoint",
+        "dynamic-quorum/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
+    ],
+)
 def test_a_snapshot_is_laid_out_as_kafka_does(name: str) -> None:
     theirs = golden(KRAFT, name)
     content = decode_snapshot(theirs)
@@ -76,8 +87,16 @@ def test_a_snapshot_is_laid_out_as_kafka_does(name: str) -> None:
 
 
 def without_times(batch: Batch) -> tuple[object, ...]:
-    return (batch.base_offset, batch.leader_epoch, batch.attributes, batch.last_offset_delta, batch.producer_id,
-            batch.base_sequence, batch.count, bytes(batch.payload))
+    return (
+        batch.base_offset,
+        batch.leader_epoch,
+        batch.attributes,
+        batch.last_offset_delta,
+        batch.producer_id,
+        batch.base_sequence,
+        batch.count,
+        bytes(batch.payload),
+    )
 
 
 def test_many_records_are_many_batches() -> None:
@@ -108,14 +127,25 @@ async def test_a_file_bears_its_name_once_it_is_whole_and_is_read_by_its_owner_a
 
 # When
 
+
 def test_the_rules_are_kafkas_configs() -> None:
     assert LogRules.of(BrokerConfig.from_mapping({})) == LogRules()
-    texts = {"metadata.log.segment.bytes": "8388608", "metadata.log.segment.ms": "1", "metadata.max.retention.ms": "-1",
-             "metadata.max.retention.bytes": "2", "metadata.log.max.record.bytes.between.snapshots": "3",
-             "metadata.log.max.snapshot.interval.ms": "4"}
+    texts = {
+        "metadata.log.segment.bytes": "8388608",
+        "metadata.log.segment.ms": "1",
+        "metadata.max.retention.ms": "-1",
+        "metadata.max.retention.bytes": "2",
+        "metadata.log.max.record.bytes.between.snapshots": "3",
+        "metadata.log.max.snapshot.interval.ms": "4",
+    }
     assert LogRules.of(BrokerConfig.from_mapping(texts)) == LogRules(
-        segment_bytes=8_388_608, segment_ms=1, retention_ms=-1, retention_bytes=2, snapshot_bytes=3,
-        snapshot_interval_ms=4)
+        segment_bytes=8_388_608,
+        segment_ms=1,
+        retention_ms=-1,
+        retention_bytes=2,
+        snapshot_bytes=3,
+        snapshot_interval_ms=4,
+    )
     small = BrokerConfig.from_mapping({**texts, "internal.metadata.log.segment.bytes": "100"})
     assert LogRules.of(small).segment_bytes == 100
 
@@ -130,8 +160,9 @@ async def test_enough_records_ask_for_a_snapshot(tmp_path: Path) -> None:
     assert same(await read_again(disk), last)
 
 
-async def test_time_asks_for_a_snapshot_only_where_something_happened(tmp_path: Path,
-                                                                      autojump_clock: MockClock) -> None:
+async def test_time_asks_for_a_snapshot_only_where_something_happened(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
     disk = disk_at(tmp_path)
     async with living(disk) as controller:
         await trio.sleep(0.9 * HOUR_S)
@@ -157,8 +188,9 @@ async def test_a_long_log_is_put_into_a_snapshot_at_start(tmp_path: Path) -> Non
         assert found(disk)[0].end_offset > 0
 
 
-async def test_a_disk_that_refuses_a_snapshot_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                           caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_disk_that_refuses_a_snapshot_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = disk_at(tmp_path)
 
     async def refuse(*_: object) -> None:
@@ -174,6 +206,7 @@ async def test_a_disk_that_refuses_a_snapshot_stops_nothing(tmp_path: Path, monk
 
 
 # What it lets go
+
 
 async def test_the_log_is_cut_when_all_together_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = disk_at(tmp_path)
@@ -208,8 +241,9 @@ async def test_what_is_too_old_goes_but_one_snapshot_stays(tmp_path: Path, autoj
         assert left.end_offset == controller.images.current.offset + 1
 
 
-async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(tmp_path: Path,
-                                                                caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = disk_at(tmp_path)
     async with living(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c")
@@ -231,6 +265,7 @@ async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(tmp_path: Path,
 
 # What a start makes of them
 
+
 def flip(path: Path, position: int) -> None:
     """One bit of a file is another."""
     content = bytearray(path.read_bytes())
@@ -240,8 +275,9 @@ def flip(path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("position", [3, 15, 30, 70, 90, 200, -1], ids=str)
-async def test_a_damaged_snapshot_gives_way_to_the_one_before_it(tmp_path: Path, position: int,
-                                                                caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_damaged_snapshot_gives_way_to_the_one_before_it(
+    tmp_path: Path, position: int, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = disk_at(tmp_path)
     async with living(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d")
@@ -288,14 +324,19 @@ async def test_what_a_killed_broker_was_writing_is_removed(tmp_path: Path) -> No
 
 # What nobody here knows
 
+
 async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = disk_at(tmp_path)
     await (await started(disk)).close()
     log = await metadata_log(disk)
     builder = BatchBuilder()
     unknown = bytes.fromhex("01ff0100") + b"whatever"
-    for value in (unknown, encode_metadata(FeatureLevelRecord(name="group.version", feature_level=7), 0),
-                  encode_metadata(FeatureLevelRecord(name="new.version", feature_level=2), 0), unknown):
+    for value in (
+        unknown,
+        encode_metadata(FeatureLevelRecord(name="group.version", feature_level=7), 0),
+        encode_metadata(FeatureLevelRecord(name="new.version", feature_level=2), 0),
+        unknown,
+    ):
         builder.append(None, value, timestamp=NOW_MS)
     log.append_as_leader(builder.build(), 1)
     await log.close()

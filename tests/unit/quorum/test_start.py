@@ -67,8 +67,14 @@ async def test_a_new_cluster(tmp_path: Path) -> None:
     assert image.features.levels == NEW_CLUSTER
     assert image.configs.cluster_default == {"min.insync.replicas": "1"}
     assert quorum_state(tmp_path) == {
-        "clusterId": CLUSTER, "leaderId": 1, "leaderEpoch": 1, "votedId": -1, "appliedOffset": 0,
-        "currentVoters": [{"voterId": 1}], "data_version": 0}
+        "clusterId": CLUSTER,
+        "leaderId": 1,
+        "leaderEpoch": 1,
+        "votedId": -1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": 1}],
+        "data_version": 0,
+    }
     await controller.close()
     first, second = batches((tmp_path / METADATA_DIRECTORY / "00000000000000000000.log").read_bytes(), strict=True)
     theirs = next(batches(golden("clean", "clean/__cluster_metadata-0/00000000000000000000.log")))
@@ -106,8 +112,10 @@ async def test_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) ->
     assert partition.directories == IDENTITY.directory_ids
 
 
-@pytest.mark.parametrize(("archive", "root", "offset", "epoch"), [
-    ("clean", "clean", 451, 2), (KRAFT, "snapshotted", 517, 3), (KRAFT, "dynamic-quorum", 20, 1)])
+@pytest.mark.parametrize(
+    ("archive", "root", "offset", "epoch"),
+    [("clean", "clean", 451, 2), (KRAFT, "snapshotted", 517, 3), (KRAFT, "dynamic-quorum", 20, 1)],
+)
 async def test_kafkas_directories(tmp_path: Path, archive: str, root: str, offset: int, epoch: int) -> None:
     disk = golden_directory(archive, root, tmp_path)
     image = golden_room(archive, f"{root}/{METADATA_DIRECTORY}/00000000000000000000.log").freeze().image

@@ -33,22 +33,32 @@ async def inline(function: Any, *args: Any) -> Any:
 class Host:
     """A broker's partitions, on two disks."""
 
-    def __init__(self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None,
-                 **configs: str) -> None:
+    def __init__(
+        self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None, **configs: str
+    ) -> None:
         self.assigned, self._note = assigned, note
         self.disks = tuple(SimDisk(volume, path) for volume, path in zip(volumes, PATHS, strict=True))
         self._configs = {"internal.segment.bytes": "1000"} | configs
 
     async def open(self) -> Partition:
-        self.directories = directories = tuple([await LogDirectory.open(
-            disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5) for disk in self.disks])
+        self.directories = directories = tuple(
+            [
+                await LogDirectory.open(disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
+                for disk in self.disks
+            ]
+        )
         configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
         self.replicas = Replicas(1, Places(directories, IDS), configs)
         placed = PartitionImage((1,), (1,), 1, 0, 0, directories=(self.assigned,))
         topic = TopicImage("t", TOPIC_ID, {0: placed})
         overrides = {(2, "t"): self._configs}
-        await self.replicas.apply(Delta.since_nothing(MetadataImage(
-            offset=1, topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}), configs=ConfigsImage(overrides))))
+        await self.replicas.apply(
+            Delta.since_nothing(
+                MetadataImage(
+                    offset=1, topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}), configs=ConfigsImage(overrides)
+                )
+            )
+        )
         return self.replicas.partition("t", 0)
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:

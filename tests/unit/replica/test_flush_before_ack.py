@@ -106,7 +106,8 @@ async def test_after_a_failed_fsync_nothing_is_acknowledged_or_consumed(house: H
 
 
 async def test_what_nobody_waits_for_is_committed_all_the_same(
-        tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(upkeep, "COMMIT_INTERVAL_MS", 1)
     async with serving(tmp_path, pykbroker_flush_before_ack="true") as house:
         producer, consumer = await house.connect(), await house.connect()
@@ -130,7 +131,8 @@ async def test_without_it_nobody_waits(tmp_path: Path, device: Device) -> None:
 
 
 async def test_what_a_kill_left_is_durable_before_it_is_served_again(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path) as house:
         client = await house.connect()
         await client.create("t")

@@ -31,7 +31,8 @@ GONE = replace(LATER, image=MetadataImage(offset=2), topics_deleted=(TOPIC,))
 
 async def serving() -> Replicas:
     directory = await LogDirectory.open(
-        SimDisk(Volume()), off_loop=InlineOffLoop(), wall_ms=lambda: 0, jitter=lambda: 0.5)
+        SimDisk(Volume()), off_loop=InlineOffLoop(), wall_ms=lambda: 0, jitter=lambda: 0.5
+    )
     replicas = Replicas(1, Places((directory,), (b"1" * 16,)), TopicConfigs(LiveConfig(BrokerConfig.from_mapping({}))))
     await replicas.apply(FIRST)
     return replicas
@@ -54,9 +55,15 @@ async def turns_of_others(work: Awaitable[object]) -> int:
     return turns
 
 
-@pytest.mark.parametrize("work", [
-    lambda replicas: replicas.apply(LED_ANEW), lambda replicas: replicas.apply(CONFIGURED),
-    lambda replicas: replicas.misplaced(LED_ANEW)], ids=["led anew", "configured", "looked for"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda replicas: replicas.apply(LED_ANEW),
+        lambda replicas: replicas.apply(CONFIGURED),
+        lambda replicas: replicas.misplaced(LED_ANEW),
+    ],
+    ids=["led anew", "configured", "looked for"],
+)
 async def test_others_have_their_turn(work: Callable[[Replicas], Awaitable[object]]) -> None:
     replicas = await serving()
     assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX // 2  # who is first in a turn is drawn

@@ -12,11 +12,7 @@ from pykbroker.world import system
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.directories import consume, serving
 from wire.error_codes import ErrorCode
-from wire.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirTopic,
-)
+from wire.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -55,8 +51,14 @@ async def alter(client: Client, *moves: tuple[Path | str, str, int], version: in
 
 async def held(client: Client) -> Held:
     response = await client.call(DescribeLogDirsRequest(topics=None), 4)
-    return {Path(one.log_dir).name: {(f"{topic.name}-{part.partition_index}", part.is_future_key)
-                                     for topic in one.topics for part in topic.partitions} for one in response.results}
+    return {
+        Path(one.log_dir).name: {
+            (f"{topic.name}-{part.partition_index}", part.is_future_key)
+            for topic in one.topics
+            for part in topic.partitions
+        }
+        for one in response.results
+    }
 
 
 async def until(client: Client, wanted: Held) -> None:
@@ -100,8 +102,7 @@ async def test_a_partition_moves_with_all_that_is_in_it(dirs: tuple[Path, Path],
         assert (await consume(client, "t", 0, committed=False))["end"] == 21
 
 
-async def test_what_is_appended_meanwhile_comes_along(
-        dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_appended_meanwhile_comes_along(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     pause = Pause(monkeypatch)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
@@ -112,16 +113,16 @@ async def test_what_is_appended_meanwhile_comes_along(
         for _ in range(3):
             await client.produce("t", batch(b"meanwhile" * 1000))
         response = await client.call(DescribeLogDirsRequest(topics=None), 4)
-        copies = [part for one in response.results for topic in one.topics for part in topic.partitions
-                  if part.is_future_key]
+        copies = [
+            part for one in response.results for topic in one.topics for part in topic.partitions if part.is_future_key
+        ]
         assert [(part.partition_size, part.offset_lag) for part in copies] == [(len(batch(b"before")), 3)]
         pause.go.set()
         await until(client, at(here, other=there, there=(("t-0", False),)))
         assert (await consume(client, "t", 0, committed=False))["count"] == 4
 
 
-async def test_records_deleted_meanwhile_stay_deleted(
-        dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_deleted_meanwhile_stay_deleted(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     pause = Pause(monkeypatch)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
@@ -181,10 +182,22 @@ async def test_each_partition_is_refused_on_its_own(dirs: tuple[Path, Path]) -> 
         for length in (209, 210, 213):
             await client.create("x" * length, 1)
         asked: list[tuple[Path | str, str, int]] = [
-            ("/nowhere", "t", 0), ("", "nobody", 0), (there, "t", 1), (there, "t", -1), (there, "", 0), (there, "n", 0),
-            (there, "x" * 213, 0), (there, "x" * 214, 0), ("one", "x" * 209, 0), (f"{here}/", "x" * 210, 0)]
-        no_dir, unknown, name = (ErrorCode.LOG_DIR_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                                 ErrorCode.INVALID_TOPIC_EXCEPTION)
+            ("/nowhere", "t", 0),
+            ("", "nobody", 0),
+            (there, "t", 1),
+            (there, "t", -1),
+            (there, "", 0),
+            (there, "n", 0),
+            (there, "x" * 213, 0),
+            (there, "x" * 214, 0),
+            ("one", "x" * 209, 0),
+            (f"{here}/", "x" * 210, 0),
+        ]
+        no_dir, unknown, name = (
+            ErrorCode.LOG_DIR_NOT_FOUND,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        )
         codes = [(await alter(client, one))[0] for one in asked]
         assert codes == [no_dir, no_dir, unknown, unknown, unknown, unknown, 0, name, no_dir, no_dir]
         assert await alter(client) == []
@@ -231,7 +244,9 @@ async def test_a_copy_of_nothing_that_is_known_is_set_aside(dirs: tuple[Path, Pa
     async with serving(*dirs, configs={}) as client:
         assert await held(client) == at(here, ("t-0", False), other=there)
         assert (names(there, "gone"), sorted(one.name.rpartition("-")[2] for one in there.glob("t-7*"))) == (
-            ["stray"], ["stray"])
+            ["stray"],
+            ["stray"],
+        )
 
 
 @pytest.mark.parametrize("damage", ["metadata", "log"])
@@ -254,7 +269,8 @@ async def test_a_copy_that_does_not_hold_is_made_anew(dirs: tuple[Path, Path], d
 
 
 async def test_a_copy_takes_no_descriptor_that_is_kept_for_clients(
-        dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """128 with two directories leave 56."""
     monkeypatch.setattr(system, "open_files_max", lambda: 128)
     async with serving(*dirs, configs={}) as client:

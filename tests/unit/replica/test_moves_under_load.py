@@ -117,7 +117,8 @@ async def test_a_move_becomes_level_though_the_copy_is_slower_than_producers(aut
 
 
 async def test_producers_that_are_slower_than_the_copy_are_not_throttled(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     throttled: list[Move] = []
     monkeypatch.setattr(Move, "throttle", throttled.append)
     host, partition = await a_host()
@@ -150,7 +151,8 @@ async def test_a_move_goes_on_from_the_new_start_of_the_log(autojump_clock: obje
 
 
 async def test_records_deleted_below_and_above_the_end_of_the_copy_do_not_stop_it(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each read of the log waits, and what it was to read is deleted meanwhile."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
@@ -204,7 +206,8 @@ async def test_a_copy_is_not_level_before_it_is_as_durable_as_the_log(autojump_c
 
 @pytest.mark.parametrize(("bound", "chunks"), [(1, 1), (4 * BATCH_BYTES, 1), (4 * BATCH_BYTES + 1, 2)])
 async def test_a_step_copies_chunks_until_it_reaches_its_bound(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, bound: int, chunks: int) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, bound: int, chunks: int
+) -> None:
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", bound)
     host, partition = await a_host(**{"internal.segment.bytes": str(1 << 20)})
     await filled(partition, 20)
@@ -214,7 +217,8 @@ async def test_a_step_copies_chunks_until_it_reaches_its_bound(
 
 
 async def test_clients_append_again_before_the_names_of_directories_are_durable(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host, partition = await a_host()
     settle, throttles = LogDirectory.settle, list[object]()
 
@@ -229,7 +233,8 @@ async def test_clients_append_again_before_the_names_of_directories_are_durable(
 
 @pytest.mark.parametrize("moves_meanwhile", [True, False])
 async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, moves_meanwhile: bool) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, moves_meanwhile: bool
+) -> None:
     host, partition = await a_host()
     await filled(partition, 10)
     log, retain = partition.log, Log.retain
@@ -282,7 +287,8 @@ async def test_a_copy_lets_go_of_what_the_log_has_deleted(autojump_clock: object
 
 @pytest.mark.parametrize(("lacking", "count"), [(9, 2), (10, 2), (11, 3)])
 async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int
+) -> None:
     """One round before the controller is told and one after it, and one more where the first copied too much."""
     rounds: list[int] = []
     catch_up = Move.catch_up
@@ -301,7 +307,8 @@ async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound
 
 @pytest.mark.parametrize("segment_bytes", [BATCH_BYTES, 1 << 26])
 async def test_a_copy_is_flushed_within_its_bounds(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
+) -> None:
     """It keeps no more sealed segments open, and no more dirty, than it may."""
     segments, sizes = [0], [0]
     flush = Log.flush
@@ -381,10 +388,12 @@ async def test_no_throttle_outlives_its_move(autojump_clock: object, end: str) -
     assert partition.append(numbered(300), NOW_MS)
 
 
-@pytest.mark.parametrize(("fault", "code"), [("write_fails", errno.EIO), ("sync_fails", errno.EIO),
-                                             ("room_bytes", errno.ENOSPC)])
+@pytest.mark.parametrize(
+    ("fault", "code"), [("write_fails", errno.EIO), ("sync_fails", errno.EIO), ("room_bytes", errno.ENOSPC)]
+)
 async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_served(
-        autojump_clock: object, caplog: pytest.LogCaptureFixture, fault: str, code: int) -> None:
+    autojump_clock: object, caplog: pytest.LogCaptureFixture, fault: str, code: int
+) -> None:
     """A disk that is full loses the copy alone; one that fails goes offline, as in Kafka, and the other does not."""
     host, partition = await a_host()
     await filled(partition, 300)
@@ -411,7 +420,8 @@ async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_serv
 
 @pytest.mark.parametrize("how", ["its directory fails", "its log does not hold", "it is renamed by nobody"])
 async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     """The copy may be all that is left: it stays for the next start, or for the operator."""
     host, partition = await a_host()
     await filled(partition, 300)
@@ -424,6 +434,7 @@ async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
         elif how == "its log does not hold":
             partition.log = None
         else:
+
             def refuse(topic: str, index: int) -> None:
                 raise OSError(errno.EIO, "broken")
 
@@ -455,7 +466,8 @@ async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
 
 
 async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     host, partition = await a_host()
     await filled(partition, 10)
     read, refusals = Log.read, 0
@@ -485,7 +497,8 @@ async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
 
 @pytest.mark.parametrize("deleted_up_to", [59, 60])
 async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, deleted_up_to: int) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, deleted_up_to: int
+) -> None:
     """A copy that holds records of which the log has none any more begins anew at the log's end."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
@@ -505,7 +518,8 @@ async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
 async def test_a_start_whose_disk_refuses_to_let_go_of_the_shorter_log_leaves_the_copy(
-        autojump_clock: object, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     """After a crash the copy may be longer than the log; the partition is then offline, and the broker starts."""
     volumes, configs = (Volume(), Volume()), {"internal.segment.bytes": str(1 << 20)}
     host = Host(volumes, IDS[0], **configs)

@@ -56,8 +56,10 @@ def offline(partition: Partition) -> bool:
 
 
 async def test_after_a_failed_fsync_nothing_more_is_acknowledged(
-        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A full disk is the directory's to survive, but what this log wrote may be lost."""
+
     async def fail(_: SystemFile) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -74,8 +76,12 @@ async def test_after_a_failed_fsync_nothing_more_is_acknowledged(
 @pytest.mark.parametrize("damage", [CorruptLog("batch 1 does not hold"), Shortened("ends before byte 70")])
 @pytest.mark.parametrize("asked", ["look_up", "max_timestamp", "wait_cached", "patiently", "retain", "flush"])
 async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
-        partition: Partition, asked: str, damage: Exception, monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    partition: Partition,
+    asked: str,
+    damage: Exception,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise damage
 
@@ -110,7 +116,8 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
 
 
 async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
-        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = Log.open_off_loop
 
     async def delete_meanwhile(log: Log, data: bytes, now_ms: int) -> object:
@@ -127,7 +134,8 @@ async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
 
 
 async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
-        directory: LogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    directory: LogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     config = replace(LogConfig(), segment_bytes=100, retention_bytes=0)
     partitions = []
     for index in range(3):
@@ -160,7 +168,8 @@ async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
 
 
 async def test_a_log_lets_nothing_go_before_a_checkpoint_knows_of_it(
-        partition: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that no checkpoint knows is taken for new, and then must begin where a new one does."""
     told: list[int] = []
     retain = Log.retain

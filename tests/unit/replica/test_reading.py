@@ -281,7 +281,7 @@ def test_read_committed_lists_what_was_aborted_among_the_records():
 
 
 async def test_what_comes_to_a_partition_after_it_was_read_is_not_waited_for(
-    autojump_clock: trio.testing.MockClock
+    autojump_clock: trio.testing.MockClock,
 ) -> None:
     logs = [FakeLog(0) for _ in range(AT_ONCE_MAX + 1)]
     where = located(*logs)

@@ -26,7 +26,8 @@ from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
 async def test_what_a_kill_left_of_a_deleted_topic_is_set_aside(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving(tmp_path) as house:
         client = await house.connect()
         topic_id = await client.create("t", 2)
@@ -56,7 +57,8 @@ async def test_a_partition_of_another_topic_of_that_name_is_left_where_it_is(tmp
 
 
 async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_room(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)
     opened = SystemDisk.open
 
@@ -80,7 +82,8 @@ async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_roo
 
 
 async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turns, seen = 0, []
 
     async def others() -> None:
@@ -113,7 +116,8 @@ async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
 
 
 async def test_a_deleted_topic_that_was_never_opened_does_not_keep_others(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     applied, unopened = Replicas.apply, []
 
     async def apply(replicas: Replicas, delta: Delta) -> None:
@@ -147,7 +151,8 @@ def allow_open_files(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 async def test_partitions_for_which_there_is_no_descriptor_are_served_when_there_is_one(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """128 leave 57; the topic that is read last has the partitions that stay closed."""
     caplog.set_level("INFO")
     monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)

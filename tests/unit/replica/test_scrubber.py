@@ -48,7 +48,8 @@ class House:
 
     async def _opened(self) -> LogDirectory:
         return await LogDirectory.open(
-            SimDisk(self.volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+            SimDisk(self.volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5
+        )
 
     def flip(self, index: int, at: int) -> None:
         """A bit of the log's second segment."""

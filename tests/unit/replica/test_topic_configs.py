@@ -26,8 +26,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Texts]:
     return found
 
 
-@pytest.mark.parametrize(("others", "times"), [(DESCRIPTIONS_MAX - 1, 1), (DESCRIPTIONS_MAX, 2),
-                                               (DESCRIPTIONS_MAX + 1, 2)])
+@pytest.mark.parametrize(
+    ("others", "times"), [(DESCRIPTIONS_MAX - 1, 1), (DESCRIPTIONS_MAX, 2), (DESCRIPTIONS_MAX + 1, 2)]
+)
 def test_topics_that_are_alike_are_described_once(made: list[Texts], others: int, times: int) -> None:
     configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
     plain = configs.describe({}, Dynamic())

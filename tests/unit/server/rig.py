@@ -47,10 +47,22 @@ class Ticks:
         return self.now
 
 
-def shared(tasks: Any, *handlers: Any, ticks: Callable[[], int] | None = None, bytes_max: int = 1 << 30,
-           requests_max: int = 500, request_bytes_max: int = REQUEST_BYTES_MAX) -> Shared:
-    return Shared(Table(handlers), tasks, Turns(ticks or Ticks()), Budget(bytes_max, requests_max), request_bytes_max,
-                  lambda connection: None)
+def shared(
+    tasks: Any,
+    *handlers: Any,
+    ticks: Callable[[], int] | None = None,
+    bytes_max: int = 1 << 30,
+    requests_max: int = 500,
+    request_bytes_max: int = REQUEST_BYTES_MAX,
+) -> Shared:
+    return Shared(
+        Table(handlers),
+        tasks,
+        Turns(ticks or Ticks()),
+        Budget(bytes_max, requests_max),
+        request_bytes_max,
+        lambda connection: None,
+    )
 
 
 class Rig:
@@ -79,12 +91,12 @@ class Rig:
             elif not connection.wants_input:
                 break
             elif connection.room is None:
-                connection.received(data[given:given + 65536])
+                connection.received(data[given : given + 65536])
                 given += 65536
             else:
                 room = connection.room
                 size = min(len(room), len(data) - given)
-                room[:size] = data[given:given + size]
+                room[:size] = data[given : given + size]
                 connection.filled(size)
                 given += size
         while connection.behind and not connection.ended:
@@ -97,8 +109,8 @@ class Rig:
         frames = []
         while data:
             size = struct.unpack_from(">i", data)[0]
-            frames.append(data[4:4 + size])
-            data = data[4 + size:]
+            frames.append(data[4 : 4 + size])
+            data = data[4 + size :]
         return frames
 
 

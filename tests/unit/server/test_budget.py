@@ -64,7 +64,7 @@ def test_large_frames_get_in_one_after_the_other_when_bytes_are_spent() -> None:
     while any(given < len(frame) for given, frame in zip(fed, frames, strict=True)):
         before = list(fed)
         for i, rig in enumerate(all_three):
-            fed[i] += rig.feed(frames[i][fed[i]:fed[i] + 70_000])
+            fed[i] += rig.feed(frames[i][fed[i] : fed[i] + 70_000])
         assert fed != before, "nobody gets on"
         assert of.budget.bytes <= MIB + LARGE + 2 * GROWTH_BYTES
     assert [correlation_ids(rig.replies()) for rig in (one, two, three)] == [[0], [1], [2]]
@@ -140,7 +140,7 @@ async def test_no_request_starts_while_as_many_are_held_as_may_be(requests_max: 
         last.feed(heartbeat(2) + heartbeat(3))
         assert correlation_ids(last.replies()) == [1]
         assert not last.connection.wants_input
-        for count, gate in enumerate(holding.gates[:(requests_max + 1) // 2]):
+        for count, gate in enumerate(holding.gates[: (requests_max + 1) // 2]):
             assert not last.connection.behind, f"{count} have ended"
             gate.set()
             await trio.testing.wait_all_tasks_blocked()
@@ -259,14 +259,14 @@ def test_who_is_relieved_in_the_middle_of_a_large_frame_is_given_room() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
     first, second = rigs(2, of)
     whole = padded(1, LARGE - 100)
-    first.feed(whole[:2 * MIB])
+    first.feed(whole[: 2 * MIB])
     assert of.budget.is_spent
     large = padded(2, LARGE - 100)
     taken = second.feed(large)
     assert taken < len(large)
     assert (second.connection.wants_input, second.connection.room) == (False, None)
     flushes = second.flushes
-    first.feed(whole[2 * MIB:])
+    first.feed(whole[2 * MIB :])
     assert (second.connection.wants_input, second.flushes) == (True, flushes + 1)
     assert second.connection.behind is (second.connection.room is None), "with room it needs no other turn"
     second.feed(large[taken:])

@@ -15,8 +15,17 @@ from pykbroker.server.intake import OUT_PARTS_MAX, TURN_NS_MAX
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
 from tests.unit.server.rig import (
-    ECHO, REQUEST_BYTES_MAX, Api, NoTasks, Rig, Ticks, correlation_ids, echo, heartbeat, padded,
-)  # fmt: skip
+    ECHO,
+    REQUEST_BYTES_MAX,
+    Api,
+    NoTasks,
+    Rig,
+    Ticks,
+    correlation_ids,
+    echo,
+    heartbeat,
+    padded,
+)
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
@@ -83,8 +92,9 @@ def test_the_largest_request_is_allowed() -> None:
     assert not rig.connection.ended
 
 
-@pytest.mark.parametrize(("size", "fits"), [(REQUEST_BYTES_MAX - 1, True), (REQUEST_BYTES_MAX, True),
-                                            (REQUEST_BYTES_MAX + 1, False)])
+@pytest.mark.parametrize(
+    ("size", "fits"), [(REQUEST_BYTES_MAX - 1, True), (REQUEST_BYTES_MAX, True), (REQUEST_BYTES_MAX + 1, False)]
+)
 def test_a_request_may_have_as_many_bytes_as_allowed(size: int, *, fits: bool) -> None:
     frame = padded(7, size + 4 - 10)
     frame = padded(7, 2 * (size + 4) - len(frame) - 10)
@@ -242,8 +252,9 @@ def test_an_error_that_a_version_has_no_place_for_closes_the_connection(
     rig.feed(encode_request(OffsetFetchRequest(), version, 7, "me"))
     assert rig.connection.ended is not answers
     assert len(rig.replies()) == answers
-    assert caplog.messages == ([] if answers else [
-        "closing the connection of 10.0.0.7:50000: OFFSET_FETCH has no answer for INVALID_GROUP_ID"])
+    assert caplog.messages == (
+        [] if answers else ["closing the connection of 10.0.0.7:50000: OFFSET_FETCH has no answer for INVALID_GROUP_ID"]
+    )
 
 
 class Gates:

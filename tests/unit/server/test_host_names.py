@@ -85,8 +85,9 @@ async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
         first = await house.connect()
         refused = await house.connect()
         assert await refused.closed()
-        change = AlterConfigsResource(BROKER, "", [
-            AlterableConfig("max.connections.per.ip.overrides", 0, f"{UNKNOWN}:1,localhost:2")])
+        change = AlterConfigsResource(
+            BROKER, "", [AlterableConfig("max.connections.per.ip.overrides", 0, f"{UNKNOWN}:1,localhost:2")]
+        )
         response = await first.call(IncrementalAlterConfigsRequest(resources=[change]), 1)
         assert response.responses[0].error_code == 0
         second = await house.connect()

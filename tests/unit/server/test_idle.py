@@ -235,9 +235,7 @@ async def test_no_more_readers_go_than_memory_needs(autojump_clock: trio.testing
         assert [rig.closes for rig in rigs] == [1] * 10 + [0] * 90
 
 
-async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
+async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         rig = home.connect()
         rig.feed(heartbeat(1)[:9])

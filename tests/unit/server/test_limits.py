@@ -14,23 +14,33 @@ MIB = 1 << 20
 
 
 def limits(**configs: str) -> Limits:
-    return Limits.of(BrokerConfig.from_mapping({"node.id": "1", **{
-        name.replace("_", "."): text for name, text in configs.items()}}), {"twice.example.org": ("10.0.0.1", "::2")})
+    return Limits.of(
+        BrokerConfig.from_mapping({"node.id": "1", **{name.replace("_", "."): text for name, text in configs.items()}}),
+        {"twice.example.org": ("10.0.0.1", "::2")},
+    )
 
 
 def test_the_defaults_are_kafkas() -> None:
     assert limits() == Limits(
-        request_bytes_max=100 * MIB, connections_max=UNLIMITED, connections_per_ip_max=UNLIMITED,
-        connections_per_ip_overrides={}, connections_per_s_max=UNLIMITED, idle_ms_max=600_000,
-        held_requests_max=500, held_bytes_max=256 * MIB,
-    )  # fmt: skip
+        request_bytes_max=100 * MIB,
+        connections_max=UNLIMITED,
+        connections_per_ip_max=UNLIMITED,
+        connections_per_ip_overrides={},
+        connections_per_s_max=UNLIMITED,
+        idle_ms_max=600_000,
+        held_requests_max=500,
+        held_bytes_max=256 * MIB,
+    )
 
 
 @pytest.mark.parametrize(("queued", "held"), [("-1", 100), ("0", 100), ("99", 99), ("100", 100), ("101", 100)])
 def test_the_smaller_of_both_budgets_holds(queued: str, held: int) -> None:
     scale = 1 if queued in ("-1", "0") else MIB
-    found = limits(queued_max_request_bytes=str(int(queued) * scale),
-                   socket_request_max_bytes=str(MIB), pykbroker_memory_budget_bytes=str(400 * MIB))
+    found = limits(
+        queued_max_request_bytes=str(int(queued) * scale),
+        socket_request_max_bytes=str(MIB),
+        pykbroker_memory_budget_bytes=str(400 * MIB),
+    )
     assert found.held_bytes_max == held * MIB
 
 
@@ -53,10 +63,26 @@ def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
         limits(max_connections_per_ip="0")
 
 
-@pytest.mark.parametrize("text", [
-    "localhost", "localhost:many", "127.0.0.1", "127.0.0.1:many", "5", ":5", "1.2.3.4:5;1.2.3.5:6", "1.2.3:5",
-    "300.1.1.1:5", "-a:5", "a-:5", "a..b:5", "a b:5", "[localhost]:5", "x" * 254 + ":5",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "localhost",
+        "localhost:many",
+        "127.0.0.1",
+        "127.0.0.1:many",
+        "5",
+        ":5",
+        "1.2.3.4:5;1.2.3.5:6",
+        "1.2.3:5",
+        "300.1.1.1:5",
+        "-a:5",
+        "a-:5",
+        "a..b:5",
+        "a b:5",
+        "[localhost]:5",
+        "x" * 254 + ":5",
+    ],
+)
 def test_what_cannot_be_an_override_is_refused_at_start(text: str) -> None:
     with pytest.raises(ApiError, match="is not an IP address or the name of a host, a colon and a number"):
         limits(max_connections_per_ip_overrides=text)

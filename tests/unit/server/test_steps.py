@@ -32,10 +32,12 @@ MANY = 10 * STEPS_A_LOOK
 ASKING = 8
 PARTITIONS = 3000
 ASKED = encode_request(ListOffsetsRequest(), 7, 50, "me")
-LONG = ListOffsetsResponse(topics=[
-    ListOffsetsTopicResponse(f"t{at}", [ListOffsetsPartitionResponse(index) for index in range(at % 3)])
-    for at in range(100)
-])  # fmt: skip
+LONG = ListOffsetsResponse(
+    topics=[
+        ListOffsetsTopicResponse(f"t{at}", [ListOffsetsPartitionResponse(index) for index in range(at % 3)])
+        for at in range(100)
+    ]
+)
 
 
 def slow_ticks() -> Ticks:

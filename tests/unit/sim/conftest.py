@@ -37,11 +37,19 @@ def apart() -> Apart:
 
     `hash_seed`, `junk` (objects on the heap) and `threshold` (of the garbage collector) make processes unlike.
     """
-    def run(scene: Callable[..., Any], *, seed: int = 1, hash_seed: str = "0", junk: int = 0,
-            threshold: int = 700) -> tuple[Any, str]:
+
+    def run(
+        scene: Callable[..., Any], *, seed: int = 1, hash_seed: str = "0", junk: int = 0, threshold: int = 700
+    ) -> tuple[Any, str]:
         words = [scene.__code__.co_filename, scene.__name__, str(seed), str(junk), str(threshold)]
-        child = subprocess.run([sys.executable, "-c", CHILD, *words], cwd=ROOT, capture_output=True, text=True,
-                               timeout=200, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+        child = subprocess.run(
+            [sys.executable, "-c", CHILD, *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
         assert child.returncode == 0, child.stderr
         result, digest = json.loads(child.stdout)
         return result, digest
@@ -55,6 +63,7 @@ def expect_finding(apart: Apart) -> Callable[..., None]:
 
     With SEARCH_SEEDS=60 in the environment the search goes through that many seeds from 0, for a new `first_seed`.
     """
+
     def search(scene: Callable[..., Any], name: str, first_seed: int, seeds_max: int) -> None:
         first, count = (0, SEARCHED) if SEARCHED else (first_seed, seeds_max)
         findings: list[str] = []

@@ -27,25 +27,28 @@ def kinds(sends: list[Send], polls: list[Poll], final: str) -> set[str]:
     return {anomaly.kind for anomaly in check(history, [poll(0, final)])}
 
 
-@pytest.mark.parametrize(("expected", "sends", "polls", "final"), [
-    (set(), [send("ab", 0), send("c", 2)], [poll(0, "ab", 2), poll(2, "c", 3)], "abc"),
-    (set(), [send("a", outcome=Outcome.UNKNOWN)], [], ""),
-    (set(), [send("a", outcome=Outcome.UNKNOWN)], [], "a"),
-    (set(), [send("a"), send("b", producer="q")], [], "ba"),
-    ({"lost write"}, [send("a", 0), send("b", 1)], [], "a"),
-    ({"lost write", "moved write"}, [send("a", 0), send("b", 1)], [], "b"),
-    ({"duplicate"}, [send("ab")], [], "aba"),
-    ({"order"}, [send("a"), send("b")], [], "ba"),
-    ({"order"}, [send("ab")], [], "ba"),
-    ({"invented"}, [send("a")], [], "ax"),
-    ({"refused, yet there"}, [send("a", outcome=Outcome.REFUSED)], [], "a"),
-    ({"two values at one offset"}, [send("a", 0), send("b", 1, Outcome.UNKNOWN)], [poll(0, "b")], "a"),
-    ({"unread"}, [send("ab", outcome=Outcome.UNKNOWN)], [poll(0, "ab")], "a"),
-    ({"skipped"}, [send("abc", 0)], [poll(0, "b", first=1)], "abc"),
-    ({"went back"}, [send("abc", 0)], [poll(1, "a", first=0)], "abc"),
-    ({"high watermark back"}, [send("abc", 0)], [poll(0, "a", 3, (0, 1)), poll(0, "a", 2, (2, 3))], "abc"),
-    (set(), [send("abc", 0)], [poll(0, "a", 3, (0, 2)), poll(0, "a", 2, (1, 3))], "abc"),
-])
+@pytest.mark.parametrize(
+    ("expected", "sends", "polls", "final"),
+    [
+        (set(), [send("ab", 0), send("c", 2)], [poll(0, "ab", 2), poll(2, "c", 3)], "abc"),
+        (set(), [send("a", outcome=Outcome.UNKNOWN)], [], ""),
+        (set(), [send("a", outcome=Outcome.UNKNOWN)], [], "a"),
+        (set(), [send("a"), send("b", producer="q")], [], "ba"),
+        ({"lost write"}, [send("a", 0), send("b", 1)], [], "a"),
+        ({"lost write", "moved write"}, [send("a", 0), send("b", 1)], [], "b"),
+        ({"duplicate"}, [send("ab")], [], "aba"),
+        ({"order"}, [send("a"), send("b")], [], "ba"),
+        ({"order"}, [send("ab")], [], "ba"),
+        ({"invented"}, [send("a")], [], "ax"),
+        ({"refused, yet there"}, [send("a", outcome=Outcome.REFUSED)], [], "a"),
+        ({"two values at one offset"}, [send("a", 0), send("b", 1, Outcome.UNKNOWN)], [poll(0, "b")], "a"),
+        ({"unread"}, [send("ab", outcome=Outcome.UNKNOWN)], [poll(0, "ab")], "a"),
+        ({"skipped"}, [send("abc", 0)], [poll(0, "b", first=1)], "abc"),
+        ({"went back"}, [send("abc", 0)], [poll(1, "a", first=0)], "abc"),
+        ({"high watermark back"}, [send("abc", 0)], [poll(0, "a", 3, (0, 1)), poll(0, "a", 2, (2, 3))], "abc"),
+        (set(), [send("abc", 0)], [poll(0, "a", 3, (0, 2)), poll(0, "a", 2, (1, 3))], "abc"),
+    ],
+)
 def test_each_anomaly_has_its_name(expected, sends, polls, final):
     assert kinds(sends, polls, final) == expected
 

@@ -29,25 +29,32 @@ def kinds(anomalies) -> set[str]:
     return {each.kind for each in anomalies}
 
 
-@pytest.mark.parametrize(("expected", "commits", "answers"), [
-    (set(), [], [shown(-1, 0, 1)]),
-    (set(), [commit(5, 0, 1), commit(9, 2, 3)], [shown(-1, 0, 0.5), shown(5, 0.5, 2.5), shown(9, 2.5, 4)]),
-    (set(), [commit(5, 0, 3), commit(9, 1, 2)], [shown(9, 2, 2.5), shown(5, 3, 4)]),
-    (set(), [commit(5, 0), commit(9, 1, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
-    (set(), [commit(5, 0, 1), commit(9, 2)], [shown(5, 3, 4)]),
-    (set(), [commit(5, 0, 1), commit(3, 2, 3)], [shown(3, 4, 5)]),
-    (set(), [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(-1, 3, 5), shown(5, 4, 6)]),
-    ({"lost commit"}, [commit(5, 0, 1), commit(9, 2, 3)], [shown(5, 4, 5)]),
-    ({"lost commit"}, [commit(5, 0, 1)], [shown(-1, 2, 3)]),
-    ({"offset shown and then gone"}, [commit(5, 0, 1), commit(9, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
-    ({"offset shown and then gone"}, [commit(5, 0), commit(9, 0)], [shown(5, 1, 2), shown(9, 3, 4), shown(5, 5, 6)]),
-    ({"invented offset"}, [commit(5, 0, 1)], [shown(7, 2, 3)]),
-    ({"invented offset"}, [commit(5, 0, 1)], [Shown("r", "g", P, 6, "m5", 2, 3)]),
-    ({"offset shown too early"}, [commit(5, 4, 5)], [shown(5, 2, 3)]),
-    ({"offset shown too early"}, [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(5, 2, 3)]),
-    ({"refused offset shown"}, [commit(5, 0, outcome=REFUSED)], [shown(5, 2, 3)]),
-    ({"aborted offset shown"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [shown(5, 2, 3)]),
-])
+@pytest.mark.parametrize(
+    ("expected", "commits", "answers"),
+    [
+        (set(), [], [shown(-1, 0, 1)]),
+        (set(), [commit(5, 0, 1), commit(9, 2, 3)], [shown(-1, 0, 0.5), shown(5, 0.5, 2.5), shown(9, 2.5, 4)]),
+        (set(), [commit(5, 0, 3), commit(9, 1, 2)], [shown(9, 2, 2.5), shown(5, 3, 4)]),
+        (set(), [commit(5, 0), commit(9, 1, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
+        (set(), [commit(5, 0, 1), commit(9, 2)], [shown(5, 3, 4)]),
+        (set(), [commit(5, 0, 1), commit(3, 2, 3)], [shown(3, 4, 5)]),
+        (set(), [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(-1, 3, 5), shown(5, 4, 6)]),
+        ({"lost commit"}, [commit(5, 0, 1), commit(9, 2, 3)], [shown(5, 4, 5)]),
+        ({"lost commit"}, [commit(5, 0, 1)], [shown(-1, 2, 3)]),
+        ({"offset shown and then gone"}, [commit(5, 0, 1), commit(9, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
+        (
+            {"offset shown and then gone"},
+            [commit(5, 0), commit(9, 0)],
+            [shown(5, 1, 2), shown(9, 3, 4), shown(5, 5, 6)],
+        ),
+        ({"invented offset"}, [commit(5, 0, 1)], [shown(7, 2, 3)]),
+        ({"invented offset"}, [commit(5, 0, 1)], [Shown("r", "g", P, 6, "m5", 2, 3)]),
+        ({"offset shown too early"}, [commit(5, 4, 5)], [shown(5, 2, 3)]),
+        ({"offset shown too early"}, [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(5, 2, 3)]),
+        ({"refused offset shown"}, [commit(5, 0, outcome=REFUSED)], [shown(5, 2, 3)]),
+        ({"aborted offset shown"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [shown(5, 2, 3)]),
+    ],
+)
 def test_each_anomaly_of_an_offset_has_its_name(expected, commits, answers):
     assert kinds(check_offsets(commits, answers)) == expected
 
@@ -78,18 +85,27 @@ def history(assigned=(), leases=(), commits=()) -> GroupHistory:
     return made
 
 
-@pytest.mark.parametrize(("expected", "of"), [
-    (set(), history([Assigned("g", 1, "a", (P,), 1), Assigned("g", 1, "b", (Q,), 1), Assigned("g", 2, "b", (P,), 2)])),
-    (set(), history([Assigned("g", 1, "a", (P,), 1), Assigned("h", 1, "b", (P,), 1)])),
-    (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 3, 4), Lease("g", "b", Q, 0, 4)])),
-    (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "a", P, 2, 4)])),
-    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 4, 6, generation=1)])),
-    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, outcome=REFUSED, generation=1)])),
-    (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7)])),
-    ({"two owners"}, history([Assigned("g", 1, "a", (P, Q), 1), Assigned("g", 1, "b", (Q,), 1)])),
-    ({"two owners"}, history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 2, 4)])),
-    ({"two owners"}, history(leases=[Lease("g", "a", P, 0, 9), Lease("g", "a", P, 1, 2), Lease("g", "b", P, 4, 5)])),
-    ({"zombie commit"}, history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7, generation=1)])),
-])
+@pytest.mark.parametrize(
+    ("expected", "of"),
+    [
+        (
+            set(),
+            history([Assigned("g", 1, "a", (P,), 1), Assigned("g", 1, "b", (Q,), 1), Assigned("g", 2, "b", (P,), 2)]),
+        ),
+        (set(), history([Assigned("g", 1, "a", (P,), 1), Assigned("h", 1, "b", (P,), 1)])),
+        (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 3, 4), Lease("g", "b", Q, 0, 4)])),
+        (set(), history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "a", P, 2, 4)])),
+        (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 4, 6, generation=1)])),
+        (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, outcome=REFUSED, generation=1)])),
+        (set(), history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7)])),
+        ({"two owners"}, history([Assigned("g", 1, "a", (P, Q), 1), Assigned("g", 1, "b", (Q,), 1)])),
+        ({"two owners"}, history(leases=[Lease("g", "a", P, 0, 3), Lease("g", "b", P, 2, 4)])),
+        (
+            {"two owners"},
+            history(leases=[Lease("g", "a", P, 0, 9), Lease("g", "a", P, 1, 2), Lease("g", "b", P, 4, 5)]),
+        ),
+        ({"zombie commit"}, history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7, generation=1)])),
+    ],
+)
 def test_each_anomaly_of_ownership_has_its_name(expected, of):
     assert kinds(check_ownership(of)) == expected

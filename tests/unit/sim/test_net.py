@@ -234,7 +234,17 @@ async def segments_reset_it(simulation: Simulation) -> None:
     assert stage.connections[0].is_closed
 
 
-@pytest.mark.parametrize("scene", [nobody_listens, nobody_listens_yet, the_server_is_killed, the_server_loses_power,
-                                   the_answer_is_lost, the_client_leaves, segments_reset_it])
+@pytest.mark.parametrize(
+    "scene",
+    [
+        nobody_listens,
+        nobody_listens_yet,
+        the_server_is_killed,
+        the_server_loses_power,
+        the_answer_is_lost,
+        the_client_leaves,
+        segments_reset_it,
+    ],
+)
 def test_connections_end_as_connections_do(apart, scene):
     apart(scene)

@@ -74,13 +74,16 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
     return await found(simulation, "fill_disk", "kill")
 
 
-@pytest.mark.parametrize(("bug", "name", "first_seed"), [
-    (acknowledged_before_it_is_durable, "lost write", 5),
-    (consumed_before_it_is_durable, "two values at one offset", 16),
-    (what_a_failed_fsync_left_is_believed, "lost write", 4),
-    (torn_batches_are_kept, "damaged bytes", 8),
-    (batches_that_come_again_are_written_again, "duplicate", 0),
-    (a_full_disk_is_not_noticed, "lost write", 0),
-])
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (acknowledged_before_it_is_durable, "lost write", 5),
+        (consumed_before_it_is_durable, "two values at one offset", 16),
+        (what_a_failed_fsync_left_is_believed, "lost write", 4),
+        (torn_batches_are_kept, "damaged bytes", 8),
+        (batches_that_come_again_are_written_again, "duplicate", 0),
+        (a_full_disk_is_not_noticed, "lost write", 0),
+    ],
+)
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

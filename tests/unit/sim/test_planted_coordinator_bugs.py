@@ -165,19 +165,22 @@ async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[
     return await in_transactions(simulation)
 
 
-@pytest.mark.parametrize(("bug", "name", "first_seed"), [
-    (offsets_are_shown_before_they_are_durable, "shown and then gone", 5),
-    (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
-    (a_rebalance_is_no_new_generation, "two owners", 1),
-    (commits_of_old_generations_are_taken, "zombie commit", 4),
-    (partitions_are_assigned_before_they_are_given_back, "two owners", 0),
-    (an_open_transaction_holds_nobody_up, "precommitted read", 0),
-    (readers_are_not_told_what_is_aborted, "aborted read", 0),
-    (one_partition_gets_no_marker, "hanging transaction", 0),
-    (the_epoch_of_an_end_is_not_looked_at, "zombie", 0),
-    (who_takes_over_fences_nobody, "zombie", 0),
-    (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 22),
-    (markers_pass_by_the_group_coordinator, "hanging transaction", 0),
-])
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (offsets_are_shown_before_they_are_durable, "shown and then gone", 5),
+        (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
+        (a_rebalance_is_no_new_generation, "two owners", 1),
+        (commits_of_old_generations_are_taken, "zombie commit", 4),
+        (partitions_are_assigned_before_they_are_given_back, "two owners", 0),
+        (an_open_transaction_holds_nobody_up, "precommitted read", 0),
+        (readers_are_not_told_what_is_aborted, "aborted read", 0),
+        (one_partition_gets_no_marker, "hanging transaction", 0),
+        (the_epoch_of_an_end_is_not_looked_at, "zombie", 0),
+        (who_takes_over_fences_nobody, "zombie", 0),
+        (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 22),
+        (markers_pass_by_the_group_coordinator, "hanging transaction", 0),
+    ],
+)
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

@@ -45,10 +45,13 @@ async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -
     return await found(simulation, "groups")
 
 
-@pytest.mark.parametrize(("bug", "name", "first_seed"), [
-    (a_coordinator_loads_what_one_read_finds, "lost commit", 1),
-    (heartbeats_do_not_renew_a_session, "classic was dropped", 0),
-    (a_session_ends_when_the_first_heartbeat_said, "consumer was dropped", 0),
-])
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (a_coordinator_loads_what_one_read_finds, "lost commit", 1),
+        (heartbeats_do_not_renew_a_session, "classic was dropped", 0),
+        (a_session_ends_when_the_first_heartbeat_said, "consumer was dropped", 0),
+    ],
+)
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

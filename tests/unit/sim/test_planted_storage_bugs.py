@@ -86,14 +86,17 @@ async def compacted_segments_are_put_in_place_before_they_are_named_durably(simu
     return await found(simulation, "log", "lose_power", "lose_power_midstep", compacted=True)
 
 
-@pytest.mark.parametrize(("bug", "name", "first_seed"), [
-    (an_index_entry_points_behind_its_batch, "skipped", 0),
-    (a_roll_forgets_the_producers, "duplicate", 3),
-    (producers_are_as_the_snapshot_says_and_no_newer, "duplicate", 0),
-    (an_fsync_covers_what_was_written_after_it_began, "lost write", 4),
-    (the_name_of_a_new_segment_is_not_synced, "lost write", 2),
-    (compaction_takes_the_first_of_a_batch_for_an_old_one, "lost write", 2),
-    (compacted_segments_are_put_in_place_before_they_are_named_durably, "two values", 1),
-])
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (an_index_entry_points_behind_its_batch, "skipped", 0),
+        (a_roll_forgets_the_producers, "duplicate", 3),
+        (producers_are_as_the_snapshot_says_and_no_newer, "duplicate", 0),
+        (an_fsync_covers_what_was_written_after_it_began, "lost write", 4),
+        (the_name_of_a_new_segment_is_not_synced, "lost write", 2),
+        (compaction_takes_the_first_of_a_batch_for_an_old_one, "lost write", 2),
+        (compacted_segments_are_put_in_place_before_they_are_named_durably, "two values", 1),
+    ],
+)
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

@@ -68,12 +68,15 @@ async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation)
     return await found(simulation, "transactions", "restart")
 
 
-@pytest.mark.parametrize(("bug", "name", "first_seed"), [
-    (a_snapshot_forgets_open_transactions, "precommitted read", 1),
-    (a_fenced_epoch_may_write, "zombie", 1),
-    (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 0),
-    (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
-    (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
-])
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (a_snapshot_forgets_open_transactions, "precommitted read", 1),
+        (a_fenced_epoch_may_write, "zombie", 1),
+        (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 0),
+        (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
+        (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
+    ],
+)
 def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

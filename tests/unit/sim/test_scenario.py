@@ -17,13 +17,17 @@ from pykbroker.sim.simulation import Simulation
 pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
 
 ROOT = Path(__file__).parents[3]
-UNLIKE = ({"hash_seed": "1", "junk": 10_007, "threshold": 1}, {"hash_seed": "42", "junk": 7, "threshold": 100_000},
-          {"hash_seed": "random", "junk": 3_001})
+UNLIKE = (
+    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
+    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
+    {"hash_seed": "random", "junk": 3_001},
+)
 
 
 def simulate(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "tools.simulate", *words], cwd=ROOT, capture_output=True, text=True,
-                          timeout=200)
+    return subprocess.run(
+        [sys.executable, "-m", "tools.simulate", *words], cwd=ROOT, capture_output=True, text=True, timeout=200
+    )
 
 
 async def under_all_faults(simulation: Simulation) -> dict:
@@ -82,8 +86,9 @@ def test_nothing_wrong_is_served_where_bits_rot():
 @pytest.mark.parametrize("workload", ["groups", "transactions"])
 @pytest.mark.parametrize("durability", ["--fsync", "--no-fsync"])
 def test_nothing_is_found_where_clients_share_work(workload, durability):
-    outcome = simulate("run", "--seed", "1", "--runs", "2", "--seconds", "10", durability, "--workload", workload,
-                       "--json")
+    outcome = simulate(
+        "run", "--seed", "1", "--runs", "2", "--seconds", "10", durability, "--workload", workload, "--json"
+    )
     reports = [json.loads(line) for line in outcome.stdout.splitlines()]
     assert [report["findings"] for report in reports] == [[], []], outcome.stdout
     assert all(report["acknowledged"] > 50 and report["read"] > 50 for report in reports)
@@ -104,8 +109,9 @@ def test_large_answers_arrive_whole():
 
 
 def test_nothing_is_found_where_logs_are_compacted():
-    outcome = simulate("run", "--seed", "4", "--runs", "2", "--seconds", "12", "--no-fsync", "--compacted",
-                       "--json", "--log")
+    outcome = simulate(
+        "run", "--seed", "4", "--runs", "2", "--seconds", "12", "--no-fsync", "--compacted", "--json", "--log"
+    )
     reports = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith("{")]
     assert [report["findings"] for report in reports] == [[], []], outcome.stdout
     assert (outcome.stdout + outcome.stderr).count("compacted up to offset") > 10

@@ -16,8 +16,11 @@ from pykbroker.sim.process import Killed, Process
 from pykbroker.sim.scheduler import resume
 from pykbroker.sim.simulation import Simulation
 
-UNLIKE = ({"hash_seed": "1", "junk": 10_007, "threshold": 1}, {"hash_seed": "42", "junk": 7, "threshold": 100_000},
-          {"hash_seed": "random", "junk": 3_001})
+UNLIKE = (
+    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
+    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
+    {"hash_seed": "random", "junk": 3_001},
+)
 
 
 async def tasks_race(simulation: Simulation) -> list[int]:
@@ -171,8 +174,15 @@ def test_a_deadlock_is_found(apart):
 
 
 async def the_machine_is_asked(simulation: Simulation) -> int:
-    questions = (time.time, time.monotonic, time.perf_counter_ns, random.random, uuid.uuid4,
-                 random.SystemRandom().random, threading.Thread().start)
+    questions = (
+        time.time,
+        time.monotonic,
+        time.perf_counter_ns,
+        random.random,
+        uuid.uuid4,
+        random.SystemRandom().random,
+        threading.Thread().start,
+    )
     for question in questions:
         with pytest.raises(RuntimeError, match="in a simulation"):
             question()

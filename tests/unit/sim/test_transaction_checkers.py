@@ -24,8 +24,17 @@ def transaction(decision: Decision, in_p: str, in_q: str = "", asked_s: float = 
 
 
 def poll(offset: int, found: str, next_offset: int, ended_s: float = 5, place=P) -> Poll:
-    return Poll("c", place, offset, [(offset + at, value.encode()) for at, value in enumerate(found)], 9, 0, ended_s,
-                True, next_offset)
+    return Poll(
+        "c",
+        place,
+        offset,
+        [(offset + at, value.encode()) for at, value in enumerate(found)],
+        9,
+        0,
+        ended_s,
+        True,
+        next_offset,
+    )
 
 
 def kinds(transactions, polls, final_p: str, final_q: str = "", **more) -> set[str]:
@@ -37,30 +46,39 @@ def kinds(transactions, polls, final_p: str, final_q: str = "", **more) -> set[s
     return {each.kind for each in check_transactions(history, final, 9)}
 
 
-@pytest.mark.parametrize(("expected", "transactions", "polls", "final_p", "final_q"), [
-    (set(), [transaction(COMMITTED, "ab", "c")], [poll(0, "ab", 3)], "ab", "c"),
-    (set(), [transaction(UNDECIDED, "ab", "c")], [poll(0, "ab", 3)], "ab", "c"),
-    (set(), [transaction(UNDECIDED, "ab", "c"), transaction(VOID, "d")], [poll(0, "", 3)], "", ""),
-    ({"aborted read"}, [transaction(VOID, "a")], [poll(0, "a", 2)], "", ""),
-    ({"aborted read"}, [transaction(VOID, "a")], [], "a", ""),
-    ({"precommitted read"}, [transaction(COMMITTED, "a", asked_s=6)], [poll(0, "a", 2)], "a", ""),
-    ({"unread"}, [transaction(UNDECIDED, "a")], [poll(0, "a", 2)], "", ""),
-    ({"skipped"}, [transaction(COMMITTED, "ab")], [poll(0, "a", 2)], "ab", ""),
-    ({"invented"}, [], [poll(0, "a", 1)], "a", ""),
-    ({"torn transaction"}, [transaction(COMMITTED, "ab", "c")], [], "ab", ""),
-    ({"torn transaction"}, [transaction(UNDECIDED, "ab", "c")], [], "", "c"),
-    ({"lost transaction"}, [transaction(COMMITTED, "ab", "c")], [], "", ""),
-])
+@pytest.mark.parametrize(
+    ("expected", "transactions", "polls", "final_p", "final_q"),
+    [
+        (set(), [transaction(COMMITTED, "ab", "c")], [poll(0, "ab", 3)], "ab", "c"),
+        (set(), [transaction(UNDECIDED, "ab", "c")], [poll(0, "ab", 3)], "ab", "c"),
+        (set(), [transaction(UNDECIDED, "ab", "c"), transaction(VOID, "d")], [poll(0, "", 3)], "", ""),
+        ({"aborted read"}, [transaction(VOID, "a")], [poll(0, "a", 2)], "", ""),
+        ({"aborted read"}, [transaction(VOID, "a")], [], "a", ""),
+        ({"precommitted read"}, [transaction(COMMITTED, "a", asked_s=6)], [poll(0, "a", 2)], "a", ""),
+        ({"unread"}, [transaction(UNDECIDED, "a")], [poll(0, "a", 2)], "", ""),
+        ({"skipped"}, [transaction(COMMITTED, "ab")], [poll(0, "a", 2)], "ab", ""),
+        ({"invented"}, [], [poll(0, "a", 1)], "a", ""),
+        ({"torn transaction"}, [transaction(COMMITTED, "ab", "c")], [], "ab", ""),
+        ({"torn transaction"}, [transaction(UNDECIDED, "ab", "c")], [], "", "c"),
+        ({"lost transaction"}, [transaction(COMMITTED, "ab", "c")], [], "", ""),
+    ],
+)
 def test_each_anomaly_of_a_transaction_has_its_name(expected, transactions, polls, final_p, final_q):
     assert kinds(transactions, polls, final_p, final_q) == expected
 
 
-@pytest.mark.parametrize(("expected", "decision", "offset", "began_s"), [
-    (set(), COMMITTED, 7, 3), (set(), UNDECIDED, 7, 3), (set(), VOID, -1, 3), (set(), COMMITTED, -1, 1),
-    ({"lost commit"}, COMMITTED, -1, 10),
-    ({"aborted offset shown"}, VOID, 7, 3),
-    ({"offset shown too early"}, COMMITTED, 7, 0),
-])
+@pytest.mark.parametrize(
+    ("expected", "decision", "offset", "began_s"),
+    [
+        (set(), COMMITTED, 7, 3),
+        (set(), UNDECIDED, 7, 3),
+        (set(), VOID, -1, 3),
+        (set(), COMMITTED, -1, 1),
+        ({"lost commit"}, COMMITTED, -1, 10),
+        ({"aborted offset shown"}, VOID, 7, 3),
+        ({"offset shown too early"}, COMMITTED, 7, 0),
+    ],
+)
 def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s):
     one = transaction(decision, "a", asked_s=2)
     one.offsets = [Commit("g", P, 7, "m", 1, 4 if decision is COMMITTED else 99, in_transaction=True, not_before_s=2)]
@@ -71,19 +89,32 @@ def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s
     assert {each.kind for each in check_transactions(history, final, 9)} == expected
 
 
-@pytest.mark.parametrize(("expected", "deed"), [
-    (set(), Deed("x", 1, 3, 4, "EndTxn")), (set(), Deed("x", 1, 4, 6, "EndTxn")), (set(), Deed("y", 1, 0, 6, "EndTxn")),
-    ({"zombie"}, Deed("x", 1, 3, 6, "EndTxn")), ({"zombie"}, Deed("x", 0, 9, 6, "EndTxn")),
-])
+@pytest.mark.parametrize(
+    ("expected", "deed"),
+    [
+        (set(), Deed("x", 1, 3, 4, "EndTxn")),
+        (set(), Deed("x", 1, 4, 6, "EndTxn")),
+        (set(), Deed("y", 1, 0, 6, "EndTxn")),
+        ({"zombie"}, Deed("x", 1, 3, 6, "EndTxn")),
+        ({"zombie"}, Deed("x", 0, 9, 6, "EndTxn")),
+    ],
+)
 def test_who_works_on_in_an_old_epoch_is_a_zombie(expected, deed):
     assert kinds([], [], "", takeovers=[Takeover("x", 1, 2, 1), Takeover("x", 1, 4, 5)], deeds=[deed]) == expected
 
 
-@pytest.mark.parametrize(("expected", "outputs", "committed"), [
-    (set(), [b"a|1 ", b"b|1 "], 2), (set(), [b"a|2 "], 1), (set(), [], 0),
-    ({"not copied"}, [b"b|1 "], 2), ({"copied twice"}, [b"a|1 ", b"a|2 "], 1), ({"copied twice"}, [b"a|1 "], 0),
-    ({"invented"}, [b"a|1 ", b"x|1 "], 1),
-])
+@pytest.mark.parametrize(
+    ("expected", "outputs", "committed"),
+    [
+        (set(), [b"a|1 ", b"b|1 "], 2),
+        (set(), [b"a|2 "], 1),
+        (set(), [], 0),
+        ({"not copied"}, [b"b|1 "], 2),
+        ({"copied twice"}, [b"a|1 ", b"a|2 "], 1),
+        ({"copied twice"}, [b"a|1 "], 0),
+        ({"invented"}, [b"a|1 ", b"x|1 "], 1),
+    ],
+)
 def test_a_copy_has_every_record_once(expected, outputs, committed):
     assert {each.kind for each in check_copy({P: {0: b"a ", 1: b"b "}}, outputs, {P: committed})} == expected
 
@@ -95,12 +126,29 @@ def batch(base_offset: int, producer_id: int, *, transactional: bool = True) -> 
 
 
 def marker(base_offset: int, producer_id: int, *, commit: bool) -> Batch:
-    return Batch.read(transaction_marker(commit=commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0,
-                                         timestamp=1, base_offset=base_offset))
+    return Batch.read(
+        transaction_marker(
+            commit=commit,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp=1,
+            base_offset=base_offset,
+        )
+    )
 
 
 def test_a_reader_drops_what_is_aborted_up_to_its_marker():
-    found = [batch(0, 7), batch(1, 8), batch(2, 9, transactional=False), marker(3, 7, commit=False), batch(4, 7),
-             marker(5, 8, commit=True), marker(6, 7, commit=True), batch(7, 8), marker(8, 8, commit=False)]
+    found = [
+        batch(0, 7),
+        batch(1, 8),
+        batch(2, 9, transactional=False),
+        marker(3, 7, commit=False),
+        batch(4, 7),
+        marker(5, 8, commit=True),
+        marker(6, 7, commit=True),
+        batch(7, 8),
+        marker(8, 8, commit=False),
+    ]
     aborted = [AbortedTransaction(8, 7), AbortedTransaction(7, 0)]
     assert [each.base_offset for each in visible(found, aborted)] == [1, 2, 4]

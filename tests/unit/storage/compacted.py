@@ -18,16 +18,31 @@ from wire.records.builder import BatchBuilder
 from wire.records.record import Record, records
 
 RETENTION_MS = 1000
-COMPACTED = LogConfig(segment_bytes=600, index_interval_bytes=100, cleanup_policy=("compact",),
-                      delete_retention_ms=RETENTION_MS, min_cleanable_dirty_ratio=0.0)
+COMPACTED = LogConfig(
+    segment_bytes=600,
+    index_interval_bytes=100,
+    cleanup_policy=("compact",),
+    delete_retention_ms=RETENTION_MS,
+    min_cleanable_dirty_ratio=0.0,
+)
 Pairs = list[tuple[bytes, bytes | None]]
 
 
-async def opened(disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0,
-                 clean: bool = False) -> Log:
+async def opened(
+    disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0, clean: bool = False
+) -> Log:
     """The log in DIRECTORY, which opens one sealed segment at a time: two in a row that are empty are many."""
-    return await Log.open(disk, DIRECTORY, config, off_loop=InlineOffLoop(), now_ms=NOW, clean=clean,
-                          recovery_point=recovery_point, cleaned_offset=cleaned_offset, loaded=Loaded(1))
+    return await Log.open(
+        disk,
+        DIRECTORY,
+        config,
+        off_loop=InlineOffLoop(),
+        now_ms=NOW,
+        clean=clean,
+        recovery_point=recovery_point,
+        cleaned_offset=cleaned_offset,
+        loaded=Loaded(1),
+    )
 
 
 def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
@@ -81,7 +96,8 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
             found.append(batch)
             void = batch.is_transactional and any(
                 one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset <= one.last_offset
-                for one in aborted)
+                for one in aborted
+            )
             if not batch.is_control and not void:
                 committed += [one for one in records(batch, 1 << 20) if one.offset >= log.log_start_offset]
         assert found[-1].last_offset >= offset

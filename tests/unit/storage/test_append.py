@@ -16,8 +16,17 @@ from pykbroker.storage.log import Log
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    NOW, SMALL, append_in_transaction, batch, content, every_batch, every_byte, filled, marker, open_log,
-)  # fmt: skip
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    content,
+    every_batch,
+    every_byte,
+    filled,
+    marker,
+    open_log,
+)
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch
 from wire.records.builder import sealed
@@ -53,7 +62,8 @@ async def test_batches_get_the_next_offsets_and_the_epoch_and_keep_their_checksu
 @pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: memoryview(bytearray(data)), memoryview])
 @pytest.mark.parametrize("size", [10, 100_000])
 async def test_any_buffer_is_taken_and_a_large_writable_one_is_patched_in_place(
-        disk: SystemDisk, kind: Any, size: int) -> None:
+    disk: SystemDisk, kind: Any, size: int
+) -> None:
     log = await open_log(disk, LogConfig())
     log.append(batch(), 0, NOW)
     data = kind(batch(bytes(size)))
@@ -64,27 +74,30 @@ async def test_any_buffer_is_taken_and_a_large_writable_one_is_patched_in_place(
     assert Batch.read(data).base_offset == (1 if patched else 0)
 
 
-@pytest.mark.parametrize(("code", "data"), [
-    (ErrorCode.INVALID_RECORD, b""),
-    (ErrorCode.INVALID_RECORD, batch()[:60]),
-    (ErrorCode.INVALID_RECORD, batch()[:-1]),
-    (ErrorCode.INVALID_RECORD, batch() + batch()),
-    (ErrorCode.INVALID_RECORD, batch()[:16] + b"\1" + batch()[17:]),
-    (ErrorCode.CORRUPT_MESSAGE, batch()[:16] + b"\3" + batch()[17:]),
-    (ErrorCode.CORRUPT_MESSAGE, batch()[:8] + (40).to_bytes(4, "big") + batch()[12:]),
-    (ErrorCode.CORRUPT_MESSAGE, batch()[:-1] + b"\xff"),
-    (ErrorCode.INVALID_RECORD, batch(base_offset=5)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), count=0)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), count=-1, last_offset_delta=-2)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), count=2)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), last_offset_delta=1)),
-    (ErrorCode.INVALID_RECORD, marker(1, commit=True)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), producer_id=5, base_sequence=-1)),
-    (ErrorCode.INVALID_RECORD, changed(batch(), attributes=5)),
-    (ErrorCode.INVALID_TIMESTAMP, changed(batch(), attributes=8)),
-    (ErrorCode.INVALID_TIMESTAMP, batch(timestamp=NOW + 3_600_001)),
-    (ErrorCode.MESSAGE_TOO_LARGE, batch(bytes(1_048_588))),
-])
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [
+        (ErrorCode.INVALID_RECORD, b""),
+        (ErrorCode.INVALID_RECORD, batch()[:60]),
+        (ErrorCode.INVALID_RECORD, batch()[:-1]),
+        (ErrorCode.INVALID_RECORD, batch() + batch()),
+        (ErrorCode.INVALID_RECORD, batch()[:16] + b"\1" + batch()[17:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:16] + b"\3" + batch()[17:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:8] + (40).to_bytes(4, "big") + batch()[12:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:-1] + b"\xff"),
+        (ErrorCode.INVALID_RECORD, batch(base_offset=5)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=0)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=-1, last_offset_delta=-2)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=2)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), last_offset_delta=1)),
+        (ErrorCode.INVALID_RECORD, marker(1, commit=True)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), producer_id=5, base_sequence=-1)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), attributes=5)),
+        (ErrorCode.INVALID_TIMESTAMP, changed(batch(), attributes=8)),
+        (ErrorCode.INVALID_TIMESTAMP, batch(timestamp=NOW + 3_600_001)),
+        (ErrorCode.MESSAGE_TOO_LARGE, batch(bytes(1_048_588))),
+    ],
+)
 async def test_refusals(disk: SystemDisk, code: ErrorCode, data: bytes) -> None:
     assert refused(await open_log(disk, LogConfig()), data) is code
 
@@ -132,7 +145,8 @@ async def test_log_append_time_is_the_brokers_and_the_deltas_stay(disk: SystemDi
 
 @pytest.mark.parametrize("compression_type", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 async def test_compression_type_recompresses_what_came_in_another_codec(
-        disk: SystemDisk, compression_type: str) -> None:
+    disk: SystemDisk, compression_type: str
+) -> None:
     log = await open_log(disk, LogConfig(compression_type=compression_type))
     for codec in Codec:
         data = batch(b"v" * 500, b"w", codec=codec, producer_id=3, producer_epoch=0, base_sequence=2 * codec)
@@ -167,15 +181,20 @@ async def test_every_record_is_looked_at_unless_that_is_switched_off(disk: Syste
     assert log.append(broken, 0, NOW).last_offset == 1
 
 
-@pytest.mark.parametrize(("claimed", "kept"), [
-    (0, NOW + 5), (-1, NOW + 5), (NOW + 4, NOW + 5), (NOW + 5, NOW + 5), (NOW + 6, NOW + 5), (2**63 - 1, NOW + 5)])
+@pytest.mark.parametrize(
+    ("claimed", "kept"),
+    [(0, NOW + 5), (-1, NOW + 5), (NOW + 4, NOW + 5), (NOW + 5, NOW + 5), (NOW + 6, NOW + 5), (2**63 - 1, NOW + 5)],
+)
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
 async def test_the_largest_timestamp_is_that_of_the_records(
-        disk: SystemDisk, claimed: int, kept: int, codec: Codec, compression_type: str) -> None:
+    disk: SystemDisk, claimed: int, kept: int, codec: Codec, compression_type: str
+) -> None:
     whole = Batch.read(batch(b"a", b"b", b"c", timestamp=NOW, step=5, codec=codec))
-    lying = sealed(replace(whole, last_offset_delta=1, count=2, max_timestamp=claimed),
-                   compress(codec, bytes(Batch.read(batch(b"a", b"b", timestamp=NOW, step=5)).payload)))
+    lying = sealed(
+        replace(whole, last_offset_delta=1, count=2, max_timestamp=claimed),
+        compress(codec, bytes(Batch.read(batch(b"a", b"b", timestamp=NOW, step=5)).payload)),
+    )
     log = await open_log(disk, LogConfig(compression_type=compression_type))
     log.append(lying, 0, NOW)
     (stored,) = await every_batch(log)
@@ -192,7 +211,8 @@ async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDi
 
 @pytest.mark.parametrize(("ahead", "refusal"), [(3_600_000, None), (3_600_001, ErrorCode.INVALID_TIMESTAMP)])
 async def test_a_header_does_not_hide_records_of_the_future(
-        disk: SystemDisk, ahead: int, refusal: ErrorCode | None) -> None:
+    disk: SystemDisk, ahead: int, refusal: ErrorCode | None
+) -> None:
     whole = Batch.read(batch(b"a", timestamp=NOW + ahead))
     lying = sealed(replace(whole, max_timestamp=NOW), whole.payload)
     log = await open_log(disk, LogConfig())
@@ -252,7 +272,8 @@ async def test_jitter_is_less_than_the_time_that_it_shortens(disk: SystemDisk) -
 @pytest.mark.parametrize(("segment_ms", "bases"), [(500, [0, 1]), (5000, [0])])
 @pytest.mark.parametrize("reopened", [False, True])
 async def test_the_active_segment_obeys_a_segment_ms_that_changes(
-        disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool) -> None:
+    disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool
+) -> None:
     log = await open_log(disk, config := LogConfig(segment_ms=1000))
     log.append(batch(timestamp=NOW), 0, NOW)
     if reopened:
@@ -274,7 +295,8 @@ async def test_a_segment_rolls_before_its_offsets_pass_32_bits(disk: SystemDisk)
 
 @pytest.mark.parametrize("written", [0, 1, 40])
 async def test_a_full_disk_leaves_nothing_behind(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
     log = await open_log(disk)
     places = filled(log, 3)
     write = system_disk.pwrite
@@ -297,7 +319,8 @@ async def test_a_full_disk_leaves_nothing_behind(
 
 @pytest.mark.parametrize("compression_type", ["producer", "gzip"])
 async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk_is_full(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str
+) -> None:
     log = await open_log(disk, LogConfig(compression_type=compression_type))
     first, second = (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=sequence) for sequence in range(2))
 
@@ -319,8 +342,12 @@ async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_foll
     leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)
     appended = log.append_stored(leader)
     assert (appended.base_offset, appended.last_offset, log.log_end_offset) == (10, 15, 16)
-    for wrong in (batch(base_offset=15), batch(base_offset=16)[:-1], batch(base_offset=16)[:-1] + b"?",
-                  batch(base_offset=16) + batch(base_offset=16)):
+    for wrong in (
+        batch(base_offset=15),
+        batch(base_offset=16)[:-1],
+        batch(base_offset=16)[:-1] + b"?",
+        batch(base_offset=16) + batch(base_offset=16),
+    ):
         with pytest.raises(ApiError) as refusal:
             log.append_stored(wrong)
         assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
@@ -341,8 +368,10 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
     append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
     append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
     assert log.last_stable_offset(2) == 0
-    for fenced, code in [(Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
-                         (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH)]:
+    for fenced, code in [
+        (Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH),
+    ]:
         with pytest.raises(ApiError) as refusal:
             log.append_marker(fenced, 0, NOW)
         assert refusal.value.code is code
@@ -356,9 +385,15 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
     assert [(one.producer_id, one.first_offset) for one in found] == [(5, 1)]
     stored = await every_batch(log)
     assert [(one.producer_id, one.producer_epoch, one.is_control) for one in stored] == [
-        (4, 2, False), (5, 0, False), (4, 3, True), (5, 0, True)]
+        (4, 2, False),
+        (5, 0, False),
+        (4, 3, True),
+        (5, 0, True),
+    ]
     assert [next(control_records(one)) for one in stored[2:]] == [
-        ControlRecord(2, ControlType.COMMIT, EndTxnMarker(7)), ControlRecord(3, ControlType.ABORT, EndTxnMarker(7))]
+        ControlRecord(2, ControlType.COMMIT, EndTxnMarker(7)),
+        ControlRecord(3, ControlType.ABORT, EndTxnMarker(7)),
+    ]
 
 
 async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:

@@ -144,7 +144,8 @@ async def test_a_log_that_does_not_hold_is_left_alone_from_then_on(house: House,
 
 
 async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_compacted(
-        house: House, caplog: pytest.LogCaptureFixture) -> None:
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its oldest dirty segment says whether it has waited for too long, and is gone."""
     bad, behind = [await house.add(name, 60, max_compaction_lag_ms=1) for name in ("bad", "behind")]
     gone = bad.log.segments.sealed[0]

@@ -21,8 +21,17 @@ from pykbroker.storage.swap import Interrupted
 from pykbroker.world.disk import FileSlice
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.compacted import (
-    COMPACTED, RETENTION_MS, clean, end, last_values, opened, put, stored, unpaced, view,
-)  # fmt: skip
+    COMPACTED,
+    RETENTION_MS,
+    clean,
+    end,
+    last_values,
+    opened,
+    put,
+    stored,
+    unpaced,
+    view,
+)
 from tests.unit.storage.logs import DIRECTORY, NOW
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
@@ -320,8 +329,11 @@ async def test_what_is_only_compacted_does_not_age(disk: SystemDisk) -> None:
 
 
 STEP = st.one_of(
-    st.tuples(st.just("put"), st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=60)),
-                                       min_size=1, max_size=4), st.sampled_from([-1, -1, 1, 2])),
+    st.tuples(
+        st.just("put"),
+        st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.binary(max_size=60)), min_size=1, max_size=4),
+        st.sampled_from([-1, -1, 1, 2]),
+    ),
     st.tuples(st.just("end"), st.booleans(), st.sampled_from([1, 2])),
     st.tuples(st.just("clean"), st.sampled_from([2, 1000]), st.integers(0, 3)),
     st.tuples(st.just("restart"), st.booleans(), st.none()),
@@ -357,8 +369,9 @@ async def live(steps) -> None:
             sequences = {one.producer_id: (one.next_sequence, one.txn_first_offset) for one in log.producers.entries()}
             await log.close()
             log = await opened(disk, recovery_point=log.recovery_point, cleaned_offset=log.cleaned_offset, clean=what)
-            assert {one.producer_id: (one.next_sequence, one.txn_first_offset)
-                    for one in log.producers.entries()} == sequences
+            assert {
+                one.producer_id: (one.next_sequence, one.txn_first_offset) for one in log.producers.entries()
+            } == sequences
         stable = min([log.log_end_offset, *(one[0][0] for one in pending.values())])
         expected: dict[bytes, bytes | None] = {}
         for offset, key, value in sorted(decided):

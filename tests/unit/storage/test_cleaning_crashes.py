@@ -88,8 +88,10 @@ class Life:
 
     def _put(self, log: Log, producer: int) -> None:
         dice = self._dice
-        pairs: Pairs = [(dice.choice(KEYS), dice.choice([None, dice.randbytes(dice.randrange(1, 150))]))
-                        for _ in range(dice.randrange(1, 4))]
+        pairs: Pairs = [
+            (dice.choice(KEYS), dice.choice([None, dice.randbytes(dice.randrange(1, 150))]))
+            for _ in range(dice.randrange(1, 4))
+        ]
         self._note(written=(*self.known.written, (log.log_end_offset, producer, pairs)))
         put(log, pairs, producer)
         self._open |= {producer} - {-1}
@@ -121,8 +123,9 @@ async def check(ending: Ending[Known], dice: Random) -> None:
     expected, since = known.expected(log.log_end_offset)
     for _ in range(2):
         assert await last_values(log) == expected, where
-        assert {one.producer_id: one.txn_first_offset for one in log.producers.entries()
-                if one.txn_first_offset >= 0} == since, where
+        assert {
+            one.producer_id: one.txn_first_offset for one in log.producers.entries() if one.txn_first_offset >= 0
+        } == since, where
         await clean(log, NOW + 10 * RETENTION_MS)
     assert not [name for name in log.segments.sealed if name.base_offset > log.log_end_offset], where
 

@@ -41,9 +41,17 @@ async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
     if request.param == "closed":
         await log.close()
     if request.param != "open":
-        log = await Log.open(disk, DIRECTORY, COMPACTED, off_loop=InlineOffLoop(), now_ms=NOW, loaded=loaded,
-                             clean=request.param == "closed", recovery_point=log.recovery_point,
-                             cleaned_offset=log.cleaned_offset)
+        log = await Log.open(
+            disk,
+            DIRECTORY,
+            COMPACTED,
+            off_loop=InlineOffLoop(),
+            now_ms=NOW,
+            loaded=loaded,
+            clean=request.param == "closed",
+            recovery_point=log.recovery_point,
+            cleaned_offset=log.cleaned_offset,
+        )
     log._opening.loaded = loaded
     return log
 

@@ -52,7 +52,8 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.mark.usefixtures("whole_epochs")
 async def test_the_first_flush_makes_the_names_durable_later_ones_the_data_alone(
-        disk: SystemDisk, syncs: Counter[str]) -> None:
+    disk: SystemDisk, syncs: Counter[str]
+) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     await log.flush()
@@ -113,7 +114,8 @@ async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.Mon
 
 
 async def test_flushes_of_a_log_that_is_deleted_meanwhile_end_and_blame_no_disk(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     go, synced, codes = trio.Event(), [], []
@@ -167,7 +169,8 @@ async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monke
 
 
 async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk)
     filled(log, 40)
 
@@ -184,7 +187,8 @@ async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
 
 @pytest.mark.usefixtures("whole_epochs")
 async def test_the_epochs_may_change_while_they_are_being_made_durable(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     sync, synced, asked, answered = SystemFile.sync, list[bytes](), trio.Event(), trio.Event()
@@ -220,7 +224,8 @@ async def test_flush_messages(disk: SystemDisk) -> None:
 
 
 async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk)
     rename = SystemDisk.rename
 
@@ -236,7 +241,8 @@ async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
 
 
 async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk, replace(SMALL, retention_bytes=600))
     filled(log, 60)
     waiting, go = trio.Event(), trio.Event()
@@ -276,7 +282,8 @@ async def test_a_log_is_closed_without_files_that_would_tell_no_more_than_its_ba
 
 @pytest.mark.usefixtures("whole_epochs")
 async def test_a_log_in_which_nothing_was_appended_is_closed_as_it_was(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk, BIG)
     filled(log, 400)
     await log.close()
@@ -307,7 +314,8 @@ async def test_an_epoch_is_written_with_the_first_batch_of_it(disk: SystemDisk) 
 
 @pytest.mark.parametrize(("bytes_over", "written"), [(-1, False), (0, False), (1, True)])
 async def test_how_much_a_start_replays_rather_than_reads_from_a_file(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool
+) -> None:
     log = await open_log(disk, BIG)
     log.append(batch(), 0, NOW)
     for module in (durability, recovery):

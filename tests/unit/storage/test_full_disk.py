@@ -58,8 +58,9 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
     for number in range(60):
         try:
             log = directory.logs.get(KEY) or await directory.create_log(*KEY, TOPIC_ID, SMALL)
-            acknowledged.append(log.append(batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)),
-                                           0, NOW).base_offset)
+            acknowledged.append(
+                log.append(batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)), 0, NOW).base_offset
+            )
             if number % 7 == 0:
                 await log.flush()
                 await directory.checkpoint()
@@ -80,7 +81,8 @@ async def test_nothing_is_lost_whichever_write_finds_the_disk_full() -> None:
         volume = Volume()
         acknowledged, was_full = await lived(volume, room)
         directory = await LogDirectory.open(
-            SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+            SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5
+        )
         log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
         assert [one.base_offset for one in await every_batch(log)] == acknowledged == list(range(len(acknowledged)))
         assert len(acknowledged) > 50
@@ -88,5 +90,3 @@ async def test_nothing_is_lost_whichever_write_finds_the_disk_full() -> None:
             assert room > 100
             return
     raise AssertionError(f"the disk was full {WRITES_MAX} times")
-
-

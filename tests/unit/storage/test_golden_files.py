@@ -121,8 +121,12 @@ def as_kafka_writes(snapshot: bytes) -> bytes:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 def test_checkpoints_of_the_directory(golden: Path, kind: str) -> None:
-    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
-                 "cleaner-offset-checkpoint"):
+    for name in (
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "cleaner-offset-checkpoint",
+    ):
         file = (golden / kind / name).read_bytes()
         offsets = checkpoints.decode_offsets(file)
         assert sorted(checkpoints.encode_offsets(offsets).splitlines()) == sorted(file.splitlines())

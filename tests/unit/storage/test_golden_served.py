@@ -38,7 +38,8 @@ async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[
         for batch in batches(content(data), strict=True):
             void = batch.is_transactional and any(
                 one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset < one.last_offset
-                for one in aborted)
+                for one in aborted
+            )
             if not batch.is_control and not void:
                 found += ((one, batch) for one in records(batch, 1 << 20) if one.offset >= log.log_start_offset)
             offset = max(offset, batch.last_offset + 1)
@@ -73,7 +74,10 @@ async def test_every_partition(tmp_path: Path, kind: str) -> None:
             everything = levels["read_uncommitted"]
             found = await served(log, end, committed=False)
             assert (log.log_start_offset, len(found), checksum(found)) == (
-                everything["start"], everything["count"], everything["crc"]), topic
+                everything["start"],
+                everything["count"],
+                everything["crc"],
+            ), topic
             stable = log.last_stable_offset(end)
             if stable == end:
                 found = await served(log, end, committed=True)

@@ -1,5 +1,6 @@
 """A log directory as a whole: who may use it, what it finds, what it writes down, and how it is left."""
 
+# fmt: off
 from __future__ import annotations
 
 import errno

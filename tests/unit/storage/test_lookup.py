@@ -19,8 +19,18 @@ from pykbroker.world.disk import FileSlice, NotCached
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_batch, filled, marker, open_log, slowly,
-)  # fmt: skip
+    DIRECTORY,
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    content,
+    every_batch,
+    filled,
+    marker,
+    open_log,
+    slowly,
+)
 from wire.records.batch import Batch, batches
 from wire.records.builder import sealed
 from wire.records.compression import Codec, compress
@@ -28,6 +38,7 @@ from wire.records.record import records
 from wire.records.zigzag import varint
 
 T = TypeVar("T")
+
 
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("order", ["rising", "random"])
@@ -40,8 +51,11 @@ async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, o
     if reopened:
         await log.close()
         log = await open_log(disk, clean=True)
-    model = [(one.timestamp, one.offset, stored.leader_epoch)
-             for stored in await every_batch(log) for one in records(stored, 10_000)]
+    model = [
+        (one.timestamp, one.offset, stored.leader_epoch)
+        for stored in await every_batch(log)
+        for one in records(stored, 10_000)
+    ]
     end = log.log_end_offset
     for timestamp in range(NOW - 2, NOW + 620, 3):
         expected = next((TimestampOffset(*one) for one in model if one[0] >= timestamp), None)
@@ -50,7 +64,8 @@ async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, o
     assert await slowly(log.max_timestamp) == TimestampOffset(*largest)
     log.delete_records(largest[1] + 1)
     assert await slowly(log.offset_for_timestamp, NOW, end) == next(
-        (TimestampOffset(*one) for one in model if one[1] > largest[1]), None)
+        (TimestampOffset(*one) for one in model if one[1] > largest[1]), None
+    )
 
 
 async def test_what_is_not_committed_has_no_time(disk: SystemDisk) -> None:
@@ -71,8 +86,10 @@ async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
     """A batch that a client may send, whatever its payload is; the youngest of its records is of NOW + 1000."""
     header = Batch.read(batch())
-    return sealed(structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1,
-                                  max_timestamp=NOW + 1000), payload)
+    return sealed(
+        structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
+        payload,
+    )
 
 
 def record(offset_delta: int, timestamp_delta: int) -> bytes:
@@ -155,8 +172,12 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
             log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0)
             begun.discard(producer)
         elif producer < 3:
-            append_in_transaction(log, batch(b"v", producer_id=producer, producer_epoch=0, transactional=True,
-                                             base_sequence=sequences[producer]))
+            append_in_transaction(
+                log,
+                batch(
+                    b"v", producer_id=producer, producer_epoch=0, transactional=True, base_sequence=sequences[producer]
+                ),
+            )
             sequences[producer] += 1
             begun.add(producer)
         else:
@@ -191,8 +212,12 @@ async def test_a_reader_is_told_what_to_skip(disk: SystemDisk) -> None:
             data.setdefault(one.producer_id, []).append(one.base_offset)
     ends = [offset for offset, _ in told[1:]] + [log.last_stable_offset(log.log_end_offset)]
     for (offset, aborted), end in zip(told, ends, strict=True):
-        skipped = {at for one in aborted for at in data[one.producer_id]
-                   if offset <= at < end and one.first_offset <= at < one.last_offset}
+        skipped = {
+            at
+            for one in aborted
+            for at in data[one.producer_id]
+            if offset <= at < end and one.first_offset <= at < one.last_offset
+        }
         assert skipped == {at for at in void if offset <= at < end}
         assert len(aborted) == len(set(aborted))
 
@@ -205,8 +230,9 @@ async def test_the_answers_are_the_same_after_a_restart(disk: SystemDisk, tmp_pa
 async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
     log = await open_log(disk, SMALL)
     log.configure(type(SMALL)())
-    append_in_transaction(log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0,
-                                     transactional=True))
+    append_in_transaction(
+        log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    )
     log.append_as_leader(marker(1, commit=False), 0)
     log.append(batch(bytes(50_000)), 0, NOW)
     data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)

@@ -43,7 +43,8 @@ async def test_it_costs_one_directory_and_two_files(disk: SystemDisk, monkeypatc
 
 
 async def test_its_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
-        disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", 0)
     log = await (await opened(disk)).create_log("topic", 0, TOPIC_ID, SMALL)
     log.become_leader(4)

@@ -69,8 +69,12 @@ async def test_the_logs_of_all_directories_share_the_bound(tmp_path: Path) -> No
     async with trio.open_nursery() as nursery:
         for path in ("a", "b"):
             directory = await LogDirectory.open(
-                SystemDisk(str(tmp_path / path), InlineOffLoop(), durable=False), off_loop=InlineOffLoop(),
-                wall_ms=lambda: NOW, jitter=lambda: 0.5, opener=opener)
+                SystemDisk(str(tmp_path / path), InlineOffLoop(), durable=False),
+                off_loop=InlineOffLoop(),
+                wall_ms=lambda: NOW,
+                jitter=lambda: 0.5,
+                opener=opener,
+            )
             for index in range(OPENED_AT_ONCE_MAX):
                 log = await directory.create_log("topic", index, bytes(16), LogConfig(validate_records=True))
                 assert log.needs_off_loop(data)

@@ -1,5 +1,6 @@
 """Opening after a crash: what was synced is there, a torn tail is not, and what can be rebuilt may be in any state."""
 
+# fmt: off
 from __future__ import annotations
 
 import errno
@@ -21,7 +22,7 @@ from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
     DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, file_bytes, filled, marker, open_log,
     slowly,
-)  # fmt: skip
+)
 from wire.error_codes import ErrorCode
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder

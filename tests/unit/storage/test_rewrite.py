@@ -10,9 +10,14 @@ from msgspec import structs
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.rewrite import (
-    GZIP_COST, PACKED_AT_ONCE_BYTES_MAX, WALKED_AT_ONCE_BYTES_MAX, WALKED_AT_ONCE_RECORDS_MAX, LongWork, is_long_work,
+    GZIP_COST,
+    PACKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_RECORDS_MAX,
+    LongWork,
+    is_long_work,
     rewritten,
-)  # fmt: skip
+)
 from tests.unit.storage.logs import NOW, batch
 from wire.records.batch import HEADER_BYTES, Batch
 from wire.records.builder import BatchBuilder, sealed

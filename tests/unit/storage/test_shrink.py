@@ -9,8 +9,17 @@ from pykbroker.core.errors import ApiError
 from pykbroker.storage.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, every_batch, filled, marker, open_log, slowly,
-)  # fmt: skip
+    DIRECTORY,
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    every_batch,
+    filled,
+    marker,
+    open_log,
+    slowly,
+)
 
 HOUR = 3_600_000
 
@@ -27,16 +36,19 @@ async def hourly(disk: SystemDisk, **config: object) -> Log:
     return log
 
 
-@pytest.mark.parametrize(("config", "start"), [
-    ({"retention_ms": 5 * HOUR}, 4),
-    ({"retention_ms": 5 * HOUR - 1}, 5),
-    ({"retention_bytes": 3 * len(batch())}, 7),
-    ({"retention_bytes": 3 * len(batch()) - 1}, 7),
-    ({"retention_bytes": 0}, 10),
-    ({"retention_ms": 5 * HOUR, "retention_bytes": 3 * len(batch())}, 7),
-    ({"retention_ms": 5 * HOUR, "cleanup_policy": ("compact",)}, 0),
-    ({}, 0),
-])
+@pytest.mark.parametrize(
+    ("config", "start"),
+    [
+        ({"retention_ms": 5 * HOUR}, 4),
+        ({"retention_ms": 5 * HOUR - 1}, 5),
+        ({"retention_bytes": 3 * len(batch())}, 7),
+        ({"retention_bytes": 3 * len(batch()) - 1}, 7),
+        ({"retention_bytes": 0}, 10),
+        ({"retention_ms": 5 * HOUR, "retention_bytes": 3 * len(batch())}, 7),
+        ({"retention_ms": 5 * HOUR, "cleanup_policy": ("compact",)}, 0),
+        ({}, 0),
+    ],
+)
 async def test_retention(disk: SystemDisk, config: dict[str, object], start: int) -> None:
     log = await hourly(disk)
     log.configure(replace(log.config, **config))
@@ -79,7 +91,11 @@ async def test_files_get_another_name_and_wait_to_be_removed(disk: SystemDisk) -
     doomed = log.take_doomed()
     assert {name[: len(DIRECTORY) + 21] for name in doomed} == {f"{DIRECTORY}/{0:020d}", f"{DIRECTORY}/{1:020d}"}
     assert {name[len(DIRECTORY) + 21 :] for name in doomed} == {
-        ".log.deleted", ".index.deleted", ".timeindex.deleted", ".snapshot.deleted"}
+        ".log.deleted",
+        ".index.deleted",
+        ".timeindex.deleted",
+        ".snapshot.deleted",
+    }
     assert all(disk.exists(name) for name in doomed)
     assert log.take_doomed() == []
 
@@ -114,7 +130,8 @@ async def test_deleted_records_are_gone_at_once_and_their_segments_with_the_next
 
 @pytest.mark.parametrize("offset", range(61))
 async def test_truncation_drops_the_batch_that_holds_the_offset_and_all_behind_it(
-        disk: SystemDisk, offset: int) -> None:
+    disk: SystemDisk, offset: int
+) -> None:
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW)

@@ -29,7 +29,8 @@ BASE = 10**12
 
 @given(RISING, RISING, st.integers(0, 2**31))
 def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before(
-        relative: list[int], positions: list[int], at: int) -> None:
+    relative: list[int], positions: list[int], at: int
+) -> None:
     entries = list(zip(relative, positions, strict=False))
     index = OffsetIndex(BASE)
     for last, position in entries:
@@ -38,8 +39,11 @@ def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before(
     for one in (index, again):
         assert one.find(BASE + at) == max(((BASE + last, p) for last, p in entries if last <= at), default=None)
         assert one.find_position(at) == max(((BASE + last, p) for last, p in entries if p <= at), default=None)
-    assert again.encode() == index.encode() == b"".join(
-        last.to_bytes(4, "big") + position.to_bytes(4, "big") for last, position in entries)
+    assert (
+        again.encode()
+        == index.encode()
+        == b"".join(last.to_bytes(4, "big") + position.to_bytes(4, "big") for last, position in entries)
+    )
 
 
 @given(RISING, st.lists(st.integers(0, 2**62), max_size=40), st.integers(0, 2**62))
@@ -53,11 +57,13 @@ def test_a_time_index_finds_from_where_on_to_look(relative: list[int], timestamp
     for one in (index, again):
         assert one.find_below(at) == max(((t, BASE + last) for t, last in entries if t < at), default=None)
     assert index.encode() == b"".join(
-        timestamp.to_bytes(8, "big") + last.to_bytes(4, "big") for timestamp, last in entries)
+        timestamp.to_bytes(8, "big") + last.to_bytes(4, "big") for timestamp, last in entries
+    )
 
 
 WORDS = st.lists(st.integers(-1, 12) | st.integers(998, 1001), max_size=9).map(
-    lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words))
+    lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words)
+)
 """What may well be entries."""
 
 
@@ -89,8 +95,13 @@ def test_checked_ranges(added: list[tuple[int, int]], start: int, size: int) -> 
     assert checked.covers(start, start + size) == model.issuperset(range(start, start + size))
 
 
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 50), st.booleans()), min_size=1, max_size=30),
-       st.integers(0, 90), st.integers(0, 300), st.integers(0, 90), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 50), st.booleans()), min_size=1, max_size=30),
+    st.integers(0, 90),
+    st.integers(0, 300),
+    st.integers(0, 90),
+    st.booleans(),
+)
 def test_the_tail(batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool) -> None:
     """Against a list of (first offset, next offset, bytes)."""
     tail, model, end, position = Tail(), [], 0, 0
@@ -150,8 +161,17 @@ def test_checkpoints_as_kafka_writes_them() -> None:
     assert checkpoints.encode_offsets({("b", 1): 2, ("a", 0): 5}) == b"0\n2\na 0 5\nb 1 2\n"
     assert checkpoints.encode_epochs([(0, 0), (2, 60)]) == b"0\n2\n0 0\n2 60\n"
     assert checkpoints.decode_offsets(b"") == {}
-    for wrong in (b"1\n0\n", b"0\n", b"0\n1\n", b"0\nx\n", b"0\n1\n1 2\n3", b"0\n1\n1 x\n", b"\xff\n0\n", b"",
-                  b"0\n2\n1 2\n1 3\n"):
+    for wrong in (
+        b"1\n0\n",
+        b"0\n",
+        b"0\n1\n",
+        b"0\nx\n",
+        b"0\n1\n1 2\n3",
+        b"0\n1\n1 x\n",
+        b"\xff\n0\n",
+        b"",
+        b"0\n2\n1 2\n1 3\n",
+    ):
         with pytest.raises(CorruptCheckpoint):
             checkpoints.decode_epochs(wrong)
 
@@ -170,16 +190,28 @@ def test_whose_directory_it_is(uuid: bytes) -> None:
     assert len(encode_metadata(uuid)) == 43
 
 
-@pytest.mark.parametrize("wrong", [b"", b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: AAAA",
-                                   b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAA\xff"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"",
+        b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+        b"version: 0\ntopic_id: AAAA",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAA\xff",
+    ],
+)
 def test_metadata_that_says_nothing(wrong: bytes) -> None:
     assert decode_metadata(wrong) is None
 
 
-@pytest.mark.parametrize("wrong", [
-    "version=1\nnode.id=1\ncluster.id=c", "version=0\nbroker.id=1",
-    "node.id=1\ndirectory.id=x\ncluster.id=c\nversion=1",
-    "node.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\ncluster.id=c\nversion=1"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "version=1\nnode.id=1\ncluster.id=c",
+        "version=0\nbroker.id=1",
+        "node.id=1\ndirectory.id=x\ncluster.id=c\nversion=1",
+        "node.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\ncluster.id=c\nversion=1",
+    ],
+)
 def test_meta_properties_that_do_not_say_whose_they_are(wrong: str) -> None:
     with pytest.raises(CorruptMeta):
         MetaProperties.decode(wrong.encode())

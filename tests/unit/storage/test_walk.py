@@ -34,7 +34,8 @@ async def walked(disk: SystemDisk, data: bytes, *, next_offset: int = BASE) -> t
 
 @pytest.mark.parametrize("missing", [-1, 0, 1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
 async def test_batches_are_found_wherever_a_chunk_ends(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
     sizes = 10, 2_000, 1, 5_000, 30
     data = stamped(*sizes)
     monkeypatch.setattr(walk, "CHUNK_BYTES", len(data[0]) + missing)
@@ -64,18 +65,22 @@ def changed(one: bytes, **fields: int) -> bytes:
     return again[:17] + crc32c(again, 21).to_bytes(4, "big") + again[21:]
 
 
-@pytest.mark.parametrize(("fields", "said"), [
-    ({"magic": 1}, "magic 1"),
-    ({"length": 48}, "batch length 48"),
-    ({"length": -1}, "batch length -1"),
-    ({"length": 1 << 30}, "batch length"),
-    ({"base_offset": BASE}, f"batch of offset {BASE} where {BASE + 1} or more was due"),
-    ({"delta": -1}, "ends 1 before it begins"),
-    ({"delta": 2**31 - 1}, "too far from the others"),
-    ({"crc": 7}, "does not have its checksum 00000007"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"magic": 1}, "magic 1"),
+        ({"length": 48}, "batch length 48"),
+        ({"length": -1}, "batch length -1"),
+        ({"length": 1 << 30}, "batch length"),
+        ({"base_offset": BASE}, f"batch of offset {BASE} where {BASE + 1} or more was due"),
+        ({"delta": -1}, "ends 1 before it begins"),
+        ({"delta": 2**31 - 1}, "too far from the others"),
+        ({"crc": 7}, "does not have its checksum 00000007"),
+    ],
+)
 async def test_the_first_batch_that_does_not_hold_ends_the_walk_and_is_named(
-        disk: SystemDisk, fields: dict[str, int], said: str) -> None:
+    disk: SystemDisk, fields: dict[str, int], said: str
+) -> None:
     data = stamped(10, 20, 30)
     found, going = await walked(disk, data[0] + changed(data[1], **fields) + data[2])
     assert found == [(0, BASE)]

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from wire.schema import Field, Type, fields_of
 
 FIXED: dict[str, st.SearchStrategy[Any]] = {
-    "b": st.integers(-2**7, 2**7 - 1), "h": st.integers(-2**15, 2**15 - 1), "H": st.integers(0, 2**16 - 1),
-    "i": st.integers(-2**31, 2**31 - 1), "I": st.integers(0, 2**32 - 1), "q": st.integers(-2**63, 2**63 - 1),
-    "d": st.floats(allow_nan=False, allow_infinity=False), "?": st.booleans(),
+    "b": st.integers(-(2**7), 2**7 - 1),
+    "h": st.integers(-(2**15), 2**15 - 1),
+    "H": st.integers(0, 2**16 - 1),
+    "i": st.integers(-(2**31), 2**31 - 1),
+    "I": st.integers(0, 2**32 - 1),
+    "q": st.integers(-(2**63), 2**63 - 1),
+    "d": st.floats(allow_nan=False, allow_infinity=False),
+    "?": st.booleans(),
     "16s": st.binary(min_size=16, max_size=16),
 }
 STRINGS = st.text(max_size=6) | st.sampled_from(["é" * 100, "long" * 5000])

@@ -9,8 +9,17 @@ from wire.compile import encoder
 from wire.declare import Message
 from wire.schema import Type, fields_of
 
-FIXED = {"?": True, "b": 7, "h": 700, "H": 60_000, "i": 70_000, "I": 3_000_000_000, "q": 7 << 40, "d": 0.5,
-         "16s": bytes(range(16))}
+FIXED = {
+    "?": True,
+    "b": 7,
+    "h": 700,
+    "H": 60_000,
+    "i": 70_000,
+    "I": 3_000_000_000,
+    "q": 7 << 40,
+    "d": 0.5,
+    "16s": bytes(range(16)),
+}
 
 
 def filled(cls: type[msgspec.Struct], version: int) -> Any:

@@ -11,9 +11,11 @@ from wire.schema import Type, fields_of
 
 def plain(message: msgspec.Struct, version: int) -> dict[str, Any]:
     """The fields that `version` has, without tagged ones that have their default."""
-    return {field.name.rstrip("_"): _value(getattr(message, field.name), field.type, version)
-            for field in fields_of(type(message)) if version in field.versions
-            and (field.tag is None or getattr(message, field.name) != field.default)}
+    return {
+        field.name.rstrip("_"): _value(getattr(message, field.name), field.type, version)
+        for field in fields_of(type(message))
+        if version in field.versions and (field.tag is None or getattr(message, field.name) != field.default)
+    }
 
 
 def _value(value: Any, of: Type, version: int) -> Any:

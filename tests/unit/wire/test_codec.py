@@ -9,8 +9,25 @@ from msgspec import field
 
 from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import (
-    NIL, UUID, AnyRecords, Bool, Buffer, Float64, FrozenStruct, Int8, Int16, Int32, Message, Records, Request, Stored,
-    StoredPart, Struct, UInt16, UInt32, V,
+    NIL,
+    UUID,
+    AnyRecords,
+    Bool,
+    Buffer,
+    Float64,
+    FrozenStruct,
+    Int8,
+    Int16,
+    Int32,
+    Message,
+    Records,
+    Request,
+    Stored,
+    StoredPart,
+    Struct,
+    UInt16,
+    UInt32,
+    V,
 )
 from wire.errors import DecodeError, EncodeError
 
@@ -88,18 +105,31 @@ class Mixed(Request):
 
 def test_the_layout_of_a_version_without_tags() -> None:
     message = Mixed(True, 65535, 2**32 - 1, 1.0, bytes(range(16)), "a", b"bc", [Item("d")], [1, -1], [NIL], Point(1, 2))
-    text = ("01 ffff ffffffff 3ff0000000000000 000102030405060708090a0b0c0d0e0f 0001 61 00000002 6263 "
-            "00000001 0001 64 00000002 0001 ffff 00000001 00000000000000000000000000000000")
+    text = (
+        "01 ffff ffffffff 3ff0000000000000 000102030405060708090a0b0c0d0e0f 0001 61 00000002 6263 "
+        "00000001 0001 64 00000002 0001 ffff 00000001 00000000000000000000000000000000"
+    )
     assert encode(message, 0).replace(" ", "") == text.replace(" ", "")
     message.point = None  # ignorable: dropped where the version lacks it
     assert decode(Mixed, 0, text) == message
 
 
 def test_the_layout_of_a_flexible_version() -> None:
-    message = Mixed(note=None, data=b"bc", items=[Item("d", 9)], numbers=[1], point=Point(1, 2), records=b"rr",
-                    limit=11, names=["n"], corner=Point(3, 4))
-    text = ("00 0000 00000000 0000000000000000 00000000000000000000000000000000 00 03 6263 02 02 64 09 00 02 0001 01 "
-            "01 0102 00 03 7272 03 00 03 02 02 6e 01 04 0000000b 03 03 0304 00")
+    message = Mixed(
+        note=None,
+        data=b"bc",
+        items=[Item("d", 9)],
+        numbers=[1],
+        point=Point(1, 2),
+        records=b"rr",
+        limit=11,
+        names=["n"],
+        corner=Point(3, 4),
+    )
+    text = (
+        "00 0000 00000000 0000000000000000 00000000000000000000000000000000 00 03 6263 02 02 64 09 00 02 0001 01 "
+        "01 0102 00 03 7272 03 00 03 02 02 6e 01 04 0000000b 03 03 0304 00"
+    )
     assert encode(message, 2).replace(" ", "") == text.replace(" ", "")
     assert decode(Mixed, 2, text) == message
 
@@ -112,10 +142,14 @@ def test_nulls() -> None:
         encode(message, 0)  # note may be null from version 1 on
 
 
-@pytest.mark.parametrize("text", [
-    "00 0000 00000000 0000000000000000 00000000000000000000000000000000 ffff",
-    "00 0000 00000000 0000000000000000 00000000000000000000000000000000 0000 ffffffff ffffffff ffffffff",
-], ids=["string", "array"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "00 0000 00000000 0000000000000000 00000000000000000000000000000000 ffff",
+        "00 0000 00000000 0000000000000000 00000000000000000000000000000000 0000 ffffffff ffffffff ffffffff",
+    ],
+    ids=["string", "array"],
+)
 def test_null_where_it_is_not_allowed(text: str) -> None:
     with pytest.raises(DecodeError, match="Mixed v0"):
         decode(Mixed, 0, text + "00" * 8)
@@ -132,32 +166,35 @@ def test_lists_are_fresh_and_frozen_parts_are_shared() -> None:
         one.corner.x = 1
 
 
-@pytest.mark.parametrize(("change", "versions"), [
-    ({"records": b"r"}, {2}),
-    ({"limit": 11}, {1, 2}),
-    ({"names": ["n"]}, {1, 2}),
-    ({"corner": Point(1, 1)}, {1, 2}),
-    ({"corner": Point()}, {0, 1, 2}),
-    ({"point": Point(1, 1)}, {0, 1, 2}),
-    ({"items": [Item("x", 6)]}, {1, 2}),
-    ({"items": [Item("x", 5)]}, {0, 1, 2}),
-    ({"port": -1}, set()),
-    ({"port": 65536}, set()),
-    ({"crc": 2**32}, set()),
-    ({"flag": 1}, {0, 1, 2}),
-    ({"id": b"short"}, set()),
-    ({"id": None}, set()),
-    ({"ids": [bytes(15), bytes(17)]}, set()),
-    ({"numbers": [1 << 15]}, set()),
-    ({"numbers": None}, set()),
-    ({"note": "x" * 32_767}, {0, 1, 2}),
-    ({"note": "x" * 32_768}, set()),
-    ({"note": "\ud800"}, set()),
-    ({"note": b"bytes"}, set()),
-    ({"items": [None]}, set()),
-    ({"corner": None}, set()),
-    ({"point": 1}, {0}),
-])
+@pytest.mark.parametrize(
+    ("change", "versions"),
+    [
+        ({"records": b"r"}, {2}),
+        ({"limit": 11}, {1, 2}),
+        ({"names": ["n"]}, {1, 2}),
+        ({"corner": Point(1, 1)}, {1, 2}),
+        ({"corner": Point()}, {0, 1, 2}),
+        ({"point": Point(1, 1)}, {0, 1, 2}),
+        ({"items": [Item("x", 6)]}, {1, 2}),
+        ({"items": [Item("x", 5)]}, {0, 1, 2}),
+        ({"port": -1}, set()),
+        ({"port": 65536}, set()),
+        ({"crc": 2**32}, set()),
+        ({"flag": 1}, {0, 1, 2}),
+        ({"id": b"short"}, set()),
+        ({"id": None}, set()),
+        ({"ids": [bytes(15), bytes(17)]}, set()),
+        ({"numbers": [1 << 15]}, set()),
+        ({"numbers": None}, set()),
+        ({"note": "x" * 32_767}, {0, 1, 2}),
+        ({"note": "x" * 32_768}, set()),
+        ({"note": "\ud800"}, set()),
+        ({"note": b"bytes"}, set()),
+        ({"items": [None]}, set()),
+        ({"corner": None}, set()),
+        ({"point": 1}, {0}),
+    ],
+)
 def test_a_version_carries_a_value_or_says_that_it_cannot(change: dict[str, Any], versions: set[int]) -> None:
     message = Mixed(**change)
     for version in range(3):
@@ -179,25 +216,39 @@ def test_long_strings_and_broken_text_are_refused() -> None:
             decode(Mixed, 1, head + note + "00 01 01 01 ff 00")
 
 
-@pytest.mark.parametrize(("tags", "names", "limit"), [
-    ("00", [], 10),
-    ("01 01 04 0000000b", [], 11),
-    ("02 00 03 02 02 6e 01 04 0000000b", ["n"], 11),
-    ("02 01 04 0000000b 00 03 02 02 6e", ["n"], 11),  # Kafka does not mind the order
-    ("02 01 04 0000000b 01 04 0000000c", [], 12),  # nor a tag that comes twice
-    ("02 63 02 ffff 01 04 0000000b", [], 11),  # unknown
-    ("01 ff ff ff ff 0f 00", [], 10),
-    ("81 00 63 00", [], 10),  # a count in more bytes than it needs
-])
+@pytest.mark.parametrize(
+    ("tags", "names", "limit"),
+    [
+        ("00", [], 10),
+        ("01 01 04 0000000b", [], 11),
+        ("02 00 03 02 02 6e 01 04 0000000b", ["n"], 11),
+        ("02 01 04 0000000b 00 03 02 02 6e", ["n"], 11),  # Kafka does not mind the order
+        ("02 01 04 0000000b 01 04 0000000c", [], 12),  # nor a tag that comes twice
+        ("02 63 02 ffff 01 04 0000000b", [], 11),  # unknown
+        ("01 ff ff ff ff 0f 00", [], 10),
+        ("81 00 63 00", [], 10),  # a count in more bytes than it needs
+    ],
+)
 def test_tagged_fields(tags: str, names: list[str], limit: int) -> None:
     message = decode(Mixed, 1, "00" * 31 + "01 00 01 01 01 ff" + tags)
     assert (message.names, message.limit) == (names, limit)
 
 
-@pytest.mark.parametrize("tags", [
-    "01 01 03 0000000b", "01 01 05 0000000b 00", "01 00 04 02 02 6e 00", "01 01 04 0000", "02 01 04 0000000b", "01",
-    "01 63 05 00", "01 63 ff ff ff ff ff 0f", "ff ff ff ff 0f", "01 03 02 0101 00 00",
-])
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "01 01 03 0000000b",
+        "01 01 05 0000000b 00",
+        "01 00 04 02 02 6e 00",
+        "01 01 04 0000",
+        "02 01 04 0000000b",
+        "01",
+        "01 63 05 00",
+        "01 63 ff ff ff ff ff 0f",
+        "ff ff ff ff 0f",
+        "01 03 02 0101 00 00",
+    ],
+)
 def test_tag_sections_that_lie(tags: str) -> None:
     with pytest.raises(DecodeError, match="Mixed v1"):
         decode(Mixed, 1, "00" * 31 + "01 00 01 01 01 ff" + tags)
@@ -240,9 +291,9 @@ def test_stored_messages_keep_unknown_tagged_fields() -> None:
     assert encode(message, 0).replace(" ", "") == text.replace(" ", "")
 
 
-@pytest.mark.parametrize(("part", "text"), [
-    (KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00"),
-])
+@pytest.mark.parametrize(
+    ("part", "text"), [(KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00")]
+)
 def test_a_struct_in_a_tagged_field_has_another_marker(part: KeptPart | None, text: str) -> None:
     """1, or 0 for null, where it is 1 or -1 outside of tagged fields."""
     assert decode(Tagged, 0, text) == Tagged(part)
@@ -296,8 +347,9 @@ def test_records_are_not_copied(version: int) -> None:
         out: list[Any] = []
         encoder(Carrier, version)(Carrier(records, 1), out)
         assert any(buffer is records for buffer in out)
-        assert b"".join(buffer for buffer in out if buffer is not records)[:4 - 2 * version].endswith(
-            b"\x01\x2c" if version == 0 else b"\xad\x02")
+        assert b"".join(buffer for buffer in out if buffer is not records)[: 4 - 2 * version].endswith(
+            b"\x01\x2c" if version == 0 else b"\xad\x02"
+        )
 
 
 @pytest.mark.parametrize("size", [0, 100, 20_000])

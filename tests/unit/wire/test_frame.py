@@ -5,21 +5,18 @@ import pytest
 from wire.declare import STRING_BYTES_MAX
 from wire.errors import DecodeError, EncodeError
 from wire.frame import decode_request, decode_response, encode_request, encode_response
-from wire.header import (
-    FIXED,
-    RequestHeader,
-    decode_request_header,
-    decode_response_header,
-    encode_request_header,
-)
+from wire.header import FIXED, RequestHeader, decode_request_header, decode_response_header, encode_request_header
 from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 
-@pytest.mark.parametrize(("version", "frame"), [
-    (4, "00000017 0003 0004 00000007 0003 6d6521 00000001 0003 666f6f 01"),
-    (12, "00000027 0003 000c 00000007 0003 6d6521 00 02 00000000000000000000000000000000 04 666f6f 00 01 00 00"),
-])
+@pytest.mark.parametrize(
+    ("version", "frame"),
+    [
+        (4, "00000017 0003 0004 00000007 0003 6d6521 00000001 0003 666f6f 01"),
+        (12, "00000027 0003 000c 00000007 0003 6d6521 00 02 00000000000000000000000000000000 04 666f6f 00 01 00 00"),
+    ],
+)
 def test_a_request_frame(version: int, frame: str) -> None:
     request = MetadataRequest([MetadataRequestTopic(name="foo")], True)
     data = encode_request(request, version, 7, "me!")
@@ -57,8 +54,9 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     assert decode_request(data) == (RequestHeader(18, 3, 1, None), ApiVersionsRequest("a", "b"))
 
 
-@pytest.mark.parametrize(("size", "fits"), [
-    (1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)])
+@pytest.mark.parametrize(
+    ("size", "fits"), [(1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)]
+)
 def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: bool) -> None:
     """Each byte becomes a character of three."""
     data = FIXED.pack(3, 9, 1, size) + b"\xff" * size + b"\0"
@@ -69,16 +67,19 @@ def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: 
             decode_request_header(data, 0, len(data))
 
 
-@pytest.mark.parametrize("header", [
-    pytest.param("", id="empty"),
-    pytest.param("0003 0009 00000001 00", id="cut"),
-    pytest.param("0003 0009 00000001 0005 6161", id="name cut"),
-    pytest.param("0003 0009 00000001 ffff", id="no tags"),
-    pytest.param("0003 0009 00000001 ffff 01 00 05", id="tags cut"),
-    pytest.param("0063 0000 00000001 ffff", id="no such API"),
-    pytest.param("ffff 0000 00000001 ffff", id="negative"),
-    pytest.param("0004 0000 00000001 ffff", id="removed from Kafka"),
-])
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("0003 0009 00000001 00", id="cut"),
+        pytest.param("0003 0009 00000001 0005 6161", id="name cut"),
+        pytest.param("0003 0009 00000001 ffff", id="no tags"),
+        pytest.param("0003 0009 00000001 ffff 01 00 05", id="tags cut"),
+        pytest.param("0063 0000 00000001 ffff", id="no such API"),
+        pytest.param("ffff 0000 00000001 ffff", id="negative"),
+        pytest.param("0004 0000 00000001 ffff", id="removed from Kafka"),
+    ],
+)
 def test_broken_request_headers(header: str) -> None:
     data = bytes.fromhex(header)
     with pytest.raises(DecodeError):
@@ -96,9 +97,10 @@ def test_broken_response_headers(header: str) -> None:
         decode_response_header(data + bytes(100), 0, len(data), 3, 9)
 
 
-@pytest.mark.parametrize("header", [
-    RequestHeader(3, 9, 1 << 31, None), RequestHeader(3, 9, 1, "x" * 40_000), RequestHeader(3, 1 << 15, 1, None),
-])
+@pytest.mark.parametrize(
+    "header",
+    [RequestHeader(3, 9, 1 << 31, None), RequestHeader(3, 9, 1, "x" * 40_000), RequestHeader(3, 1 << 15, 1, None)],
+)
 def test_headers_that_cannot_be_written(header: RequestHeader) -> None:
     with pytest.raises(EncodeError):
         encode_request_header(header)

@@ -97,15 +97,18 @@ def outer(inners: int, numbers: int) -> bytes:
     return count + numbers.to_bytes(4, "big") + bytes(numbers) + bytes(4 * (inners - 1))
 
 
-@pytest.mark.parametrize(("inners", "numbers", "fits"), [
-    (1, REQUEST_ELEMENTS_MAX - 2, True),
-    (1, REQUEST_ELEMENTS_MAX - 1, True),
-    (1, REQUEST_ELEMENTS_MAX, False),
-    (1000, REQUEST_ELEMENTS_MAX - 1000, True),
-    (1000, REQUEST_ELEMENTS_MAX - 999, False),
-    (REQUEST_ELEMENTS_MAX, 0, True),
-    (REQUEST_ELEMENTS_MAX + 1, 0, False),
-])
+@pytest.mark.parametrize(
+    ("inners", "numbers", "fits"),
+    [
+        (1, REQUEST_ELEMENTS_MAX - 2, True),
+        (1, REQUEST_ELEMENTS_MAX - 1, True),
+        (1, REQUEST_ELEMENTS_MAX, False),
+        (1000, REQUEST_ELEMENTS_MAX - 1000, True),
+        (1000, REQUEST_ELEMENTS_MAX - 999, False),
+        (REQUEST_ELEMENTS_MAX, 0, True),
+        (REQUEST_ELEMENTS_MAX + 1, 0, False),
+    ],
+)
 def test_the_elements_of_all_arrays_share_one_budget(inners: int, numbers: int, fits: bool) -> None:
     frame = outer(inners, numbers)
     if fits:
@@ -150,10 +153,16 @@ def test_what_a_broker_answers_may_be_larger() -> None:
     assert len(decoder(Answer, 0)(frame, 0, len(frame)).numbers) == size
 
 
-@pytest.mark.parametrize("frame", [
-    bytes.fromhex("7fffffff"), bytes.fromhex("7fffffff") + bytes(100), bytes.fromhex("80000000"),
-    bytes.fromhex("00000001 7fff 61"),
-], ids=["claims 2 G elements", "claims more than it has", "negative", "a string that ends early"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        bytes.fromhex("7fffffff"),
+        bytes.fromhex("7fffffff") + bytes(100),
+        bytes.fromhex("80000000"),
+        bytes.fromhex("00000001 7fff 61"),
+    ],
+    ids=["claims 2 G elements", "claims more than it has", "negative", "a string that ends early"],
+)
 def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
     decode = decoder(MetadataRequest, 0)
     tracemalloc.start()
@@ -176,12 +185,15 @@ def test_the_largest_request_costs_bounded_memory() -> None:
     assert peak < REQUEST_ELEMENTS_MAX * 200
 
 
-@pytest.mark.parametrize(("version", "frame"), [
-    (12, "8080808080"),  # a varint that never ends
-    (12, "ffffffffffffffff01"),
-    (12, "00" * 30 + "ff"),
-    (4, "ff" * 17 + "7fffffff"),
-])
+@pytest.mark.parametrize(
+    ("version", "frame"),
+    [
+        (12, "8080808080"),  # a varint that never ends
+        (12, "ffffffffffffffff01"),
+        (12, "00" * 30 + "ff"),
+        (4, "ff" * 17 + "7fffffff"),
+    ],
+)
 def test_broken_fetch_requests(version: int, frame: str) -> None:
     data = bytes.fromhex(frame)
     with pytest.raises(DecodeError):

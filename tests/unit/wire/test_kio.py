@@ -131,6 +131,10 @@ def test_kio_writes_and_reads_the_same_bytes(name: str, data: st.DataObject) -> 
 def test_all_that_kio_has_is_compared() -> None:
     kinds = {kind for versions in schema_name_map.values() for by_kind in versions.values() for kind in by_kind}
     assert kinds == {EntityType.request, EntityType.response, EntityType.data, EntityType.header}
-    count = sum(len(by_kind) for name, versions in schema_name_map.items() if name not in HEADERS
-                for by_kind in versions.values())
+    count = sum(
+        len(by_kind)
+        for name, versions in schema_name_map.items()
+        if name not in HEADERS
+        for by_kind in versions.values()
+    )
     assert sum(1 for name in SHARED for _ in entities(DECLARED[name])) == count > 500

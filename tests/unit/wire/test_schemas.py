@@ -22,20 +22,23 @@ def test_all_declarations_equal_their_schemas() -> None:
     assert list(differences()) == []
 
 
-@pytest.mark.parametrize(("message", "path", "fact", "value"), [
-    ("ProduceRequest", "TimeoutMs", "versions", "1+"),
-    ("ProduceRequest", "TimeoutMs", "type", "int64"),
-    ("ProduceRequest", "TransactionalId", "nullableVersions", "4+"),
-    ("ProduceRequest", "TransactionalId", "default", ""),
-    ("ProduceRequest", "Acks", "nullableVersions", "0+"),
-    ("ProduceRequest", "Acks", "name", "Ack"),
-    ("ProduceRequest", "TopicData.Name", "ignorable", False),
-    ("ProduceRequest", "TopicData.PartitionData", "type", "PartitionProduceData"),
-    ("FetchRequest", "ClusterId", "tag", 5),
-    ("FetchRequest", "MaxBytes", "default", "0x7ffffffe"),
-    ("PartitionChangeRecord", "Leader", "default", "-1"),
-    ("TransactionLogValue", "NextProducerEpoch", "tag", 2),
-])
+@pytest.mark.parametrize(
+    ("message", "path", "fact", "value"),
+    [
+        ("ProduceRequest", "TimeoutMs", "versions", "1+"),
+        ("ProduceRequest", "TimeoutMs", "type", "int64"),
+        ("ProduceRequest", "TransactionalId", "nullableVersions", "4+"),
+        ("ProduceRequest", "TransactionalId", "default", ""),
+        ("ProduceRequest", "Acks", "nullableVersions", "0+"),
+        ("ProduceRequest", "Acks", "name", "Ack"),
+        ("ProduceRequest", "TopicData.Name", "ignorable", False),
+        ("ProduceRequest", "TopicData.PartitionData", "type", "PartitionProduceData"),
+        ("FetchRequest", "ClusterId", "tag", 5),
+        ("FetchRequest", "MaxBytes", "default", "0x7ffffffe"),
+        ("PartitionChangeRecord", "Leader", "default", "-1"),
+        ("TransactionLogValue", "NextProducerEpoch", "tag", 2),
+    ],
+)
 def test_a_changed_fact_of_a_field_is_found(message: str, path: str, fact: str, value: object) -> None:
     schema = json.loads(json.dumps(SCHEMAS[message]))
     fields = schema["fields"]
@@ -47,9 +50,7 @@ def test_a_changed_fact_of_a_field_is_found(message: str, path: str, fact: str, 
     assert len(list(compare(schema, declarations()[message]))) == 1
 
 
-@pytest.mark.parametrize(("fact", "value"), [
-    ("validVersions", "3-14"), ("flexibleVersions", "10+"), ("apiKey", 1),
-])
+@pytest.mark.parametrize(("fact", "value"), [("validVersions", "3-14"), ("flexibleVersions", "10+"), ("apiKey", 1)])
 def test_a_changed_fact_of_a_message_is_found(fact: str, value: object) -> None:
     assert len(list(compare(SCHEMAS["ProduceRequest"] | {fact: value}, declarations()["ProduceRequest"]))) == 1
 

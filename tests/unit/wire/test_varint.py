@@ -8,10 +8,23 @@ from wire.errors import DecodeError
 from wire.varint import SMALL_MAX, read_uvarint, uvarint
 
 
-@pytest.mark.parametrize(("value", "encoded"), [
-    (0, "00"), (1, "01"), (126, "7e"), (127, "7f"), (128, "8001"), (SMALL_MAX - 1, "ff07"), (SMALL_MAX, "8008"),
-    (2**14 - 1, "ff7f"), (2**14, "808001"), (2**21 - 1, "ffff7f"), (2**21, "80808001"), (2**31 - 1, "ffffffff07"),
-])
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        (0, "00"),
+        (1, "01"),
+        (126, "7e"),
+        (127, "7f"),
+        (128, "8001"),
+        (SMALL_MAX - 1, "ff07"),
+        (SMALL_MAX, "8008"),
+        (2**14 - 1, "ff7f"),
+        (2**14, "808001"),
+        (2**21 - 1, "ffff7f"),
+        (2**21, "80808001"),
+        (2**31 - 1, "ffffffff07"),
+    ],
+)
 def test_both_ends_of_each_length(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert uvarint(value) == data

@@ -107,7 +107,8 @@ async def test_what_is_missing_can_be_fetched(disk: SystemDisk, monkeypatch: pyt
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
 def test_where_the_flag_is_refused_reads_are_plain(
-        disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
     calls = []
@@ -189,11 +190,13 @@ def test_the_lock_keeps_others_out(disk: SystemDisk, tmp_path: Path) -> None:
     disk.lock(".lock")
     with pytest.raises(Locked):
         SystemDisk(str(tmp_path / "log"), SystemOffLoop()).lock(".lock")
-    script = ("import sys; from pykbroker.world.disk import Locked\n"
-              "from pykbroker.world.system_disk import SystemDisk\n"
-              "from pykbroker.world.system_off_loop import SystemOffLoop\n"
-              "disk = SystemDisk(sys.argv[1], SystemOffLoop())\n"
-              "try:\n    disk.lock('.lock')\nexcept Locked:\n    sys.exit(3)\n")
+    script = (
+        "import sys; from pykbroker.world.disk import Locked\n"
+        "from pykbroker.world.system_disk import SystemDisk\n"
+        "from pykbroker.world.system_off_loop import SystemOffLoop\n"
+        "disk = SystemDisk(sys.argv[1], SystemOffLoop())\n"
+        "try:\n    disk.lock('.lock')\nexcept Locked:\n    sys.exit(3)\n"
+    )
     command = [sys.executable, "-c", script, str(tmp_path / "log")]
     assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 3
     disk.unlock(".lock")

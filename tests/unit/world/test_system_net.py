@@ -89,7 +89,8 @@ class House:
 
 @asynccontextmanager
 async def served(
-    on_line: Callable[[Line, bytes], None], options: SocketOptions = SocketOptions()  # noqa: B008
+    on_line: Callable[[Line, bytes], None],
+    options: SocketOptions = SocketOptions(),  # noqa: B008
 ) -> AsyncIterator[House]:
     house = House(on_line, options)
     async with trio.open_nursery() as nursery:
@@ -360,8 +361,11 @@ async def test_peers_wait_while_there_is_no_room(autojump_clock: trio.testing.Mo
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 async def test_accepting_rests_while_there_is_no_descriptor(
-        number: int, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture) -> None:
+    number: int,
+    autojump_clock: trio.testing.MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """The peer stays in the backlog, so that the listener is ready all the time: without a rest the loop would spin."""
     refusals, accepted = 0, socket.socket.accept
 

@@ -23,8 +23,9 @@ async def test_syncs_of_one_thing_that_have_not_begun_are_one() -> None:
     assert len(done) == 2
 
 
-@pytest.mark.parametrize(("count", "largest"), [
-    (1, 1), (THREADS_MAX * SYNCS_MAX, SYNCS_MAX), (THREADS_MAX * SYNCS_MAX + 9, SYNCS_MAX)])
+@pytest.mark.parametrize(
+    ("count", "largest"), [(1, 1), (THREADS_MAX * SYNCS_MAX, SYNCS_MAX), (THREADS_MAX * SYNCS_MAX + 9, SYNCS_MAX)]
+)
 async def test_each_hop_has_a_share_and_no_more_than_its_bound(count: int, largest: int) -> None:
     hops, done = list[int](), list[int]()
 

@@ -83,15 +83,20 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     """A worker whose pipes are in the hands of the test."""
     command = [sys.executable, "-m", PROGRAM, __name__, "Echo"]
     with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}) as process:
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    ) as process:
         yield process
         process.kill()
 
 
 @pytest.mark.parametrize("size", [1, 1_000_000])
 def test_it_ends_in_silence_when_its_parent_is_killed_before_it_answers(
-        child: subprocess.Popen[bytes], size: int) -> None:
+    child: subprocess.Popen[bytes], size: int
+) -> None:
     """A long answer is refused by the pipe while it is written, a short one when it is flushed."""
     assert child.stdin is not None
     assert child.stdout is not None

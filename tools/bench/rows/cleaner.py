@@ -76,8 +76,10 @@ def fill(broker: Broker, name: str) -> None:
         made.result()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "queue.buffering.max.messages": volume.QUEUED_MAX})
     for sent in range(0, RECORDS, volume.AT_ONCE):
-        some = [{"key": b"key-%09d" % (number * 7919 % KEYS), "value": VALUE}
-                for number in range(sent, sent + volume.AT_ONCE)]
+        some = [
+            {"key": b"key-%09d" % (number * 7919 % KEYS), "value": VALUE}
+            for number in range(sent, sent + volume.AT_ONCE)
+        ]
         while len(producer) > volume.QUEUED_MAX - volume.AT_ONCE:
             producer.poll(0.01)
         producer.produce_batch(name, some)
@@ -108,9 +110,13 @@ def clean_up_to(broker: Broker, name: str) -> int:
 
 
 ROWS = (
-    Row("compaction, keyed 100-byte records", {
-        "rate": Figure("records/s", True, 0),
-        "quiet": Figure("produce p99 ms before"),
-        "busy": Figure("produce p99 ms meanwhile"),
-    }, clean),
+    Row(
+        "compaction, keyed 100-byte records",
+        {
+            "rate": Figure("records/s", True, 0),
+            "quiet": Figure("produce p99 ms before"),
+            "busy": Figure("produce p99 ms meanwhile"),
+        },
+        clean,
+    ),
 )

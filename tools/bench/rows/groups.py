@@ -69,8 +69,15 @@ def join_kafka_python(bootstrap: str, topic: str, group: str) -> float | None:
 def join_confluent(bootstrap: str, topic: str, group: str, protocol: str) -> float | None:
     """With confluent-kafka."""
     assigned: list[float] = []
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": protocol,
-                         "enable.metrics.push": False, "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.metrics.push": False,
+            "log_level": 0,
+        }
+    )
     try:
         consumer.subscribe([topic], on_assign=lambda _, __: assigned.append(time.perf_counter()))
         deadline = time.monotonic() + JOIN_TIMEOUT_S
@@ -100,8 +107,14 @@ def commit(stage: Stage) -> Mapping[str, float]:
 def transactions(stage: Stage) -> Mapping[str, float]:
     """Begin, `RECORDS` records over `PARTITIONS` partitions, commit, one after the other; all must be in the log."""
     with Topic(stage.broker, PARTITIONS) as topic:
-        producer = Producer({"bootstrap.servers": stage.broker.bootstrap, "transactional.id": topic.name,
-                             "enable.metrics.push": False, "linger.ms": 0})
+        producer = Producer(
+            {
+                "bootstrap.servers": stage.broker.bootstrap,
+                "transactional.id": topic.name,
+                "enable.metrics.push": False,
+                "linger.ms": 0,
+            }
+        )
         producer.init_transactions(JOIN_TIMEOUT_S)
         taken: list[float] = []
         for _ in range(WARM_TRANSACTIONS + TRANSACTIONS):
@@ -122,10 +135,16 @@ COMMITS = {"rate": Figure("req/s", True, 0), "p99": Figure("p99 ms"), "cpu": Fig
 
 ROWS = (
     Row("first assignment, kafka-python", JOINED, partial(first_assignment, join=join_kafka_python)),
-    Row("first assignment, confluent classic", JOINED,
-        partial(first_assignment, join=partial(join_confluent, protocol="classic"))),
-    Row("first assignment, confluent KIP-848", JOINED,
-        partial(first_assignment, join=partial(join_confluent, protocol="consumer"))),
+    Row(
+        "first assignment, confluent classic",
+        JOINED,
+        partial(first_assignment, join=partial(join_confluent, protocol="classic")),
+    ),
+    Row(
+        "first assignment, confluent KIP-848",
+        JOINED,
+        partial(first_assignment, join=partial(join_confluent, protocol="consumer")),
+    ),
     Row("OffsetCommit, 10 connections", COMMITS, commit),
     Row("transaction, 10 records over 3 partitions", {"p50": Figure("p50 ms"), "p99": Figure("p99 ms")}, transactions),
 )

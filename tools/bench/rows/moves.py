@@ -26,8 +26,11 @@ SEGMENT_BYTES = 100_000
 RETENTION_BYTES = 20_000_000
 FILL_S, ARRIVE_S_MAX = 8, 120
 LOOK_S = 0.05
-CONFIGS = {"internal.segment.bytes": str(SEGMENT_BYTES), "retention.bytes": str(RETENTION_BYTES),
-           "file.delete.delay.ms": "1000"}
+CONFIGS = {
+    "internal.segment.bytes": str(SEGMENT_BYTES),
+    "retention.bytes": str(RETENTION_BYTES),
+    "file.delete.delay.ms": "1000",
+}
 SETTINGS = ("log.retention.check.interval.ms=1000",)
 DIRECTORIES = ("data", "data2")
 
@@ -56,7 +59,8 @@ def move(stage: Stage) -> Mapping[str, float] | None:
     finally:
         broker.stop()
     return {"arrived": len(arrivals), "last": max(arrivals, default=ARRIVE_S_MAX), "rate": rate} | (
-        {"longest": steps["loop_step_longest_seconds"] * 1000} if steps else {})
+        {"longest": steps["loop_step_longest_seconds"] * 1000} if steps else {}
+    )
 
 
 def with_two_directories(peer: Peer, console: int) -> Peer:
@@ -81,10 +85,18 @@ class Load:
         self.ends = [0] * PARTITIONS
         self._failed: list[KafkaError] = []
         self._stopped = threading.Event()
-        self._producer = Producer({
-            "bootstrap.servers": broker.bootstrap, "acks": "all", "enable.idempotence": True, "batch.size": 16384,
-            "linger.ms": 5, "queue.buffering.max.messages": volume.QUEUED_MAX, "log_level": 0,
-            "on_delivery": self._delivered})
+        self._producer = Producer(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "batch.size": 16384,
+                "linger.ms": 5,
+                "queue.buffering.max.messages": volume.QUEUED_MAX,
+                "log_level": 0,
+                "on_delivery": self._delivered,
+            }
+        )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 

@@ -46,11 +46,7 @@ def start(stage: Stage) -> Mapping[str, float] | None:
     check(stopped, topic)
     stopped.stop()
     waited_s = SESSION_S if stage.peer.waits_for_session else 0
-    return {
-        "stop": stopped.start_seconds,
-        "kill": killed.start_seconds,
-        "less": killed.start_seconds - waited_s,
-    }
+    return {"stop": stopped.start_seconds, "kill": killed.start_seconds, "less": killed.start_seconds - waited_s}
 
 
 def fill(broker: Broker) -> str:

@@ -75,6 +75,9 @@ def micro_batch(stage: Stage) -> Mapping[str, float] | None:
 
 ROWS = (
     Row("Spark, read 1,000 rows of 4 partitions", {"seconds": Figure("s")}, read),
-    Row("Spark, micro-batch of one row", {"trigger": Figure("ms", digits=0), "add": Figure("addBatch ms", digits=0)},
-        micro_batch),
+    Row(
+        "Spark, micro-batch of one row",
+        {"trigger": Figure("ms", digits=0), "add": Figure("addBatch ms", digits=0)},
+        micro_batch,
+    ),
 )

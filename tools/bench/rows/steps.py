@@ -35,8 +35,10 @@ def measure(stage: Stage) -> Mapping[str, float] | None:
         requests.metadata(loaded, 10)
         topics.create(loaded)
         counted = counts()
-    return {"longest": counted["loop_step_longest_seconds"] * 1000,
-            "slow": counted["loop_steps_slow_total"] / counted["loop_steps_total"] * 1000}
+    return {
+        "longest": counted["loop_step_longest_seconds"] * 1000,
+        "slow": counted["loop_steps_slow_total"] / counted["loop_steps_total"] * 1000,
+    }
 
 
 @contextmanager

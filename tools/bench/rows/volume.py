@@ -41,8 +41,10 @@ def produce_json(stage: Stage, count: int, codec: str) -> Mapping[str, float]:
 def documents() -> list[bytes]:
     """A thousand JSON objects of about 1 KiB, which compress to a third."""
     dice = random.Random(1)
-    return [json.dumps({f"field_{i}": dice.choice((dice.random(), "blue", "green", i)) for i in range(40)}).encode()
-            for _ in range(1000)]
+    return [
+        json.dumps({f"field_{i}": dice.choice((dice.random(), "blue", "green", i)) for i in range(40)}).encode()
+        for _ in range(1000)
+    ]
 
 
 def write(stage: Stage) -> Mapping[str, float] | None:
@@ -55,8 +57,10 @@ def write(stage: Stage) -> Mapping[str, float] | None:
     with path.open("ab", buffering=0) as file:
         for _ in range(count):
             file.write(block)
-    figures = {"bytes": count * len(block) / (time.perf_counter() - begun) / 1e6,
-               "cpu": (time.process_time() - cpu) / count / len(block) * 1e8}
+    figures = {
+        "bytes": count * len(block) / (time.perf_counter() - begun) / 1e6,
+        "cpu": (time.process_time() - cpu) / count / len(block) * 1e8,
+    }
     path.unlink()
     return figures
 
@@ -71,7 +75,6 @@ def _figures(count: int, value_bytes: int, seconds: float, cpu_seconds: float) -
 
 SMALL = {"messages": Figure("k msg/s", True, 0), "cpu": Figure("broker CPU s/M msg", digits=3)}
 LARGE = {"bytes": Figure("MB/s", True, 0), "cpu": Figure("broker CPU s/M msg", digits=3)}
-
 
 
 ROWS = (

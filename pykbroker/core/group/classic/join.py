@@ -111,9 +111,19 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token:
         group.member_added = True
     if not group.members:
         group.protocol_type = request.protocol_type
-    group.add(Member(
-        member_id, request.group_instance_id, asked.client_id, asked.client_host, rebalance_timeout_ms(request),
-        request.session_timeout_ms, protocols(request), is_new=True, joining=token))
+    group.add(
+        Member(
+            member_id,
+            request.group_instance_id,
+            asked.client_id,
+            asked.client_host,
+            rebalance_timeout_ms(request),
+            request.session_timeout_ms,
+            protocols(request),
+            is_new=True,
+            joining=token,
+        )
+    )
     rebalance.expect(shard, group, member_id, NEW_MEMBER_JOIN_TIMEOUT_MS, step)
     rebalance.rebalance_or_complete(shard, group, step)
 
@@ -138,8 +148,9 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
         step.reply(token, rebalance.generation(group, member.id))
 
 
-def _replace(shard: Shard, group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token,
-             step: Step) -> None:
+def _replace(
+    shard: Shard, group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token, step: Step
+) -> None:
     """A static member was started again: it takes its own place, and whoever was there is fenced."""
     request: JoinGroupRequest = asked.message
     rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)

@@ -41,8 +41,12 @@ def answer(identities: list[MemberIdentity], codes: list[ErrorCode], version: in
     """What each of them is told."""
     if version < MEMBERS_VERSION_FIRST:
         return LeaveGroupResponse(error_code=codes[0])
-    return LeaveGroupResponse(members=[MemberResponse(one.member_id, one.group_instance_id, code)
-                                       for one, code in zip(identities, codes, strict=True)])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(one.member_id, one.group_instance_id, code)
+            for one, code in zip(identities, codes, strict=True)
+        ]
+    )
 
 
 def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: Step) -> ErrorCode:

@@ -185,11 +185,22 @@ def answer_sync(shard: Shard, group: ClassicGroup, member: Member, response: Syn
 
 def generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
     """The generation as this member shall know it."""
-    members = [JoinGroupResponseMember(one.id, one.instance_id, one.metadata(group.protocol))
-               for one in group.members.values()] if member_id == group.leader else []
-    return JoinGroupResponse(generation_id=group.generation, protocol_type=group.protocol_type,
-                             protocol_name=group.protocol, leader=group.leader or "", member_id=member_id,
-                             members=members)
+    members = (
+        [
+            JoinGroupResponseMember(one.id, one.instance_id, one.metadata(group.protocol))
+            for one in group.members.values()
+        ]
+        if member_id == group.leader
+        else []
+    )
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        leader=group.leader or "",
+        member_id=member_id,
+        members=members,
+    )
 
 
 def failed_join(code: ErrorCode, member_id: str) -> JoinGroupResponse:

@@ -51,12 +51,12 @@ class Answers(NamedTuple):
 
 
 ANSWERS: dict[State, Answers] = {
-    State.EMPTY: Answers(
-        ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE),
+    State.EMPTY: Answers(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE),
     State.PREPARING_REBALANCE: Answers(
-        ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP),
+        ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP
+    ),
     State.COMPLETING_REBALANCE: Answers(
-        ErrorCode.NONE, ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NON_EMPTY_GROUP),
-    State.STABLE: Answers(
-        ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP),
+        ErrorCode.NONE, ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NON_EMPTY_GROUP
+    ),
+    State.STABLE: Answers(ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP),
 }

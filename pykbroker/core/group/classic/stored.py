@@ -21,29 +21,46 @@ def deleted(group_id: str) -> CoordinatorRecord:
 
 def empty(group: ClassicGroup, generation: int, wall_ms: int) -> CoordinatorRecord:
     """The group has no members."""
-    value = GroupMetadataValue(protocol_type=group.protocol_type, generation=generation, protocol=None, leader=None,
-                               current_state_timestamp=wall_ms)
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type,
+        generation=generation,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=wall_ms,
+    )
     return CoordinatorRecord(GroupMetadataKey(group=group.id), value, VALUE_VERSION)
 
 
-def assigned(group: ClassicGroup, assignments: Mapping[str, bytes],
-             renamed: Mapping[str, str] | None = None) -> CoordinatorRecord:
+def assigned(
+    group: ClassicGroup, assignments: Mapping[str, bytes], renamed: Mapping[str, str] | None = None
+) -> CoordinatorRecord:
     """The group's generation, with what each member was assigned; `renamed` members are called otherwise from now."""
     names = renamed or {}
     value = GroupMetadataValue(
-        protocol_type=group.protocol_type, generation=group.generation, protocol=group.protocol,
+        protocol_type=group.protocol_type,
+        generation=group.generation,
+        protocol=group.protocol,
         leader=group.leader if group.leader is None else names.get(group.leader, group.leader),
         current_state_timestamp=group.state_ms,
-        members=[_stored(member, names.get(member.id, member.id), group.protocol, assignments.get(member.id, b""))
-                 for member in group.members.values()])
+        members=[
+            _stored(member, names.get(member.id, member.id), group.protocol, assignments.get(member.id, b""))
+            for member in group.members.values()
+        ],
+    )
     return CoordinatorRecord(GroupMetadataKey(group=group.id), value, VALUE_VERSION)
 
 
 def _stored(member: Member, name: str, protocol: str | None, assignment: bytes) -> MemberMetadata:
     return MemberMetadata(
-        member_id=name, group_instance_id=member.instance_id, client_id=member.client_id,
-        client_host=member.client_host, rebalance_timeout=member.rebalance_timeout_ms,
-        session_timeout=member.session_timeout_ms, subscription=member.metadata(protocol), assignment=assignment)
+        member_id=name,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout=member.rebalance_timeout_ms,
+        session_timeout=member.session_timeout_ms,
+        subscription=member.metadata(protocol),
+        assignment=assignment,
+    )
 
 
 def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
@@ -58,8 +75,14 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.state_ms = value.current_state_timestamp
     stored = {member.member_id: member for member in value.members}
     for member in [one for one in group.members.values() if one.id not in stored]:
-        heir = next((one.member_id for one in value.members
-                     if member.instance_id is not None and one.group_instance_id == member.instance_id), None)
+        heir = next(
+            (
+                one.member_id
+                for one in value.members
+                if member.instance_id is not None and one.group_instance_id == member.instance_id
+            ),
+            None,
+        )
         if heir is None or heir in group.members:
             group.remove(member.id)
         else:
@@ -76,8 +99,15 @@ def _restore_member(group: ClassicGroup, told: MemberMetadata) -> None:
     protocols = ((group.protocol or "", bytes(told.subscription)),)
     rebalance_timeout_ms = told.session_timeout if told.rebalance_timeout < 0 else told.rebalance_timeout
     if member is None:
-        member = Member(told.member_id, told.group_instance_id, told.client_id, told.client_host, rebalance_timeout_ms,
-                        told.session_timeout, protocols)
+        member = Member(
+            told.member_id,
+            told.group_instance_id,
+            told.client_id,
+            told.client_host,
+            rebalance_timeout_ms,
+            told.session_timeout,
+            protocols,
+        )
         group.add(member)
     elif member.metadata(group.protocol) != protocols[0][1]:
         group.speak(member, protocols)

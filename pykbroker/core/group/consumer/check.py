@@ -33,14 +33,17 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
     if fault is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, fault)
     if request.server_assignor is not None and request.server_assignor not in assignors:
-        raise ApiError(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {request.server_assignor} is not supported. "
-                       f"Supported assignors: {', '.join(assignors)}.")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )
 
 
 def full(size_max: int) -> ApiError:
     """The group has no room for another member."""
-    return ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED,
-                    f"The consumer group has reached its maximum capacity of {size_max} members.")
+    return ApiError(
+        ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {size_max} members."
+    )
 
 
 def _joining(request: ConsumerGroupHeartbeatRequest) -> str | None:

@@ -52,15 +52,20 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if ends and changed:
         epoch = draft.group.current[member_id].epoch
     else:
-        epoch = advance(draft, shard, member_id, owned(subscription.owned_partitions, shard.topics()),
-                        changed=changed)[1].epoch
+        epoch = advance(draft, shard, member_id, owned(subscription.owned_partitions, shard.topics()), changed=changed)[
+            1
+        ].epoch
     if ends:
         settled = not changed and draft.group.state == STABLE
         downgrade(draft, shard, (), group.epoch, rebalances=not settled)
     else:
         shard.timers.set(Due(FETCH, group.id, member_id), step.now_ms + rebalance_timeout_ms(request))
-    step.reply(token, JoinGroupResponse(generation_id=epoch, protocol_type=CONSUMER, member_id=member_id,
-                                        protocol_name=request.protocols[0].name))
+    step.reply(
+        token,
+        JoinGroupResponse(
+            generation_id=epoch, protocol_type=CONSUMER, member_id=member_id, protocol_name=request.protocols[0].name
+        ),
+    )
 
 
 def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, version: int) -> bool:
@@ -88,7 +93,11 @@ def _said(asked: Asked, before: Said | None, subscription: ConsumerProtocolSubsc
     return Said(
         instance_id=request.group_instance_id if before is None else request.group_instance_id or before.instance_id,
         rack_id=subscription.rack_id if before is None else subscription.rack_id or before.rack_id,
-        client_id=asked.client_id, client_host=asked.client_host,
-        subscribed_topic_names=sorted(set(subscription.topics)), subscribed_topic_regex="",
-        rebalance_timeout_ms=rebalance_timeout_ms(request), server_assignor=before.server_assignor if before else None,
-        classic_member_metadata=spoken(request.session_timeout_ms, protocols(request)))
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        subscribed_topic_names=sorted(set(subscription.topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=rebalance_timeout_ms(request),
+        server_assignor=before.server_assignor if before else None,
+        classic_member_metadata=spoken(request.session_timeout_ms, protocols(request)),
+    )

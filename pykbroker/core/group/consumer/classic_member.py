@@ -39,8 +39,10 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     shard.timers.cancel(Due(FETCH, group.id, request.member_id))
     expect(shard, group.id, request.member_id, said, step)
     given = assignment(has.assigned, shard.topics(), bytes(protocol.metadata))
-    step.reply(token, SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name,
-                                        assignment=given))
+    step.reply(
+        token,
+        SyncGroupResponse(protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=given),
+    )
 
 
 def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
@@ -49,8 +51,11 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     group, said, _, has = _member(shard, request)
     expect(shard, group.id, request.member_id, said, step)
     code = ErrorCode.NONE
-    if has.epoch < group.epoch or has.state is MemberState.UNREVOKED_PARTITIONS or (
-            has.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, request.member_id, has)):
+    if (
+        has.epoch < group.epoch
+        or has.state is MemberState.UNREVOKED_PARTITIONS
+        or (has.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, request.member_id, has))
+    ):
         code = ErrorCode.REBALANCE_IN_PROGRESS
         expect_rejoin(shard, group.id, request.member_id, said, step)
     step.reply(token, HeartbeatResponse(error_code=code))
@@ -86,8 +91,9 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:
     return member_id
 
 
-def _member(shard: Shard, request: SyncGroupRequest | HeartbeatRequest) -> tuple[
-        ConsumerGroup, Said, ClassicMemberMetadata, Current]:
+def _member(
+    shard: Shard, request: SyncGroupRequest | HeartbeatRequest
+) -> tuple[ConsumerGroup, Said, ClassicMemberMetadata, Current]:
     """The member in its group. ApiError: it is none, uses the other protocol, or is in another generation."""
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)

@@ -17,8 +17,11 @@ REJOIN, FETCH = "rejoin", "fetch"
 def expect(shard: Shard, group_id: str, member_id: str, said: Said, step: Step) -> None:
     """The member has shown that it lives, and must do so again in time."""
     classic = said.classic_member_metadata
-    session_ms = (shard.settings.consumer_session_timeout_ms(shard.configs_of(group_id)) if classic is None
-                  else classic.session_timeout_ms)
+    session_ms = (
+        shard.settings.consumer_session_timeout_ms(shard.configs_of(group_id))
+        if classic is None
+        else classic.session_timeout_ms
+    )
     shard.timers.set(Due(CONSUMER_SESSION, group_id, member_id), step.now_ms + session_ms)
 
 

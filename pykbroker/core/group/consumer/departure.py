@@ -55,8 +55,10 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if known != member_id:
-        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"Static member {member_id} with instance id {instance_id} was "
-                       f"fenced by member {known}.")
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {known}.",
+        )
 
 
 def no_consumer_group(group: ClassicGroup | None, group_id: str, kind: str = "Group") -> ApiError:

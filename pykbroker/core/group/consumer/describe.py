@@ -20,35 +20,53 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """A group that is not there, or is a classic one, was not found."""
     request: wire.ConsumerGroupDescribeRequest = asked.message
-    step.reply(token, wire.ConsumerGroupDescribeResponse(groups=[
-        _described(shard, group_id) for group_id in request.group_ids]))
+    step.reply(
+        token,
+        wire.ConsumerGroupDescribeResponse(groups=[_described(shard, group_id) for group_id in request.group_ids]),
+    )
 
 
 def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
     group, topics = shard.groups.get(group_id), shard.topics()
     if not isinstance(group, ConsumerGroup):
         why = "not found" if group is None else "is not a consumer group"
-        return wire.DescribedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id,
-                                   error_message=f"Group {group_id} {why}.")
+        return wire.DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id, error_message=f"Group {group_id} {why}."
+        )
     return wire.DescribedGroup(
-        group_id=group_id, group_state=group.state, group_epoch=group.epoch, assignment_epoch=group.assignment_epoch,
+        group_id=group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
         assignor_name=assignor_of(group, shard.settings.group_consumer_assignors),
-        members=[_member(group, member_id, topics) for member_id in group.members])
+        members=[_member(group, member_id, topics) for member_id in group.members],
+    )
 
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
     """What it is to give back is still assigned to it."""
     said, has = group.members[member_id], group.current.get(member_id, Current())
     return wire.Member(
-        member_id=member_id, instance_id=said.instance_id, rack_id=said.rack_id, member_epoch=has.epoch,
-        client_id=said.client_id, client_host=said.client_host, subscribed_topic_names=said.subscribed_topic_names,
+        member_id=member_id,
+        instance_id=said.instance_id,
+        rack_id=said.rack_id,
+        member_epoch=has.epoch,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        subscribed_topic_names=said.subscribed_topic_names,
         subscribed_topic_regex=said.subscribed_topic_regex,
         assignment=_assignment(joined(has.assigned, has.revoking), topics),
         target_assignment=_assignment(group.target_of(member_id), topics),
-        member_type=CLASSIC_MEMBER if group.is_classic(member_id) else CONSUMER_MEMBER)
+        member_type=CLASSIC_MEMBER if group.is_classic(member_id) else CONSUMER_MEMBER,
+    )
 
 
 def _assignment(given: Assignment, topics: TopicsImage) -> wire.Assignment:
     """Topics that are gone have no name any more, and are left out."""
-    return wire.Assignment([wire.TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions))
-                            for topic_id, partitions in given.items() if topic_id in topics.by_id])
+    return wire.Assignment(
+        [
+            wire.TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions))
+            for topic_id, partitions in given.items()
+            if topic_id in topics.by_id
+        ]
+    )

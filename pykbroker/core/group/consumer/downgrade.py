@@ -24,8 +24,11 @@ from pykbroker.core.group.shard import Due, Shard
 def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Container[str], joining: int = 0) -> bool:
     """Whether those who stay, and so many who join them, could be a classic group."""
     stay = [member_id for member_id in group.members if member_id not in leaving]
-    return (0 < len(stay) + joining <= shard.settings.group_max_size and shard.settings.downgrades
-            and all(map(group.is_classic, stay)))
+    return (
+        0 < len(stay) + joining <= shard.settings.group_max_size
+        and shard.settings.downgrades
+        and all(map(group.is_classic, stay))
+    )
 
 
 def downgrade(draft: Draft, shard: Shard, leaving: Container[str], generation: int, *, rebalances: bool = True) -> None:
@@ -39,8 +42,10 @@ def downgrade(draft: Draft, shard: Shard, leaving: Container[str], generation: i
             classic.add(member)
             shard.timers.set(Due(SESSION, group.id, member_id), step.now_ms + member.session_timeout_ms)
     classic.protocol = classic.select_protocol()
-    given = {member.id: assignment(_held(group, member.id), topics, member.metadata(classic.protocol))
-             for member in classic.members.values()}
+    given = {
+        member.id: assignment(_held(group, member.id), topics, member.metadata(classic.protocol))
+        for member in classic.members.values()
+    }
     for record in stored.deleted(group):
         step.write(record)
     step.write(classic_stored.assigned(classic, given))
@@ -56,5 +61,12 @@ def _held(group: ConsumerGroup, member_id: str) -> Assignment:
 def _member(member_id: str, said: Said) -> Member:
     known = said.classic_member_metadata
     assert known is not None
-    return Member(member_id, said.instance_id, said.client_id, said.client_host, said.rebalance_timeout_ms,
-                  known.session_timeout_ms, tuple((one.name, bytes(one.metadata)) for one in known.supported_protocols))
+    return Member(
+        member_id,
+        said.instance_id,
+        said.client_id,
+        said.client_host,
+        said.rebalance_timeout_ms,
+        known.session_timeout_ms,
+        tuple((one.name, bytes(one.metadata)) for one in known.supported_protocols),
+    )

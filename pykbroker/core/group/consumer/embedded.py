@@ -48,7 +48,13 @@ def owned(listed: Iterable[Listed], topics: TopicsImage) -> Assignment:
 
 def assignment(given: Assignment, topics: TopicsImage, subscription: bytes) -> bytes:
     """An assignment for a member, in the version of its subscription, if it has one; without topics that are gone."""
-    return encode_versioned(ConsumerProtocolAssignment([
-        ConsumerProtocolAssignmentTopicPartition(topics.by_id[topic_id].name, sorted(partitions))
-        for topic_id, partitions in given.items() if topic_id in topics.by_id
-    ]), min(max(int.from_bytes(subscription[:VERSION_BYTES], "big", signed=True), 0), VERSION_LAST))
+    return encode_versioned(
+        ConsumerProtocolAssignment(
+            [
+                ConsumerProtocolAssignmentTopicPartition(topics.by_id[topic_id].name, sorted(partitions))
+                for topic_id, partitions in given.items()
+                if topic_id in topics.by_id
+            ]
+        ),
+        min(max(int.from_bytes(subscription[:VERSION_BYTES], "big", signed=True), 0), VERSION_LAST),
+    )

@@ -47,8 +47,12 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        stable = all((current := self.current.get(member_id)) is not None and current.state is MemberState.STABLE
-                     and current.epoch == self.assignment_epoch for member_id in self.members)
+        stable = all(
+            (current := self.current.get(member_id)) is not None
+            and current.state is MemberState.STABLE
+            and current.epoch == self.assignment_epoch
+            for member_id in self.members
+        )
         return STABLE if stable else "Reconciling"
 
     def member_epoch(self, member_id: str) -> int | None:
@@ -63,14 +67,18 @@ class ConsumerGroup:
 
     def takes(self, protocols: list[str]) -> bool:
         """Whether one who uses the classic protocol, and knows these protocols, could be a member."""
-        spoken = [{one.name for one in said.classic_member_metadata.supported_protocols}
-                  for said in self.members.values() if said.classic_member_metadata is not None]
+        spoken = [
+            {one.name for one in said.classic_member_metadata.supported_protocols}
+            for said in self.members.values()
+            if said.classic_member_metadata is not None
+        ]
         return any(all(name in known for known in spoken) for name in protocols)
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member reads the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
-            topic in regex.topics for regex in self.regexes.values())
+            topic in regex.topics for regex in self.regexes.values()
+        )
 
     def put_member(self, member_id: str, said: Said | None) -> None:
         """What a member says of itself; None: it is gone."""

@@ -47,19 +47,31 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         compiled(request.subscribed_topic_regex)
     before = take_place(draft, member_id, request.instance_id)
     changed = speak(draft, member_id, before, _said(asked, before)) or (
-        isinstance(group, ClassicGroup) and group.is_rebalancing)  # then what its members have is not all there is
+        isinstance(group, ClassicGroup) and group.is_rebalancing
+    )  # then what its members have is not all there is
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
     if isinstance(group, ClassicGroup):
         tell_members(shard, group, draft)
-    is_full = request.rebalance_timeout_ms != -1 and owned is not None and not (
-        request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
+    is_full = (
+        request.rebalance_timeout_ms != -1
+        and owned is not None
+        and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
+    )
     told = is_full or request.member_epoch == JOINING or has is None or following.assigned != has.assigned
-    step.reply(token, ConsumerGroupHeartbeatResponse(
-        member_id=member_id, member_epoch=following.epoch,
-        heartbeat_interval_ms=shard.settings.consumer_heartbeat_interval_ms(shard.configs_of(request.group_id)),
-        assignment=Assignment([TopicPartitions(topic_id, sorted(partitions))
-                               for topic_id, partitions in following.assigned.items()]) if told else None))
+    step.reply(
+        token,
+        ConsumerGroupHeartbeatResponse(
+            member_id=member_id,
+            member_epoch=following.epoch,
+            heartbeat_interval_ms=shard.settings.consumer_heartbeat_interval_ms(shard.configs_of(request.group_id)),
+            assignment=Assignment(
+                [TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in following.assigned.items()]
+            )
+            if told
+            else None,
+        ),
+    )
 
 
 def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> Draft:
@@ -84,9 +96,12 @@ def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHear
             check_instance(group, instance_id, member_id)
         elif known is not None and known != member_id:
             if group.member_epoch(known) != LEAVING_FOR_NOW and not group.is_classic(known):
-                raise ApiError(ErrorCode.UNRELEASED_INSTANCE_ID, f"Static member {member_id} with instance id "
-                               f"{instance_id} cannot join the group because the instance id is owned by {known} "
-                               "member.")
+                raise ApiError(
+                    ErrorCode.UNRELEASED_INSTANCE_ID,
+                    f"Static member {member_id} with instance id "
+                    f"{instance_id} cannot join the group because the instance id is owned by {known} "
+                    "member.",
+                )
             return
     if member_id in group.members:
         _check_epoch(group.current.get(member_id, Current()), request)
@@ -106,9 +121,12 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
     behind = has.previous_epoch == epoch < has.epoch and owned is not None and not without(owned, has.assigned)
     if epoch not in (has.epoch, JOINING) and not behind:
         order = "greater" if epoch > has.epoch else "smaller"
-        raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, f"The consumer group member has a {order} member epoch ({epoch}) "
-                       f"than the one known by the group coordinator ({has.epoch}). The member must abandon all its "
-                       "partitions and rejoin.")
+        raise ApiError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has a {order} member epoch ({epoch}) "
+            f"than the one known by the group coordinator ({has.epoch}). The member must abandon all its "
+            "partitions and rejoin.",
+        )
 
 
 def _said(asked: Asked, before: Said | None) -> Said:
@@ -117,12 +135,16 @@ def _said(asked: Asked, before: Said | None) -> Said:
     said = before or NEWCOMER
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return Said(
-        instance_id=_or(request.instance_id, said.instance_id), rack_id=_or(request.rack_id, said.rack_id),
-        client_id=asked.client_id, client_host=asked.client_host,
+        instance_id=_or(request.instance_id, said.instance_id),
+        rack_id=_or(request.rack_id, said.rack_id),
+        client_id=asked.client_id,
+        client_host=asked.client_host,
         subscribed_topic_names=said.subscribed_topic_names if names is None else sorted(set(names)),
         subscribed_topic_regex=_or(request.subscribed_topic_regex, said.subscribed_topic_regex),
         rebalance_timeout_ms=said.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        server_assignor=_or(request.server_assignor, said.server_assignor), classic_member_metadata=None)
+        server_assignor=_or(request.server_assignor, said.server_assignor),
+        classic_member_metadata=None,
+    )
 
 
 def _or(told: str | None, known: str | None) -> str | None:

@@ -17,8 +17,9 @@ from pykbroker.core.group.step import Step
 MATCHING = "matching"
 
 
-def search(shard: Shard, group_id: str, patterns: Collection[str], names: KeysView[str],
-           step: Step) -> Mapping[str, list[str]]:
+def search(
+    shard: Shard, group_id: str, patterns: Collection[str], names: KeysView[str], step: Step
+) -> Mapping[str, list[str]]:
     """Search for one share, and return what each pattern matches that has been matched against all names."""
     if not patterns:
         shard.searches.pop(group_id, None)

@@ -17,8 +17,9 @@ from pykbroker.core.group.consumer.topics import ids_of, names_of
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.metadata.image import TopicsImage
 
-NEWCOMER = Said(instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None,
-                classic_member_metadata=None)
+NEWCOMER = Said(
+    instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None, classic_member_metadata=None
+)
 """Of whom nothing is known."""
 
 
@@ -43,11 +44,14 @@ def speak(draft: Draft, member_id: str, before: Said | None, said: Said) -> bool
         draft.write(stored.member(draft.group.id, member_id, said))
     was = NEWCOMER if before is None else before
     return (said.subscribed_topic_names, said.subscribed_topic_regex) != (
-        was.subscribed_topic_names, was.subscribed_topic_regex)
+        was.subscribed_topic_names,
+        was.subscribed_topic_regex,
+    )
 
 
-def advance(draft: Draft, shard: Shard, member_id: str, owned: Assignment | None, *,
-            changed: bool) -> tuple[Current | None, Current]:
+def advance(
+    draft: Draft, shard: Shard, member_id: str, owned: Assignment | None, *, changed: bool
+) -> tuple[Current | None, Current]:
     """Plan for all what follows, take the member's next step, and set its timers: where it was, and is now.
 
     Who uses the classic protocol has other deadlines for giving back: to join again and to fetch its assignment.
@@ -57,8 +61,14 @@ def advance(draft: Draft, shard: Shard, member_id: str, owned: Assignment | None
     group = draft.group
     has = group.current.get(member_id)
     said, revocation = group.members[member_id], Due(REVOCATION, group.id, member_id)
-    following = reconcile(has or Current(), group.target_of(member_id), group.assignment_epoch, owned, group.is_free,
-                          _unsubscribed(group, said, has, topics) if changed and has is not None else ())
+    following = reconcile(
+        has or Current(),
+        group.target_of(member_id),
+        group.assignment_epoch,
+        owned,
+        group.is_free,
+        _unsubscribed(group, said, has, topics) if changed and has is not None else (),
+    )
     if following != has:
         draft.write(stored.current(group.id, member_id, following))
     expect(shard, group.id, member_id, said, step)

@@ -44,8 +44,11 @@ def _resolve(draft: Draft, shard: Shard, topics: TopicsImage) -> bool:
     for pattern in [one for one in group.regexes if one not in asked]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
     found_now = search(shard, group.id, asked, topics.by_name.keys(), draft.step)
-    news = {pattern: found for pattern, found in found_now.items()
-            if pattern not in group.regexes or group.regexes[pattern].topics != found}
+    news = {
+        pattern: found
+        for pattern, found in found_now.items()
+        if pattern not in group.regexes or group.regexes[pattern].topics != found
+    }
     for pattern, found in news.items():
         draft.write(stored.regex(group.id, pattern, found, 0, draft.step.wall_ms))
     return bool(news)
@@ -55,8 +58,10 @@ def _assign(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...]) -> No
     """Compute everybody's target by the assignor that most members ask for, and write those that are new."""
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
-    members = {member_id: Subscriber(ids_of(names_of(said, matches), topics), group.target_of(member_id),
-                                     said.instance_id) for member_id, said in group.members.items()}
+    members = {
+        member_id: Subscriber(ids_of(names_of(said, matches), topics), group.target_of(member_id), said.instance_id)
+        for member_id, said in group.members.items()
+    }
     read = {topic_id for one in members.values() for topic_id in one.topics}
     partitions = {topic_id: len(topics.by_id[topic_id].partitions) for topic_id in sorted(read)}
     for member_id, target in ASSIGNORS[assignor_of(group, assignors)](members, partitions).items():

@@ -47,16 +47,28 @@ class Current(msgspec.Struct, frozen=True):
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
         """The next step. What was to be given back and is given again counts from now on."""
         since = {place: self.since[place] for place in each(joined(self.assigned, revoking)) if place in self.since}
-        return Current(epoch, self.epoch, state, assigned, revoking, {
-            place: since.get(place, epoch) for place in each(joined(assigned, revoking))})
+        return Current(
+            epoch,
+            self.epoch,
+            state,
+            assigned,
+            revoking,
+            {place: since.get(place, epoch) for place in each(joined(assigned, revoking))},
+        )
 
     def had(self, epoch: int, topic_id: bytes, index: int) -> bool:
         """Whether the member has had a partition since this epoch, or for longer."""
         return self.since.get((topic_id, index), inf) <= epoch
 
 
-def reconcile(current: Current, target: Assignment, target_epoch: int, owned: Assignment | None,
-              is_free: Callable[[bytes, int], bool], unsubscribed: Container[bytes] = ()) -> Current:
+def reconcile(
+    current: Current,
+    target: Assignment,
+    target_epoch: int,
+    owned: Assignment | None,
+    is_free: Callable[[bytes, int], bool],
+    unsubscribed: Container[bytes] = (),
+) -> Current:
     """The next step towards the target. `owned`: what the member says it has, None where it does not say.
 
     `unsubscribed`: topics that it has just lost its interest in, for which it need not finish what it is at.
@@ -66,8 +78,16 @@ def reconcile(current: Current, target: Assignment, target_epoch: int, owned: As
             return current
     elif current.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, current.revoking):
         dropped = {topic: current.assigned[topic] for topic in current.assigned if topic in unsubscribed}
-        return current if not dropped else current.at(current.epoch, MemberState.UNREVOKED_PARTITIONS, without(
-            current.assigned, dropped), joined(current.revoking, dropped))
+        return (
+            current
+            if not dropped
+            else current.at(
+                current.epoch,
+                MemberState.UNREVOKED_PARTITIONS,
+                without(current.assigned, dropped),
+                joined(current.revoking, dropped),
+            )
+        )
     return _next(current, target, target_epoch, owned, is_free)
 
 
@@ -75,8 +95,13 @@ def _owns(owned: Assignment | None, revoking: Assignment) -> bool:
     return owned is None or bool(common(owned, revoking))
 
 
-def _next(current: Current, target: Assignment, target_epoch: int, owned: Assignment | None,
-          is_free: Callable[[bytes, int], bool]) -> Current:
+def _next(
+    current: Current,
+    target: Assignment,
+    target_epoch: int,
+    owned: Assignment | None,
+    is_free: Callable[[bytes, int], bool],
+) -> Current:
     kept = common(current.assigned, target)
     revoking = without(current.assigned, kept)
     if revoking and _owns(owned, revoking):

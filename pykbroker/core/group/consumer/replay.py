@@ -11,34 +11,47 @@ from pykbroker.core.group.consumer.stored import read_current
 from wire.stored import consumer_group as stored
 
 
-def _member(group: ConsumerGroup, key: stored.ConsumerGroupMemberMetadataKey,
-            value: stored.ConsumerGroupMemberMetadataValue | None) -> None:
+def _member(
+    group: ConsumerGroup,
+    key: stored.ConsumerGroupMemberMetadataKey,
+    value: stored.ConsumerGroupMemberMetadataValue | None,
+) -> None:
     group.put_member(key.member_id, value)
 
 
-def _target(group: ConsumerGroup, key: stored.ConsumerGroupTargetAssignmentMemberKey,
-            value: stored.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
+def _target(
+    group: ConsumerGroup,
+    key: stored.ConsumerGroupTargetAssignmentMemberKey,
+    value: stored.ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
     if value is None:
         group.target.pop(key.member_id, None)
     else:
         group.target[key.member_id] = assignment.of(value.topic_partitions)
 
 
-def _current(group: ConsumerGroup, key: stored.ConsumerGroupCurrentMemberAssignmentKey,
-             value: stored.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+def _current(
+    group: ConsumerGroup,
+    key: stored.ConsumerGroupCurrentMemberAssignmentKey,
+    value: stored.ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
     group.put_current(key.member_id, None if value is None else read_current(value))
 
 
-def _regex(group: ConsumerGroup, key: stored.ConsumerGroupRegularExpressionKey,
-           value: stored.ConsumerGroupRegularExpressionValue | None) -> None:
+def _regex(
+    group: ConsumerGroup,
+    key: stored.ConsumerGroupRegularExpressionKey,
+    value: stored.ConsumerGroupRegularExpressionValue | None,
+) -> None:
     if value is None:
         group.regexes.pop(key.regular_expression, None)
     else:
         group.regexes[key.regular_expression] = value
 
 
-def _assignment(group: ConsumerGroup, _: object,
-                value: stored.ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
+def _assignment(
+    group: ConsumerGroup, _: object, value: stored.ConsumerGroupTargetAssignmentMetadataValue | None
+) -> None:
     group.assignment_epoch = -1 if value is None else value.assignment_epoch
 
 

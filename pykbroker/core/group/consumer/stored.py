@@ -30,8 +30,14 @@ def target(group_id: str, member_id: str, shall_have: Assignment | None) -> Coor
     key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     if shall_have is None:
         return CoordinatorRecord(key, None)
-    return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=[
-        stored.TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in shall_have.items()]))
+    return CoordinatorRecord(
+        key,
+        stored.ConsumerGroupTargetAssignmentMemberValue(
+            topic_partitions=[
+                stored.TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in shall_have.items()
+            ]
+        ),
+    )
 
 
 def assigned(group_id: str, number: int, wall_ms: int) -> CoordinatorRecord:
@@ -45,10 +51,16 @@ def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRe
     key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if has is None:
         return CoordinatorRecord(key, None)
-    return CoordinatorRecord(key, stored.ConsumerGroupCurrentMemberAssignmentValue(
-        member_epoch=has.epoch, previous_member_epoch=has.previous_epoch, state=has.state,
-        assigned_partitions=_partitions(has.assigned, has.since),
-        partitions_pending_revocation=_partitions(has.revoking, has.since)))
+    return CoordinatorRecord(
+        key,
+        stored.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=has.epoch,
+            previous_member_epoch=has.previous_epoch,
+            state=has.state,
+            assigned_partitions=_partitions(has.assigned, has.since),
+            partitions_pending_revocation=_partitions(has.revoking, has.since),
+        ),
+    )
 
 
 def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, wall_ms: int) -> CoordinatorRecord:
@@ -65,17 +77,26 @@ def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Cur
     Brokers before 4.3 did not write since when a member has a partition: then it is since the member's epoch.
     """
     known = value.state in MemberState.__members__.values()
-    since = {(bytes(one.topic_id), index): epoch
-             for one in (*value.assigned_partitions, *value.partitions_pending_revocation)
-             for index, epoch in zip(one.partitions, one.assignment_epochs or repeat(value.member_epoch), strict=False)}
-    return Current(value.member_epoch, value.previous_member_epoch,
-                   MemberState(value.state) if known else MemberState.UNRELEASED_PARTITIONS,
-                   assignment.of(value.assigned_partitions), assignment.of(value.partitions_pending_revocation), since)
+    since = {
+        (bytes(one.topic_id), index): epoch
+        for one in (*value.assigned_partitions, *value.partitions_pending_revocation)
+        for index, epoch in zip(one.partitions, one.assignment_epochs or repeat(value.member_epoch), strict=False)
+    }
+    return Current(
+        value.member_epoch,
+        value.previous_member_epoch,
+        MemberState(value.state) if known else MemberState.UNRELEASED_PARTITIONS,
+        assignment.of(value.assigned_partitions),
+        assignment.of(value.partitions_pending_revocation),
+        since,
+    )
 
 
 def _partitions(given: Assignment, since: Mapping[Place, int]) -> list[stored.TopicPartitions]:
-    return [stored.TopicPartitions(topic_id, (ordered := sorted(partitions)), [since[topic_id, one] for one in ordered])
-            for topic_id, partitions in given.items()]
+    return [
+        stored.TopicPartitions(topic_id, (ordered := sorted(partitions)), [since[topic_id, one] for one in ordered])
+        for topic_id, partitions in given.items()
+    ]
 
 
 def deleted(group: ConsumerGroup) -> list[CoordinatorRecord]:
@@ -88,5 +109,6 @@ def deleted(group: ConsumerGroup) -> list[CoordinatorRecord]:
         *(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one) for one in ids),
         *(stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=one) for one in group.regexes),
         stored.ConsumerGroupPartitionMetadataKey(group_id=group_id),
-        stored.ConsumerGroupMetadataKey(group_id=group_id)]
+        stored.ConsumerGroupMetadataKey(group_id=group_id),
+    ]
     return [CoordinatorRecord(key, None) for key in keys]

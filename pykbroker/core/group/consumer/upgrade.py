@@ -92,17 +92,27 @@ def _member(group: ClassicGroup, member: Member, topics: TopicsImage) -> Convert
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
     if user_data:
-        raise _stays(group, "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
-                     "a default assignor before re-attempting the upgrade")
+        raise _stays(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
+            "a default assignor before re-attempting the upgrade",
+        )
     said = Said(
-        instance_id=member.instance_id, rack_id=subscription.rack_id, client_id=member.client_id,
-        client_host=member.client_host, subscribed_topic_names=sorted(set(subscription.topics)),
-        subscribed_topic_regex="", rebalance_timeout_ms=member.rebalance_timeout_ms, server_assignor=None,
-        classic_member_metadata=spoken(member.session_timeout_ms, member.protocols))
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(set(subscription.topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=None,
+        classic_member_metadata=spoken(member.session_timeout_ms, member.protocols),
+    )
     return Converted(member.id, said, has)
 
 
 def _stays(group: ClassicGroup, why: str) -> ApiError:
     """The words are Kafka's, but for shared partitions, of which it knows nothing."""
-    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND,
-                    f"Cannot upgrade classic group {group.id} to consumer group because {why}.")
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group because {why}."
+    )

@@ -38,8 +38,14 @@ class Stored:
 
     def mark(self, producer_id: int, *, commit: bool, epoch: int = 0) -> None:
         """The end of a transaction."""
-        self.data += transaction_marker(commit=commit, producer_id=producer_id, producer_epoch=epoch,
-                                        coordinator_epoch=0, timestamp=NOW, base_offset=self.end)
+        self.data += transaction_marker(
+            commit=commit,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=0,
+            timestamp=NOW,
+            base_offset=self.end,
+        )
         self.end += 1
 
     def known(self) -> tuple[Producers, list[AbortedTransaction]]:
@@ -48,8 +54,9 @@ class Stored:
         aborted = [one for batch in batches(self.data) if (one := recall(producers, batch))]
         return producers, aborted
 
-    def compact(self, now_ms: int = NOW, *, first_dirty: int = 0, keys_max: int = 1000, piece: int = 1 << 20,
-                live: bool = False) -> int:
+    def compact(
+        self, now_ms: int = NOW, *, first_dirty: int = 0, keys_max: int = 1000, piece: int = 1 << 20, live: bool = False
+    ) -> int:
         """A round over all of it, in pieces; answers up to where keys were noted. `live`: with live producers."""
         producers, aborted = self.known()
         compactor = Compactor()
@@ -62,15 +69,22 @@ class Stored:
             noted = ask(compactor, Note(self.data[pos : pos + piece]), Noted)
             assert noted.damage is None
             pos += noted.taken
-        alive = {one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
-                 for one in producers.entries()} if live else {}
+        alive = (
+            {
+                one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
+                for one in producers.entries()
+            }
+            if live
+            else {}
+        )
         ask(compactor, Group(alive), None)
         left, pos = [], 0
         while pos < len(self.data):
             result = ask(compactor, Compact(self.data[pos : pos + piece]), Compacted)
             assert result.damage is None
-            assert [(one.size, one.last_offset, one.max_timestamp) for one in batches(result.data, strict=True)] == \
-                result.batches
+            assert [
+                (one.size, one.last_offset, one.max_timestamp) for one in batches(result.data, strict=True)
+            ] == result.batches
             left.append(result.data)
             pos += result.taken
         self.data = b"".join(left)
@@ -85,11 +99,20 @@ class Stored:
     def records(self, *, committed: bool = False) -> list[Record]:
         """Of data batches; `committed`: as a read_committed consumer has them."""
         _, aborted = self.known()
-        return [record for batch in self.batches() if not batch.is_control
-                and not (committed and any(one.producer_id == batch.producer_id
-                                           and one.first_offset <= batch.base_offset <= one.last_offset
-                                           for one in aborted) and batch.is_transactional)
-                for record in records(batch, BYTES_MAX)]
+        return [
+            record
+            for batch in self.batches()
+            if not batch.is_control
+            and not (
+                committed
+                and any(
+                    one.producer_id == batch.producer_id and one.first_offset <= batch.base_offset <= one.last_offset
+                    for one in aborted
+                )
+                and batch.is_transactional
+            )
+            for record in records(batch, BYTES_MAX)
+        ]
 
     def pairs(self) -> list[tuple[int, bytes | None, bytes | None]]:
         """(offset, key, value) of each record."""

@@ -33,8 +33,11 @@ def test_what_was_not_noted_stays() -> None:
     for value in b"12345":
         log.put((A, bytes([value])), (B, bytes([value])))
     assert log.compact(keys_max=1) == 1
-    assert log.pairs() == [(offset, key, value) for number, value in enumerate((b"1", b"2", b"3", b"4", b"5"))
-                           for offset, key in ((2 * number, A), (2 * number + 1, B))]
+    assert log.pairs() == [
+        (offset, key, value)
+        for number, value in enumerate((b"1", b"2", b"3", b"4", b"5"))
+        for offset, key in ((2 * number, A), (2 * number + 1, B))
+    ]
 
 
 def test_what_is_clean_gives_way_to_what_is_dirty() -> None:
@@ -56,8 +59,9 @@ def test_records_without_a_key_go() -> None:
 @pytest.mark.parametrize("codec", Codec)
 def test_a_batch_that_loses_records_keeps_the_rest_of_its_header(codec: Codec) -> None:
     log = Stored()
-    log.put((A, b"1"), (B, b"2"), (C, b"3"), codec=codec, producer_id=7, producer_epoch=3, base_sequence=11,
-            leader_epoch=5)
+    log.put(
+        (A, b"1"), (B, b"2"), (C, b"3"), codec=codec, producer_id=7, producer_epoch=3, base_sequence=11, leader_epoch=5
+    )
     (before,) = log.batches()
     log.put((C, b"4"), (A, b"5"), codec=codec)
     untouched = log.batches()[1].buffer
@@ -215,8 +219,11 @@ def test_a_request_before_the_first_round_makes_no_sense() -> None:
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"d" * 30, b"d" * 31])
 PAIRS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=3)), min_size=1, max_size=4)
-STEPS = st.lists(st.tuples(st.sampled_from([-1, 1, 2]), PAIRS, st.sampled_from(Codec),
-                           st.sampled_from(["on", "commit", "abort"])), min_size=1, max_size=15)
+STEPS = st.lists(
+    st.tuples(st.sampled_from([-1, 1, 2]), PAIRS, st.sampled_from(Codec), st.sampled_from(["on", "commit", "abort"])),
+    min_size=1,
+    max_size=15,
+)
 
 
 def lived(log: Stored, steps: list[tuple[int, list[tuple[bytes, bytes | None]], Codec, str]]) -> None:

@@ -18,8 +18,10 @@ class Part(NamedTuple):
 PARTS = [Part(0, 10), Part(10, 20), Part(20, 30)]
 
 
-@pytest.mark.parametrize(("cleaned", "start", "end", "expected"),
-                         [(0, 0, 9, 0), (5, 0, 9, 5), (9, 0, 9, 9), (10, 0, 9, 0), (4, 5, 9, 5), (5, 5, 9, 5)])
+@pytest.mark.parametrize(
+    ("cleaned", "start", "end", "expected"),
+    [(0, 0, 9, 0), (5, 0, 9, 5), (9, 0, 9, 9), (10, 0, 9, 0), (4, 5, 9, 5), (5, 5, 9, 5)],
+)
 def test_a_checkpoint_that_the_log_does_not_bear_out_does_not_count(cleaned, start, end, expected) -> None:
     assert first_dirty(cleaned, start, end) == expected
 
@@ -37,16 +39,26 @@ def test_the_ratio_counts_what_may_be_compacted() -> None:
     assert dirt([], 7, is_overdue=False).ratio == 0
 
 
-@pytest.mark.parametrize(("dirty", "is_overdue", "is_due"),
-                         [(49, False, False), (50, False, False), (51, False, True), (1, True, True), (0, True, False)])
+@pytest.mark.parametrize(
+    ("dirty", "is_overdue", "is_due"),
+    [(49, False, False), (50, False, False), (51, False, True), (1, True, True), (0, True, False)],
+)
 def test_it_is_due_above_the_ratio_or_when_it_has_waited(dirty, is_overdue, is_due) -> None:
     assert Dirt(0, 9, 100 - dirty, dirty, is_overdue).is_due(0.5) is is_due
 
 
-@pytest.mark.parametrize(("size_max", "index_max", "lengths"), [
-    (300, 30, [3]), (299, 30, [2, 1]), (200, 30, [2, 1]), (199, 30, [1, 1, 1]), (1, 30, [1, 1, 1]),
-    (300, 29, [2, 1]), (300, 19, [1, 1, 1]),
-])
+@pytest.mark.parametrize(
+    ("size_max", "index_max", "lengths"),
+    [
+        (300, 30, [3]),
+        (299, 30, [2, 1]),
+        (200, 30, [2, 1]),
+        (199, 30, [1, 1, 1]),
+        (1, 30, [1, 1, 1]),
+        (300, 29, [2, 1]),
+        (300, 19, [1, 1, 1]),
+    ],
+)
 def test_segments_are_merged_as_far_as_they_fit(size_max, index_max, lengths) -> None:
     sizes = [Sizes(100, 10, 8)] * 3
     assert [len(group) for group in groups(PARTS, sizes, size_max, index_max)] == lengths

@@ -83,13 +83,34 @@ class Talk:
 
     # What members ask
 
-    def join(self, member_id: str = "", token: Any = None, *, group: str = "g", version: int = 9,
-             instance: str | None = None, protocols: dict[str, bytes] | None = None, kind: str = "consumer",
-             session_ms: int = SESSION_MS, client: str = "c") -> Any:
+    def join(
+        self,
+        member_id: str = "",
+        token: Any = None,
+        *,
+        group: str = "g",
+        version: int = 9,
+        instance: str | None = None,
+        protocols: dict[str, bytes] | None = None,
+        kind: str = "consumer",
+        session_ms: int = SESSION_MS,
+        client: str = "c",
+    ) -> Any:
         offered = {"range": subscription("t")} if protocols is None else protocols
-        return self.ask(JoinGroupRequest(
-            group, session_ms, REBALANCE_MS, member_id, instance, kind,
-            [JoinGroupRequestProtocol(name, metadata) for name, metadata in offered.items()]), version, token, client)
+        return self.ask(
+            JoinGroupRequest(
+                group,
+                session_ms,
+                REBALANCE_MS,
+                member_id,
+                instance,
+                kind,
+                [JoinGroupRequestProtocol(name, metadata) for name, metadata in offered.items()],
+            ),
+            version,
+            token,
+            client,
+        )
 
     def new_id(self, **kwargs: Any) -> str:
         """A member id, from being told that one is required."""
@@ -97,11 +118,20 @@ class Talk:
         assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return str(refused.member_id)
 
-    def sync(self, member: JoinGroupResponse, token: Any = None, given: dict[str, bytes] | None = None,
-             **kwargs: Any) -> Any:
-        return self.ask(SyncGroupRequest(
-            "g", member.generation_id, member.member_id,
-            assignments=[SyncGroupRequestAssignment(*one) for one in (given or {}).items()], **kwargs), 5, token)
+    def sync(
+        self, member: JoinGroupResponse, token: Any = None, given: dict[str, bytes] | None = None, **kwargs: Any
+    ) -> Any:
+        return self.ask(
+            SyncGroupRequest(
+                "g",
+                member.generation_id,
+                member.member_id,
+                assignments=[SyncGroupRequestAssignment(*one) for one in (given or {}).items()],
+                **kwargs,
+            ),
+            5,
+            token,
+        )
 
     def beat(self, member: JoinGroupResponse, instance: str | None = None, generation: int | None = None) -> Any:
         generation_id = member.generation_id if generation is None else generation
@@ -112,12 +142,33 @@ class Talk:
         response = self.ask(LeaveGroupRequest("g", members=[MemberIdentity(*one) for one in members]), 5)
         return [response] if isinstance(response, ErrorCode) else [member.error_code for member in response.members]
 
-    def commit(self, offset: int, member: JoinGroupResponse | None = None, *, group: str = "g", topic: str = "t",
-               partition: int = 0, metadata: str | None = "", version: int = 9, **kwargs: Any) -> Any:
+    def commit(
+        self,
+        offset: int,
+        member: JoinGroupResponse | None = None,
+        *,
+        group: str = "g",
+        topic: str = "t",
+        partition: int = 0,
+        metadata: str | None = "",
+        version: int = 9,
+        **kwargs: Any,
+    ) -> Any:
         """The partition's error code, or the whole request's."""
         who = (-1, "") if member is None else (member.generation_id, member.member_id)
-        response = self.ask(OffsetCommitRequest(group, *who, topics=[OffsetCommitRequestTopic(
-            topic, partitions=[OffsetCommitRequestPartition(partition, offset, 7, metadata)])], **kwargs), version)
+        response = self.ask(
+            OffsetCommitRequest(
+                group,
+                *who,
+                topics=[
+                    OffsetCommitRequestTopic(
+                        topic, partitions=[OffsetCommitRequestPartition(partition, offset, 7, metadata)]
+                    )
+                ],
+                **kwargs,
+            ),
+            version,
+        )
         return response if isinstance(response, ErrorCode) else ErrorCode(response.topics[0].partitions[0].error_code)
 
     def describe(self, group: str = "g", version: int = 6) -> Any:

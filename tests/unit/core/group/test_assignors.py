@@ -16,16 +16,24 @@ TOPICS = [bytes([number]) * 16 for number in range(6)]
 def drawn(draw: Random, *, same: bool) -> tuple[dict[str, Subscriber], dict[bytes, int]]:
     partitions = {topic: draw.randrange(1, 12) for topic in TOPICS if draw.random() < 0.8}
     shared = frozenset(draw.sample(TOPICS, draw.randrange(1, 6)))
-    members = {f"m{draw.randrange(10**6)}": Subscriber(
-        shared if same else frozenset(draw.sample(TOPICS, draw.randrange(0, 6)))) for _ in range(draw.randrange(1, 9))}
+    members = {
+        f"m{draw.randrange(10**6)}": Subscriber(
+            shared if same else frozenset(draw.sample(TOPICS, draw.randrange(0, 6)))
+        )
+        for _ in range(draw.randrange(1, 9))
+    }
     return members, partitions
 
 
 def check(members: Members, partitions: Mapping[bytes, int], assigned: Assigned) -> None:
     """Every partition once, with a subscriber of its topic."""
     given = Counter((topic, index) for one in assigned.values() for topic, found in one.items() for index in found)
-    wanted = {(topic, index) for topic, count in partitions.items() for index in range(count)
-              if any(topic in member.topics for member in members.values())}
+    wanted = {
+        (topic, index)
+        for topic, count in partitions.items()
+        for index in range(count)
+        if any(topic in member.topics for member in members.values())
+    }
     assert given == Counter(wanted)
     assert all(topic in members[name].topics for name, one in assigned.items() for topic in one)
     assert set(assigned) == set(members)
@@ -38,8 +46,12 @@ def sizes(assigned: Assigned) -> dict[str, int]:
 def moves(before: Assigned, after: Assigned) -> int:
     """How many partitions that somebody had are somebody else's now."""
     owners = {(topic, index): name for name, one in before.items() for topic, found in one.items() for index in found}
-    return sum(owners.get((topic, index), name) != name
-               for name, one in after.items() for topic, found in one.items() for index in found)
+    return sum(
+        owners.get((topic, index), name) != name
+        for name, one in after.items()
+        for topic, found in one.items()
+        for index in found
+    )
 
 
 def again(members: Members, had: Assigned) -> dict[str, Subscriber]:
@@ -90,8 +102,10 @@ def test_ranges_split_topics_alike_in_the_order_of_names() -> None:
     topics = frozenset(TOPICS[:2])
     members = {"b": Subscriber(topics), "a": Subscriber(topics), "z": Subscriber(topics, instance_id="1")}
     assert ranges(members, dict.fromkeys(TOPICS[:2], 4)) == {
-        "z": dict.fromkeys(TOPICS[:2], frozenset((0, 1))), "a": dict.fromkeys(TOPICS[:2], frozenset((2,))),
-        "b": dict.fromkeys(TOPICS[:2], frozenset((3,)))}
+        "z": dict.fromkeys(TOPICS[:2], frozenset((0, 1))),
+        "a": dict.fromkeys(TOPICS[:2], frozenset((2,))),
+        "b": dict.fromkeys(TOPICS[:2], frozenset((3,))),
+    }
 
 
 def test_what_is_gone_is_not_kept() -> None:

@@ -28,7 +28,11 @@ def test_the_first_member_is_told_its_id_and_founds_the_group() -> None:
     talk.wait(0)
     joined = talk.replies["a"]
     assert (joined.generation_id, joined.leader, joined.protocol_name, joined.protocol_type) == (
-        1, member_id, "range", "consumer")
+        1,
+        member_id,
+        "range",
+        "consumer",
+    )
     assert [member.member_id for member in joined.members] == [member_id]
     assert talk.state() == "CompletingRebalance"
     assert talk.sync(joined, given={member_id: b"all"}).assignment == b"all"
@@ -47,9 +51,15 @@ def test_old_clients_join_at_once(version: int) -> None:
     assert talk.replies["a"].generation_id == 1
 
 
-@pytest.mark.parametrize(("session_ms", "code"), [
-    (5999, ErrorCode.INVALID_SESSION_TIMEOUT), (6000, None), (1_800_000, None),
-    (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT)])
+@pytest.mark.parametrize(
+    ("session_ms", "code"),
+    [
+        (5999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6000, None),
+        (1_800_000, None),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
 def test_sessions_are_neither_short_nor_long(session_ms: int, code: ErrorCode | None) -> None:
     answer = Talk().join(session_ms=session_ms, version=3)
     assert answer == code
@@ -111,7 +121,12 @@ def test_members_come_and_go() -> None:
     assert talk.state() == "Empty"
     gone = talk.stored()[-1]
     assert (gone.generation, gone.protocol_type, gone.protocol, gone.leader, gone.members) == (
-        3, "consumer", None, None, [])
+        3,
+        "consumer",
+        None,
+        None,
+        [],
+    )
 
 
 def test_a_session_ends_without_heartbeats_but_not_while_a_member_waits_here() -> None:
@@ -247,7 +262,10 @@ def test_a_static_member_is_kept_while_it_is_away_and_put_out_by_name() -> None:
     static(talk)
     talk.join(token="other", version=3)
     assert talk.leave(("", "nobody"), ("", None), ("", "i")) == [
-        ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID, 0]
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        0,
+    ]
     assert talk.replies["other"].generation_id == 2
     assert len(talk.replies["other"].members) == 1
 
@@ -298,12 +316,15 @@ def test_describing_shows_what_members_do_only_while_all_is_stable() -> None:
     told = talk.describe()
     assert (told.group_state, told.protocol_type, told.protocol_data) == ("Stable", "consumer", "range")
     assert [(one.member_id, one.member_metadata, one.member_assignment) for one in told.members] == [
-        (member.member_id, subscription("t"), b"mine") for member in (leader, follower)]
+        (member.member_id, subscription("t"), b"mine") for member in (leader, follower)
+    ]
     talk.join(leader.member_id, "leader")
     told = talk.describe()
     assert (told.group_state, told.protocol_data, told.members[0].member_metadata) == ("PreparingRebalance", "", b"")
     assert (talk.describe("none").group_state, talk.describe("none").error_code) == (
-        "Dead", ErrorCode.GROUP_ID_NOT_FOUND)
+        "Dead",
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    )
     assert (talk.describe("none", 5).group_state, talk.describe("none", 5).error_code) == ("Dead", 0)
 
 
@@ -379,10 +400,15 @@ def test_who_leaves_while_it_waits_for_an_assignment_is_told_so() -> None:
     assert talk.replies["sync"].error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize(("protocols", "code"), [
-    ({"range": bytes((4 << 20) - 5)}, 0), ({"range": bytes((4 << 20) - 4)}, ErrorCode.UNKNOWN_SERVER_ERROR),
-    ({str(number): b"" for number in range(1000)}, 0),
-    ({str(number): b"" for number in range(1001)}, ErrorCode.UNKNOWN_SERVER_ERROR)])
+@pytest.mark.parametrize(
+    ("protocols", "code"),
+    [
+        ({"range": bytes((4 << 20) - 5)}, 0),
+        ({"range": bytes((4 << 20) - 4)}, ErrorCode.UNKNOWN_SERVER_ERROR),
+        ({str(number): b"" for number in range(1000)}, 0),
+        ({str(number): b"" for number in range(1001)}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
 def test_what_a_member_says_is_bounded(protocols: dict[str, bytes], code: ErrorCode) -> None:
     talk = Talk()
     answer = talk.join(version=3, token="joining", protocols=protocols)

@@ -31,8 +31,10 @@ CONSUMER_SESSION_MS = 45_000
 
 
 def topics(**partitions: int) -> TopicsImage:
-    known = [TopicImage(name, name.encode() * 16, {n: PartitionImage((), (), 1, 0, 0, ()) for n in range(count)})
-             for name, count in partitions.items()]
+    known = [
+        TopicImage(name, name.encode() * 16, {n: PartitionImage((), (), 1, 0, 0, ()) for n in range(count)})
+        for name, count in partitions.items()
+    ]
     return TopicsImage({one.name: one for one in known}, {one.id: one for one in known})
 
 
@@ -59,8 +61,11 @@ class Room(Talk):
         """A heartbeat; answers the response, or the error's code."""
         owned = fields.pop("owned", self.has.get(name))
         fields.setdefault("member_epoch", self.epochs.get(name, 0))
-        held = None if owned is None else [
-            TopicPartitions(topic.encode() * 16, partitions) for topic, partitions in owned.items()]
+        held = (
+            None
+            if owned is None
+            else [TopicPartitions(topic.encode() * 16, partitions) for topic, partitions in owned.items()]
+        )
         fields.setdefault("topic_partitions", held)
         response = self.ask(ConsumerGroupHeartbeatRequest("g", name, **fields), version)
         if isinstance(response, ErrorCode):
@@ -236,7 +241,11 @@ def test_what_was_given_long_ago_may_be_committed_in_an_epoch_that_is_over() -> 
     for which in (room, room.restarted()):
         assert which.epochs["a"] == 3
         assert [which.commit(1, old, partition=one) for one in (0, 1, 2, 9)] == [
-            0, 0, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH]
+            0,
+            0,
+            ErrorCode.STALE_MEMBER_EPOCH,
+            ErrorCode.STALE_MEMBER_EPOCH,
+        ]
         for epoch in (-2, -1, 0, 1, 4, 2**31 - 1):
             member = JoinGroupResponse(generation_id=epoch, member_id="a")
             assert which.commit(1, member) == ErrorCode.STALE_MEMBER_EPOCH
@@ -370,21 +379,40 @@ def test_most_members_choose_the_assignor() -> None:
     assert room.told().assignor_name == "range"
 
 
-@pytest.mark.parametrize(("fields", "code"), [
-    ({"group_id": ""}, ErrorCode.INVALID_REQUEST), ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
-    ({"member_id": " "}, ErrorCode.INVALID_REQUEST), ({"instance_id": " "}, ErrorCode.INVALID_REQUEST),
-    ({"rack_id": "\t"}, ErrorCode.INVALID_REQUEST), ({"member_epoch": -(2**31)}, ErrorCode.INVALID_REQUEST),
-    ({"server_assignor": ""}, ErrorCode.UNSUPPORTED_ASSIGNOR), ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
-    ({"instance_id": ""}, ErrorCode.INVALID_REQUEST), ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
-    ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST), ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
-    ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST), ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),
-    ({"topic_partitions": [TopicPartitions(b"t" * 16, [0])]}, ErrorCode.INVALID_REQUEST),
-    ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
-    ({"server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR), ({"member_epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
-    ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND)])
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"group_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"member_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": " "}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": "\t"}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -(2**31)}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": ""}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"instance_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"rack_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"rebalance_timeout_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"topic_partitions": None}, ErrorCode.INVALID_REQUEST),
+        ({"topic_partitions": [TopicPartitions(b"t" * 16, [0])]}, ErrorCode.INVALID_REQUEST),
+        ({"subscribed_topic_names": None}, ErrorCode.INVALID_REQUEST),
+        ({"server_assignor": "best"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
+        ({"member_epoch": 1}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
 def test_requests_that_say_too_little(fields: dict[str, Any], code: ErrorCode) -> None:
-    told = {"group_id": "g", "member_id": "a", "member_epoch": 0, "rebalance_timeout_ms": 1000,
-            "subscribed_topic_names": ["t"], "topic_partitions": [], **fields}
+    told = {
+        "group_id": "g",
+        "member_id": "a",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": 1000,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+        **fields,
+    }
     room = Room()
     assert room.ask(ConsumerGroupHeartbeatRequest(**told), 1) == code
     assert room.log == []
@@ -435,4 +463,7 @@ def test_a_group_that_cannot_be_described_says_why() -> None:
     room.join(group="classic", version=3)
     told = room.ask(ConsumerGroupDescribeRequest(["nobody", "classic", "g"]), 1).groups
     assert [(one.error_code, one.error_message) for one in told] == [
-        absent, (other, "Group classic is not a consumer group."), (0, None)]
+        absent,
+        (other, "Group classic is not a consumer group."),
+        (0, None),
+    ]

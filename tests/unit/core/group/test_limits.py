@@ -17,9 +17,15 @@ def settings(**texts: str) -> GroupSettings:
     return GroupSettings.of(BrokerConfig.from_mapping(given))
 
 
-@pytest.mark.parametrize(("session_ms", "code"), [
-    (6999, ErrorCode.INVALID_SESSION_TIMEOUT), (7000, ErrorCode.MEMBER_ID_REQUIRED),
-    (8000, ErrorCode.MEMBER_ID_REQUIRED), (8001, ErrorCode.INVALID_SESSION_TIMEOUT)])
+@pytest.mark.parametrize(
+    ("session_ms", "code"),
+    [
+        (6999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (7000, ErrorCode.MEMBER_ID_REQUIRED),
+        (8000, ErrorCode.MEMBER_ID_REQUIRED),
+        (8001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
 def test_sessions_of_classic_members(session_ms: int, code: ErrorCode) -> None:
     talk = Talk(settings(group_min_session_timeout_ms="7000", group_max_session_timeout_ms="8000"))
     answer = talk.join(session_ms=session_ms)
@@ -70,12 +76,20 @@ def beats(own: dict[str, str], **texts: str) -> tuple[int, int]:
 SESSION, BEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 
 
-@pytest.mark.parametrize(("own", "told"), [
-    ({}, (5000, CONSUMER_SESSION_MS)),
-    ({SESSION: "50000"}, (5000, 50_000)), ({BEAT: "6000"}, (6000, CONSUMER_SESSION_MS)),
-    ({SESSION: "44999", BEAT: "4999"}, (5000, 45_000)), ({SESSION: "45000", BEAT: "5000"}, (5000, 45_000)),
-    ({SESSION: "60000", BEAT: "15000"}, (15_000, 60_000)), ({SESSION: "60001", BEAT: "15001"}, (15_000, 60_000)),
-    ({SESSION: "soon", BEAT: "-1"}, (5000, 45_000)), ({"share.session.timeout.ms": "50000"}, (5000, 45_000))])
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        ({}, (5000, CONSUMER_SESSION_MS)),
+        ({SESSION: "50000"}, (5000, 50_000)),
+        ({BEAT: "6000"}, (6000, CONSUMER_SESSION_MS)),
+        ({SESSION: "44999", BEAT: "4999"}, (5000, 45_000)),
+        ({SESSION: "45000", BEAT: "5000"}, (5000, 45_000)),
+        ({SESSION: "60000", BEAT: "15000"}, (15_000, 60_000)),
+        ({SESSION: "60001", BEAT: "15001"}, (15_000, 60_000)),
+        ({SESSION: "soon", BEAT: "-1"}, (5000, 45_000)),
+        ({"share.session.timeout.ms": "50000"}, (5000, 45_000)),
+    ],
+)
 def test_a_group_obeys_its_own_configs_within_the_broker_s_bounds(own: dict[str, str], told: tuple[int, int]) -> None:
     assert beats(own) == told
 
@@ -83,8 +97,12 @@ def test_a_group_obeys_its_own_configs_within_the_broker_s_bounds(own: dict[str,
 def test_a_group_without_configs_obeys_the_broker_s() -> None:
     given = {"group_consumer_session_timeout_ms": "46000", "group_consumer_heartbeat_interval_ms": "7000"}
     assert beats({}, **given) == (7000, 46_000)
-    assert beats({SESSION: "1000", BEAT: "100"}, **given, group_consumer_min_session_timeout_ms="2000",
-                 group_consumer_min_heartbeat_interval_ms="300") == (300, 2000)
+    assert beats(
+        {SESSION: "1000", BEAT: "100"},
+        **given,
+        group_consumer_min_session_timeout_ms="2000",
+        group_consumer_min_heartbeat_interval_ms="300",
+    ) == (300, 2000)
 
 
 def test_a_change_counts_from_the_next_heartbeat_on() -> None:
@@ -100,9 +118,15 @@ def test_a_change_counts_from_the_next_heartbeat_on() -> None:
     assert room.told().members == []
 
 
-@pytest.mark.parametrize(("configured", "first"), [
-    ("range", "range"), ("range,uniform", "range"), ("uniform,range", "uniform"),
-    ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "range")])
+@pytest.mark.parametrize(
+    ("configured", "first"),
+    [
+        ("range", "range"),
+        ("range,uniform", "range"),
+        ("uniform,range", "uniform"),
+        ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "range"),
+    ],
+)
 def test_the_first_assignor_is_taken_where_nobody_asks_for_one(configured: str, first: str) -> None:
     room = Room(settings=settings(group_consumer_assignors=configured))
     room.enter("a")

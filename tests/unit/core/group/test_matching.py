@@ -24,8 +24,10 @@ LONG = [f"{number:03}".ljust(249, "x") for number in range(8)]
 
 
 def image(names: Iterable[str]) -> TopicsImage:
-    known = [TopicImage(name, sha256(name.encode()).digest()[:16], {0: PartitionImage((), (), 1, 0, 0, ())})
-             for name in names]
+    known = [
+        TopicImage(name, sha256(name.encode()).digest()[:16], {0: PartitionImage((), (), 1, 0, 0, ())})
+        for name in names
+    ]
     return TopicsImage({one.name: one for one in known}, {one.id: one for one in known})
 
 
@@ -47,8 +49,14 @@ class Room(Talk):
         epoch = self.epochs.get(member, 0)
         owned = [TopicPartitions(self.topics.by_name[name].id, [0]) for name in self.has.get(member, ())]
         return ConsumerGroupHeartbeatRequest(
-            "g", member, epoch, rebalance_timeout_ms=-1 if epoch else REBALANCE_MS,
-            subscribed_topic_names=None if epoch else [], subscribed_topic_regex=regex, topic_partitions=owned)
+            "g",
+            member,
+            epoch,
+            rebalance_timeout_ms=-1 if epoch else REBALANCE_MS,
+            subscribed_topic_names=None if epoch else [],
+            subscribed_topic_regex=regex,
+            topic_partitions=owned,
+        )
 
     def beat(self, member: str, regex: str | None = None) -> Any:  # type: ignore[override]
         response = self.ask(self.request(member, regex), 1)
@@ -198,8 +206,9 @@ def test_a_stored_pattern_that_does_not_compile_here_keeps_its_topics() -> None:
     room = Room(["t", "u"])
     room.beat("a", "t")
     room.settle("a")
-    member = next(record for record in room.log if isinstance(record, CoordinatorRecord)
-                  and isinstance(record.value, stored.Said))
+    member = next(
+        record for record in room.log if isinstance(record, CoordinatorRecord) and isinstance(record.value, stored.Said)
+    )
     member.value.subscribed_topic_regex = "t{1,2}{1000}"
     kept = [stored.member("g", "a", member.value), stored.regex("g", "t{1,2}{1000}", ["t"], 0, 0)]
     room._replay(kept)

@@ -30,8 +30,9 @@ from wire.stored.framing import decode_versioned, encode_versioned
 
 
 def assigned(*partitions: int, topic: str = "t", user_data: bytes | None = None) -> bytes:
-    return encode_versioned(ConsumerProtocolAssignment(
-        [ConsumerProtocolAssignmentTopicPartition(topic, list(partitions))], user_data), 1)
+    return encode_versioned(
+        ConsumerProtocolAssignment([ConsumerProtocolAssignmentTopicPartition(topic, list(partitions))], user_data), 1
+    )
 
 
 def owning(*partitions: int, names: tuple[str, ...] = ("t",), version: int = 1) -> dict[str, bytes]:
@@ -56,8 +57,12 @@ class Mixed(Room):
             self.generation = self.members[0].generation_id
             self.at = len(self.log)
 
-    def two(self, instances: tuple[str | None, str | None] = (None, None), given: tuple[bytes, bytes] = (
-            assigned(0, 1), assigned(2, 3)), protocols: dict[str, bytes] | None = None) -> list[Any]:
+    def two(
+        self,
+        instances: tuple[str | None, str | None] = (None, None),
+        given: tuple[bytes, bytes] = (assigned(0, 1), assigned(2, 3)),
+        protocols: dict[str, bytes] | None = None,
+    ) -> list[Any]:
         tokens = [object(), object()]
         for token, instance in zip(tokens, instances, strict=True):
             member_id = "" if instance else self.new_id(protocols=protocols)
@@ -73,8 +78,11 @@ class Mixed(Room):
 
     def kinds(self) -> list[tuple[int, bool]]:
         """The records since the last look: type, and whether it is a tombstone."""
-        found = [(one.key.record_type, one.value is None) for one in self.log[self.at:]
-                 if isinstance(one, CoordinatorRecord)]
+        found = [
+            (one.key.record_type, one.value is None)
+            for one in self.log[self.at :]
+            if isinstance(one, CoordinatorRecord)
+        ]
         self.at = len(self.log)
         return found
 
@@ -92,8 +100,15 @@ class Mixed(Room):
 
 PUT, TOMBSTONE = False, True
 UPGRADE = [(2, TOMBSTONE), (5, PUT), (5, PUT), (3, PUT), (7, PUT), (7, PUT), (6, PUT), (8, PUT), (8, PUT)]
-DOWNGRADE_OF_3 = [*[(8, TOMBSTONE)] * 3, *[(7, TOMBSTONE)] * 3, (6, TOMBSTONE), *[(5, TOMBSTONE)] * 3, (4, TOMBSTONE),
-                  (3, TOMBSTONE), (2, PUT)]
+DOWNGRADE_OF_3 = [
+    *[(8, TOMBSTONE)] * 3,
+    *[(7, TOMBSTONE)] * 3,
+    (6, TOMBSTONE),
+    *[(5, TOMBSTONE)] * 3,
+    (4, TOMBSTONE),
+    (3, TOMBSTONE),
+    (2, PUT),
+]
 
 
 def test_a_rolling_upgrade_and_back() -> None:
@@ -325,7 +340,12 @@ def test_static_classic_members_in_a_consumer_group() -> None:
     assert room.join(answer.member_id, instance="j") == ErrorCode.FENCED_INSTANCE_ID
     assert room.join(answer.member_id, instance="x") == ErrorCode.UNKNOWN_MEMBER_ID
     assert room.leave(("", "j"), ("", "j"), (mixed[0].member_id, "i"), ("", "x"), ("", None)) == [
-        0, 0, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+        0,
+        0,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
     assert room.enter("d", instance_id="i").member_epoch == room.told().group_epoch
     assert room.say("d", member_epoch=LEAVING_FOR_NOW, instance_id="i").member_epoch == LEAVING_FOR_NOW
     assert room.told().error_code == 0, "it comes back"
@@ -353,8 +373,10 @@ def test_deadlines_of_classic_members() -> None:
     assert room.beat(answer) == ErrorCode.UNKNOWN_MEMBER_ID, "it has not fetched its assignment"
 
 
-@pytest.mark.parametrize(("policy", "up", "down"), [
-    ("disabled", False, False), ("upgrade", True, False), ("downgrade", False, True), ("bidirectional", True, True)])
+@pytest.mark.parametrize(
+    ("policy", "up", "down"),
+    [("disabled", False, False), ("upgrade", True, False), ("downgrade", False, True), ("bidirectional", True, True)],
+)
 def test_the_policy_is_obeyed(policy: str, up: bool, down: bool) -> None:
     room = Mixed(settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_consumer_migration_policy=policy))
     if up:
@@ -392,15 +414,20 @@ def test_sizes_bound_both_ways() -> None:
     assert room.state() == "PreparingRebalance"
 
 
-@pytest.mark.parametrize(("given", "protocols", "why"), [
-    ((b"junk", b""), None, "the embedded consumer protocol is malformed"),
-    ((assigned(0, user_data=b"x"), b""), None, "an unsupported custom assignor is in use"),
-    ((assigned(0, 1), assigned(1)), None, "some of its members share partitions"),
-    ((b"", b""), {"range": b"zz"}, "the embedded consumer protocol is malformed"),
-    ((b"", b""), {"range": b"\xff\xff"}, "the embedded consumer protocol is malformed"),
-    ((b"", b""), {"range": b""}, "the embedded consumer protocol is malformed")])
-def test_what_cannot_be_converted_stays(given: tuple[bytes, bytes], protocols: dict[str, bytes] | None,
-                                        why: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "protocols", "why"),
+    [
+        ((b"junk", b""), None, "the embedded consumer protocol is malformed"),
+        ((assigned(0, user_data=b"x"), b""), None, "an unsupported custom assignor is in use"),
+        ((assigned(0, 1), assigned(1)), None, "some of its members share partitions"),
+        ((b"", b""), {"range": b"zz"}, "the embedded consumer protocol is malformed"),
+        ((b"", b""), {"range": b"\xff\xff"}, "the embedded consumer protocol is malformed"),
+        ((b"", b""), {"range": b""}, "the embedded consumer protocol is malformed"),
+    ],
+)
+def test_what_cannot_be_converted_stays(
+    given: tuple[bytes, bytes], protocols: dict[str, bytes] | None, why: str
+) -> None:
     room = Room()
     Mixed.two(room, given=given, protocols=protocols)  # type: ignore[arg-type]
     before = len(room.log)
@@ -467,8 +494,13 @@ def test_members_commit_and_fetch_in_their_generation() -> None:
     assert room.ask(FetchOffsets(asked, require_stable=False), 0).error_code == 0
     asked.member_epoch = 9
     assert room.ask(FetchOffsets(asked, require_stable=False), 0) == ErrorCode.ILLEGAL_GENERATION
-    for who, code in ((("", -1), 0), ((room.a, room.generation), 0), ((room.a, 9), ErrorCode.ILLEGAL_GENERATION),
-                      (("c", 9), ErrorCode.ILLEGAL_GENERATION), (("?", 1), ErrorCode.UNKNOWN_MEMBER_ID)):
+    for who, code in (
+        (("", -1), 0),
+        ((room.a, room.generation), 0),
+        ((room.a, 9), ErrorCode.ILLEGAL_GENERATION),
+        (("c", 9), ErrorCode.ILLEGAL_GENERATION),
+        (("?", 1), ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
         topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])
         answer = room.ask(TxnOffsetCommitRequest("tx", "g", 5, 0, who[1], who[0], topics=[topic]), 3)
         assert (answer if isinstance(answer, ErrorCode) else answer.topics[0].partitions[0].error_code) == code

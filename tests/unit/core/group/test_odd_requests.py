@@ -38,8 +38,18 @@ from wire.stored.framing import decode_key, decode_versioned, encode_key, encode
 from wire.stored.group import GROUP_RECORDS
 
 INT32 = (-(2**31), -3, -2, -1, 0, 1, 2, 3, 2**31 - 1)
-BYTES = (b"", b"x", b"\xff\xff", b"\x00\x03\x7f\xff\xff\xff", assigned(0), assigned(0, 9, -1),
-         assigned(1, user_data=b"x"), subscription("t"), owning(1, 2)["range"], bytes(5000))
+BYTES = (
+    b"",
+    b"x",
+    b"\xff\xff",
+    b"\x00\x03\x7f\xff\xff\xff",
+    assigned(0),
+    assigned(0, 9, -1),
+    assigned(1, user_data=b"x"),
+    subscription("t"),
+    owning(1, 2)["range"],
+    bytes(5000),
+)
 PATTERNS = (None, None, "", "t.*", "(", "(a*)*b", "x{1000}", "(" * 200, "[tu]|.*", "\0")
 REQUESTS_MAX_OF_A_LIFE = 250
 
@@ -90,65 +100,146 @@ class Odd:
         return self.some(lambda: self.one("t", "u", "", "nosuch", "t" * 300))
 
     def request(self) -> Any:
-        kinds = (self.join, self.sync, self.beat, self.leave, self.heartbeat, self.commit, self.fetch, self.transact,
-                 self.forget, self.remove, self.tell, self.join, self.heartbeat)
+        kinds = (
+            self.join,
+            self.sync,
+            self.beat,
+            self.leave,
+            self.heartbeat,
+            self.commit,
+            self.fetch,
+            self.transact,
+            self.forget,
+            self.remove,
+            self.tell,
+            self.join,
+            self.heartbeat,
+        )
         self.late -= 1
         return self.draw.choice([one for one in kinds if self.late < 0 or one != self.heartbeat])()
 
     def join(self) -> Any:
         if self.sane:
-            return JoinGroupRequest("g", 30_000, 60_000, self.draw.choice(self.ids[-3:]), self.instance(), "consumer", [
-                JoinGroupRequestProtocol("range", owning(names=("t", *self.names()))["range"])])
+            return JoinGroupRequest(
+                "g",
+                30_000,
+                60_000,
+                self.draw.choice(self.ids[-3:]),
+                self.instance(),
+                "consumer",
+                [JoinGroupRequestProtocol("range", owning(names=("t", *self.names()))["range"])],
+            )
         return JoinGroupRequest(
-            self.group(), self.one(30_000, 6000, self.int32()), self.one(60_000, self.int32()), self.member(),
-            self.instance(), self.one("consumer", "consumer", "connect", ""),
-            [JoinGroupRequestProtocol(self.one("range", "range", "sticky", ""), self.draw.choice(BYTES))
-             for _ in range(self.draw.randrange(3))])
+            self.group(),
+            self.one(30_000, 6000, self.int32()),
+            self.one(60_000, self.int32()),
+            self.member(),
+            self.instance(),
+            self.one("consumer", "consumer", "connect", ""),
+            [
+                JoinGroupRequestProtocol(self.one("range", "range", "sticky", ""), self.draw.choice(BYTES))
+                for _ in range(self.draw.randrange(3))
+            ],
+        )
 
     def sync(self) -> Any:
         if self.sane:
-            return SyncGroupRequest("g", self.generations[-1], self.member(), None, "consumer", "range", self.some(
-                lambda: SyncGroupRequestAssignment(self.member(), assigned(self.draw.randrange(5)))))
+            return SyncGroupRequest(
+                "g",
+                self.generations[-1],
+                self.member(),
+                None,
+                "consumer",
+                "range",
+                self.some(lambda: SyncGroupRequestAssignment(self.member(), assigned(self.draw.randrange(5)))),
+            )
         return SyncGroupRequest(
-            self.group(), self.int32(), self.member(), self.instance(), self.one("consumer", None, "x"),
+            self.group(),
+            self.int32(),
+            self.member(),
+            self.instance(),
+            self.one("consumer", None, "x"),
             self.one("range", None, "sticky"),
-            self.some(lambda: SyncGroupRequestAssignment(self.member(), self.draw.choice(BYTES))))
+            self.some(lambda: SyncGroupRequestAssignment(self.member(), self.draw.choice(BYTES))),
+        )
 
     def beat(self) -> Any:
         return HeartbeatRequest(self.group(), self.int32(), self.member(), self.instance())
 
     def leave(self) -> Any:
-        return LeaveGroupRequest(self.group(), self.member(), self.some(
-            lambda: MemberIdentity(self.member(), self.instance())))
+        return LeaveGroupRequest(
+            self.group(), self.member(), self.some(lambda: MemberIdentity(self.member(), self.instance()))
+        )
 
     def heartbeat(self) -> Any:
         return ConsumerGroupHeartbeatRequest(
-            self.group(), self.member(), self.one(0, 0, self.int32()), self.instance(), self.one(None, "r", ""),
-            self.one(60_000, self.int32()), self.one(None, self.names(), ["t"]), self.draw.choice(PATTERNS),
-            self.one(None, None, "range", "uniform", ""), self.one(None, [], self.some(self.partitions)))
+            self.group(),
+            self.member(),
+            self.one(0, 0, self.int32()),
+            self.instance(),
+            self.one(None, "r", ""),
+            self.one(60_000, self.int32()),
+            self.one(None, self.names(), ["t"]),
+            self.draw.choice(PATTERNS),
+            self.one(None, None, "range", "uniform", ""),
+            self.one(None, [], self.some(self.partitions)),
+        )
 
     def commit(self) -> Any:
         return OffsetCommitRequest(
-            self.group(), self.int32(), self.member(), self.instance(), self.one(-1, 0, 2**63 - 1, -(2**63)),
-            self.some(lambda: OffsetCommitRequestTopic(self.one("t", "u", "?"), partitions=self.some(
-                lambda: OffsetCommitRequestPartition(self.int32(), self.one(-1, 5, 2**63 - 1), self.int32(),
-                                                     self.one(None, "", "x" * 4096, "x" * 4097))))))
+            self.group(),
+            self.int32(),
+            self.member(),
+            self.instance(),
+            self.one(-1, 0, 2**63 - 1, -(2**63)),
+            self.some(
+                lambda: OffsetCommitRequestTopic(
+                    self.one("t", "u", "?"),
+                    partitions=self.some(
+                        lambda: OffsetCommitRequestPartition(
+                            self.int32(),
+                            self.one(-1, 5, 2**63 - 1),
+                            self.int32(),
+                            self.one(None, "", "x" * 4096, "x" * 4097),
+                        )
+                    ),
+                )
+            ),
+        )
 
     def transact(self) -> Any:
         return TxnOffsetCommitRequest(
-            "tx", self.group(), 5, 0, self.int32(), self.member(), self.instance(),
-            self.some(lambda: TxnOffsetCommitRequestTopic(self.one("t", "?"), self.some(
-                lambda: TxnOffsetCommitRequestPartition(self.int32(), 7)))))
+            "tx",
+            self.group(),
+            5,
+            0,
+            self.int32(),
+            self.member(),
+            self.instance(),
+            self.some(
+                lambda: TxnOffsetCommitRequestTopic(
+                    self.one("t", "?"), self.some(lambda: TxnOffsetCommitRequestPartition(self.int32(), 7))
+                )
+            ),
+        )
 
     def fetch(self) -> Any:
-        listed = self.one(None, self.some(
-            lambda: OffsetFetchRequestTopics(self.one("t", "?"), partition_indexes=self.some(self.int32))))
+        listed = self.one(
+            None,
+            self.some(lambda: OffsetFetchRequestTopics(self.one("t", "?"), partition_indexes=self.some(self.int32))),
+        )
         group = OffsetFetchRequestGroup(self.group(), self.one(None, self.member()), self.int32(), listed)
         return FetchOffsets(group, require_stable=self.one(True, False))
 
     def forget(self) -> Any:
-        return OffsetDeleteRequest(self.group(), self.some(lambda: OffsetDeleteRequestTopic(
-            self.one("t", "?"), self.some(lambda: OffsetDeleteRequestPartition(self.int32())))))
+        return OffsetDeleteRequest(
+            self.group(),
+            self.some(
+                lambda: OffsetDeleteRequestTopic(
+                    self.one("t", "?"), self.some(lambda: OffsetDeleteRequestPartition(self.int32()))
+                )
+            ),
+        )
 
     def remove(self) -> Any:
         return DeleteGroupsRequest(self.some(self.group)) if self.draw.random() < 0.2 else self.tell()
@@ -166,8 +257,10 @@ def fits(request: Any, version: int, answer: Any) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_is_asked_is_answered_once_and_the_records_tell_it_all(seed: int) -> None:
     odd = Odd(seed)
-    room = Room(topics(t=4, u=2), settings=GroupSettings(
-        group_initial_rebalance_delay_ms=0, group_max_size=6, group_consumer_max_size=6))
+    room = Room(
+        topics(t=4, u=2),
+        settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=6, group_consumer_max_size=6),
+    )
     shadow, asked = room.new_machine(), {}
     for number in range(REQUESTS_MAX_OF_A_LIFE):
         request = odd.request()
@@ -193,10 +286,12 @@ def test_whatever_is_asked_is_answered_once_and_the_records_tell_it_all(seed: in
         if record.value is not None:
             again = decode_versioned(type(record.value), encode_versioned(record.value, record.version))
             assert encode_versioned(again, record.version) == encode_versioned(record.value, record.version)
-    known, rebuilt = ({name: told(group) for name, group in machine._shard.groups.items()}
-                      for machine in (room.machine, shadow))
+    known, rebuilt = (
+        {name: told(group) for name, group in machine._shard.groups.items()} for machine in (room.machine, shadow)
+    )
     assert {name: what for name, what in known.items() if what} == {
-        name: what for name, what in rebuilt.items() if known.get(name) is not None}
+        name: what for name, what in rebuilt.items() if known.get(name) is not None
+    }
     assert vars(room.machine._shard.offsets) == vars(shadow._shard.offsets)
     groups = room.machine._shard.groups.values()
     assert all(len(group.members) <= 6 for group in groups)

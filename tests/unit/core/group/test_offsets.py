@@ -27,25 +27,51 @@ from wire.stored.group_offsets import LegacyOffsetCommitKey, LegacyOffsetCommitV
 CHECK_MS, RETENTION_MS = 600_000, 604_800_000
 
 
-def fetched(talk: Talk, group: str = "g", topics: dict[str, list[int]] | None = None, *, stable: bool = False,
-            topic_id: bytes = bytes(16)) -> Any:
-    asked = None if topics is None else [
-        OffsetFetchRequestTopics(name, topic_id, partitions) for name, partitions in topics.items()]
+def fetched(
+    talk: Talk,
+    group: str = "g",
+    topics: dict[str, list[int]] | None = None,
+    *,
+    stable: bool = False,
+    topic_id: bytes = bytes(16),
+) -> Any:
+    asked = (
+        None
+        if topics is None
+        else [OffsetFetchRequestTopics(name, topic_id, partitions) for name, partitions in topics.items()]
+    )
     response = talk.ask(FetchOffsets(OffsetFetchRequestGroup(group, topics=asked), stable), 0)
-    return {(topic.name, one.partition_index): (one.committed_offset, one.committed_leader_epoch, one.metadata)
-            if not one.error_code else one.error_code for topic in response.topics for one in topic.partitions}
+    return {
+        (topic.name, one.partition_index): (one.committed_offset, one.committed_leader_epoch, one.metadata)
+        if not one.error_code
+        else one.error_code
+        for topic in response.topics
+        for one in topic.partitions
+    }
 
 
-def transact(talk: Talk, offset: int, *, producer: int = 5, group: str = "g", generation: int = -1,
-             member: str = "") -> Any:
-    response = talk.ask(TxnOffsetCommitRequest("tx", group, producer, 0, generation, member, topics=[
-        TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])]), 3)
+def transact(
+    talk: Talk, offset: int, *, producer: int = 5, group: str = "g", generation: int = -1, member: str = ""
+) -> Any:
+    response = talk.ask(
+        TxnOffsetCommitRequest(
+            "tx",
+            group,
+            producer,
+            0,
+            generation,
+            member,
+            topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])],
+        ),
+        3,
+    )
     return response if isinstance(response, ErrorCode) else response.topics[0].partitions[0].error_code
 
 
 def deleted(talk: Talk, topic: str = "t", group: str = "g") -> Any:
-    response = talk.ask(OffsetDeleteRequest(group, [
-        OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0)])]), 0)
+    response = talk.ask(
+        OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(0)])]), 0
+    )
     return response if isinstance(response, ErrorCode) else response.topics[0].partitions[0].error_code
 
 
@@ -72,7 +98,10 @@ def test_what_is_committed_is_fetched_also_after_a_restart() -> None:
     for one in (talk, talk.restarted()):
         assert fetched(one) == {("t", 0): (5, 7, "m\u00e4x"), ("t", 2): (6, 7, "")}
         assert fetched(one, topics={"t": [0, 1], "u": [0]}) == {
-            ("t", 0): (5, 7, "m\u00e4x"), ("t", 1): (-1, -1, ""), ("u", 0): (-1, -1, "")}
+            ("t", 0): (5, 7, "m\u00e4x"),
+            ("t", 1): (-1, -1, ""),
+            ("u", 0): (-1, -1, ""),
+        }
         assert one.state() == "Empty"
         assert one.describe().protocol_type == ""
     assert fetched(talk, "nobody") == {}
@@ -111,9 +140,16 @@ def test_members_commit_in_their_generation() -> None:
     assert fetched(talk) == {("t", 0): (4, 7, "")}
 
 
-@pytest.mark.parametrize(("text", "code"), [
-    ("x" * 4096, 0), ("x" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE), ("\u20ac" * 4096, 0),
-    ("\U0001f600" * 2048, 0), ("\U0001f600" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE)])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x" * 4096, 0),
+        ("x" * 4097, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("\u20ac" * 4096, 0),
+        ("\U0001f600" * 2048, 0),
+        ("\U0001f600" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ],
+)
 def test_metadata_has_a_bound(text: str, code: int) -> None:
     talk = Talk()
     assert talk.commit(1, metadata=text) == code
@@ -125,8 +161,11 @@ def test_what_a_transaction_commits_holds_from_its_marker_on() -> None:
     talk.commit(1)
     assert transact(talk, 10) == transact(talk, 20, producer=6) == 0
     assert fetched(talk) == {("t", 0): (1, 7, "")}
-    assert fetched(talk, stable=True) == fetched(talk, topics={"t": [0]}, stable=True) == {
-        ("t", 0): ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    assert (
+        fetched(talk, stable=True)
+        == fetched(talk, topics={"t": [0]}, stable=True)
+        == {("t", 0): ErrorCode.UNSTABLE_OFFSET_COMMIT}
+    )
     talk.ask(Marker(6, 0, commit=False, coordinator_epoch=0), 0)
     talk = talk.restarted()
     assert fetched(talk, stable=True) == {("t", 0): ErrorCode.UNSTABLE_OFFSET_COMMIT}
@@ -183,7 +222,10 @@ def test_groups_are_deleted_with_all_that_they_committed() -> None:
     transact(talk, 3, group="h")
     response = talk.ask(DeleteGroupsRequest(["g", "h", "none", "g"]), 2)
     assert [(one.group_id, one.error_code) for one in response.results] == [
-        ("g", ErrorCode.NON_EMPTY_GROUP), ("h", 0), ("none", ErrorCode.GROUP_ID_NOT_FOUND)]
+        ("g", ErrorCode.NON_EMPTY_GROUP),
+        ("h", 0),
+        ("none", ErrorCode.GROUP_ID_NOT_FOUND),
+    ]
     assert fetched(talk, "h", stable=True) == {}
     assert talk.state("h") == "Dead"
     assert talk.state() == "Stable"
@@ -207,8 +249,11 @@ def test_an_offset_of_another_topic_of_that_name_is_none() -> None:
     record = talk.log[-1]
     record.value.topic_id = b"1" * 16
     talk.machine.replay(Entry(99, record))
-    assert fetched(talk, topics={"t": [0]}, topic_id=b"1" * 16) == fetched(talk, topics={"t": [0]}) == {
-        ("t", 0): (1, 7, "")}
+    assert (
+        fetched(talk, topics={"t": [0]}, topic_id=b"1" * 16)
+        == fetched(talk, topics={"t": [0]})
+        == {("t", 0): (1, 7, "")}
+    )
     assert fetched(talk, topics={"t": [0]}, topic_id=b"2" * 16) == {("t", 0): (-1, -1, "")}
 
 

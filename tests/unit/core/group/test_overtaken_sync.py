@@ -37,12 +37,18 @@ def test_a_follower_has_its_assignment_though_the_leader_joins_again_before_it_a
         talk.join(member.member_id, number, protocols=NEWS)
     assert talk.replies["rejoin"].generation_id == leader.generation_id + 1
     assert {member.member_id for member in talk.replies["rejoin"].members} == {
-        member.member_id for member in (leader, one, other)}
+        member.member_id for member in (leader, one, other)
+    }
 
 
-@pytest.mark.parametrize(("after_ms", "code"), [
-    (SYNC_PATIENCE_MS - 1, None), (SYNC_PATIENCE_MS, ErrorCode.REBALANCE_IN_PROGRESS),
-    (SYNC_PATIENCE_MS + 1, ErrorCode.REBALANCE_IN_PROGRESS)])
+@pytest.mark.parametrize(
+    ("after_ms", "code"),
+    [
+        (SYNC_PATIENCE_MS - 1, None),
+        (SYNC_PATIENCE_MS, ErrorCode.REBALANCE_IN_PROGRESS),
+        (SYNC_PATIENCE_MS + 1, ErrorCode.REBALANCE_IN_PROGRESS),
+    ],
+)
 def test_the_rebalance_waits_no_longer_than_its_patience(after_ms: int, code: ErrorCode | None) -> None:
     talk, (leader, one, _) = assigned()
     talk.join(leader.member_id, "rejoin", protocols=NEWS)
@@ -52,9 +58,14 @@ def test_the_rebalance_waits_no_longer_than_its_patience(after_ms: int, code: Er
     assert talk.state() == ("PreparingRebalance" if code else "Stable")
 
 
-@pytest.mark.parametrize(("after_ms", "state"), [
-    (SYNC_PATIENCE_MS - 1, "Stable"), (SYNC_PATIENCE_MS, "PreparingRebalance"),
-    (SYNC_PATIENCE_MS + 1, "PreparingRebalance")])
+@pytest.mark.parametrize(
+    ("after_ms", "state"),
+    [
+        (SYNC_PATIENCE_MS - 1, "Stable"),
+        (SYNC_PATIENCE_MS, "PreparingRebalance"),
+        (SYNC_PATIENCE_MS + 1, "PreparingRebalance"),
+    ],
+)
 def test_who_joins_later_does_not_wait_for_the_others_to_sync(after_ms: int, state: str) -> None:
     talk, (leader, _, _) = assigned()
     talk.wait(after_ms)

@@ -31,11 +31,18 @@ class NewLife:
         elif deed < 0.15:
             self.room = self.room.restarted()
         elif deed < 0.2:
-            self.room.seen = topics(**{topic: count + self.draw.randrange(2) for topic, count in TOPICS.items()
-                                       if self.draw.random() < 0.9})
+            self.room.seen = topics(
+                **{topic: count + self.draw.randrange(2) for topic, count in TOPICS.items() if self.draw.random() < 0.9}
+            )
         elif name not in self.owned:
-            self.answered(name, self.room.enter(name, *self.draw.sample(sorted(TOPICS), self.draw.randrange(1, 4)),
-                                                instance_id=self.draw.choice((None, None, f"i-{name}"))))
+            self.answered(
+                name,
+                self.room.enter(
+                    name,
+                    *self.draw.sample(sorted(TOPICS), self.draw.randrange(1, 4)),
+                    instance_id=self.draw.choice((None, None, f"i-{name}")),
+                ),
+            )
         elif deed < 0.3:
             self.room.say(name, member_epoch=-1)
             del self.owned[name]
@@ -56,11 +63,19 @@ class NewLife:
     def check(self) -> None:
         """Neither by what the broker says nor by what the members believe does a partition have two owners."""
         members = self.room.told().members
-        held = Counter((one.topic_name, index) for member in members
-                       for one in member.assignment.topic_partitions for index in one.partitions)
+        held = Counter(
+            (one.topic_name, index)
+            for member in members
+            for one in member.assignment.topic_partitions
+            for index in one.partitions
+        )
         assert not held or max(held.values()) == 1
-        believed = Counter((topic, index) for member in members
-                           for topic, found in self.owned.get(member.member_id, {}).items() for index in found)
+        believed = Counter(
+            (topic, index)
+            for member in members
+            for topic, found in self.owned.get(member.member_id, {}).items()
+            for index in found
+        )
         assert not believed or max(believed.values()) == 1
 
     def settle(self) -> None:
@@ -72,10 +87,17 @@ class NewLife:
         told = self.room.told()
         assert told.group_state == ("Stable" if self.owned else "Empty") or not told.members
         wanted = {topic for member in told.members for topic in member.subscribed_topic_names}
-        given = Counter((one.topic_name, index) for member in told.members
-                        for one in member.assignment.topic_partitions for index in one.partitions)
-        assert given == Counter((topic, index) for topic in wanted & set(self.room.seen.by_name)
-                                for index in self.room.seen.by_name[topic].partitions)
+        given = Counter(
+            (one.topic_name, index)
+            for member in told.members
+            for one in member.assignment.topic_partitions
+            for index in one.partitions
+        )
+        assert given == Counter(
+            (topic, index)
+            for topic in wanted & set(self.room.seen.by_name)
+            for index in self.room.seen.by_name[topic].partitions
+        )
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -121,8 +121,11 @@ class MixedLife:
             self.heartbeat(member, member.joined)
 
     def beat(self, member: Member) -> None:
-        answer = (self.room.enter(member.name, *sorted(TOPICS)) if member.joined is None
-                  else self.room.say(member.name, owned=member.owned))
+        answer = (
+            self.room.enter(member.name, *sorted(TOPICS))
+            if member.joined is None
+            else self.room.say(member.name, owned=member.owned)
+        )
         if answer == REFUSED:
             return
         if isinstance(answer, ErrorCode):
@@ -141,8 +144,12 @@ class MixedLife:
             self.lost(member, code)
 
     def lost(self, member: Member, code: ErrorCode) -> None:
-        assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS,
-                        REFUSED)
+        assert code in (
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            ErrorCode.ILLEGAL_GENERATION,
+            ErrorCode.REBALANCE_IN_PROGRESS,
+            REFUSED,
+        )
         member.joined = None
         if code not in (ErrorCode.REBALANCE_IN_PROGRESS, REFUSED):
             member.owned = {}
@@ -152,8 +159,11 @@ class MixedLife:
     def join(self, member: Member) -> None:
         if not self.cooperative:
             member.owned = {}
-        said = ConsumerProtocolSubscription(sorted(TOPICS), None, [
-            ConsumerProtocolSubscriptionTopicPartition(*one) for one in sorted(member.owned.items())])
+        said = ConsumerProtocolSubscription(
+            sorted(TOPICS),
+            None,
+            [ConsumerProtocolSubscriptionTopicPartition(*one) for one in sorted(member.owned.items())],
+        )
         token = object()
         answer = self.room.join(member.member_id, token, protocols={"p": encode_versioned(said, 1)})
         self.asked(member, "join", token, answer)
@@ -193,22 +203,36 @@ class MixedLife:
 
     def lead(self, generation: JoinGroupResponse) -> dict[str, bytes]:
         """Share out evenly; cooperative members are given what they had, and what nobody has."""
-        said = {one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata)
-                for one in generation.members}
-        held = {(one.topic, index): member_id for member_id, told in said.items()
-                for one in told.owned_partitions for index in one.partitions}
+        said = {
+            one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata) for one in generation.members
+        }
+        held = {
+            (one.topic, index): member_id
+            for member_id, told in said.items()
+            for one in told.owned_partitions
+            for index in one.partitions
+        }
         given = {member_id: dict[str, list[int]]() for member_id in sorted(said)}
         places = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         for place, receiver in zip(places, itertools.cycle(given), strict=False):
             if held.get(place, receiver) == receiver:
                 given[receiver].setdefault(place[0], []).append(place[1])
-        return {member_id: encode_versioned(ConsumerProtocolAssignment([
-            ConsumerProtocolAssignmentTopicPartition(*one) for one in mine.items()]), 1)
-            for member_id, mine in given.items()}
+        return {
+            member_id: encode_versioned(
+                ConsumerProtocolAssignment([ConsumerProtocolAssignmentTopicPartition(*one) for one in mine.items()]), 1
+            )
+            for member_id, mine in given.items()
+        }
 
     def assigned(self, member: Member, data: bytes) -> None:
-        new = {} if not data else {one.topic: list(one.partitions) for one in decode_versioned(
-            ConsumerProtocolAssignment, data).assigned_partitions}
+        new = (
+            {}
+            if not data
+            else {
+                one.topic: list(one.partitions)
+                for one in decode_versioned(ConsumerProtocolAssignment, data).assigned_partitions
+            }
+        )
         gives_back = any(set(held) - set(new.get(topic, ())) for topic, held in member.owned.items())
         member.owned = new
         if gives_back:
@@ -223,16 +247,20 @@ class MixedLife:
         that was silent for too long: there, what the broker gives counts.
         """
         trusted = () if self.cooperative or self.hard else self.members.values()
-        believed = Counter((topic, index) for member in trusted
-                           for topic, found in member.owned.items() for index in found)
+        believed = Counter(
+            (topic, index) for member in trusted for topic, found in member.owned.items() for index in found
+        )
         assert max(believed.values(), default=1) == 1
-        for entry in self.room.log[self.seen:]:
+        for entry in self.room.log[self.seen :]:
             self.shadow.replay(Entry(self.seen, entry))
             self.seen += 1
-        known, rebuilt = ({name: told(group) for name, group in machine._shard.groups.items()}
-                          for machine in (self.room.machine, self.shadow))
+        known, rebuilt = (
+            {name: told(group) for name, group in machine._shard.groups.items()}
+            for machine in (self.room.machine, self.shadow)
+        )
         assert {name: what for name, what in known.items() if what} == {
-            name: what for name, what in rebuilt.items() if known.get(name) is not None}
+            name: what for name, what in rebuilt.items() if known.get(name) is not None
+        }
 
     def settle(self) -> None:
         """Whoever was forgotten, as with an answer that a restart has lost, is put out in time."""
@@ -243,8 +271,12 @@ class MixedLife:
                 self.collect()
                 self.check()
             self.room.wait(SESSION_MS / 4)
-        owned = Counter((topic, index) for member in self.members.values()
-                        for topic, found in member.owned.items() for index in found)
+        owned = Counter(
+            (topic, index)
+            for member in self.members.values()
+            for topic, found in member.owned.items()
+            for index in found
+        )
         everything = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         assert owned == Counter(everything if self.members else [])
 
@@ -253,14 +285,30 @@ def told(group: ClassicGroup | ConsumerGroup) -> Any:
     """What the records of a group say; None of a classic group that is in the middle of a rebalance."""
     if isinstance(group, ConsumerGroup):
         assert Counter(group.owners.values()) == Counter(
-            {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()})
+            {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()}
+        )
         return {name: value for name, value in vars(group).items() if name != "seen"}
     if group.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE) or not group.protocol_type:
         return None
-    return group.state, group.generation, group.protocol, group.leader, group.static, {
-        member.id: (member.instance_id, member.client_id, member.client_host, member.rebalance_timeout_ms,
-                    member.session_timeout_ms, member.metadata(group.protocol), member.assignment)
-        for member in group.members.values()}
+    return (
+        group.state,
+        group.generation,
+        group.protocol,
+        group.leader,
+        group.static,
+        {
+            member.id: (
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(group.protocol),
+                member.assignment,
+            )
+            for member in group.members.values()
+        },
+    )
 
 
 @pytest.mark.parametrize("hard", [False, True])

@@ -21,8 +21,16 @@ from wire.messages.join_group import JoinGroupResponse
 from wire.stored.consumer_group import ConsumerGroupCurrentMemberAssignmentValue
 
 PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
-KINDS = {1: "offset", 2: "classic group", 3: "epoch", 4: "topics", 5: "member", 6: "assignment", 7: "target",
-         8: "current"}
+KINDS = {
+    1: "offset",
+    2: "classic group",
+    3: "epoch",
+    4: "topics",
+    5: "member",
+    6: "assignment",
+    7: "target",
+    8: "current",
+}
 STATES = ("stable", "unrevoked", "unreleased")
 
 
@@ -66,8 +74,10 @@ class Stage:
         """sync name [other=partition,partition...]"""
         ids = {other: member_id for member_id, other in self.names.items()}
         shares = dict(share.split("=") for share in given)
-        answer = self.room.sync(self.joined[name], given={
-            ids[other]: assigned(*map(int, share.split(","))) for other, share in shares.items()})
+        answer = self.room.sync(
+            self.joined[name],
+            given={ids[other]: assigned(*map(int, share.split(","))) for other, share in shares.items()},
+        )
         yield answer.name if isinstance(answer, ErrorCode) else f"{name} has {had(answer.assignment)}"
 
     def beat(self, name: str) -> Iterator[str]:
@@ -86,8 +96,11 @@ class Stage:
     def _told(self, answer: Any) -> str:
         if isinstance(answer, ErrorCode):
             return answer.name
-        given = "" if answer.assignment is None else " " + str(
-            [index for one in answer.assignment.topic_partitions for index in one.partitions])
+        given = (
+            ""
+            if answer.assignment is None
+            else " " + str([index for one in answer.assignment.topic_partitions for index in one.partitions])
+        )
         return f"epoch {answer.member_epoch}{given}"
 
     def leave(self, name: str) -> Iterator[str]:
@@ -111,8 +124,9 @@ class Stage:
 
     def _say(self, kind: int, value: Any) -> str:
         if kind == 2:
-            members = "".join(f" {self.names[one.member_id]}={had(one.assignment) if one.assignment else []}"
-                              for one in value.members)
+            members = "".join(
+                f" {self.names[one.member_id]}={had(one.assignment) if one.assignment else []}" for one in value.members
+            )
             return f"generation={value.generation} leader={self.names.get(value.leader)}{members}"
         if kind == 5:
             classic = value.classic_member_metadata
@@ -124,11 +138,17 @@ class Stage:
         return f"{value.epoch if kind == 3 else value.assignment_epoch}"
 
     def _current(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> str:
-        has, revoking = (" ".join(f"{index}@{epoch}" for one in listed for index, epoch in zip(
-            one.partitions, one.assignment_epochs or (), strict=True))
-            for listed in (value.assigned_partitions, value.partitions_pending_revocation))
-        return (f"epoch={value.member_epoch} previous={value.previous_member_epoch} {STATES[value.state]} [{has}]"
-                + (f" revoking [{revoking}]" if revoking else ""))
+        has, revoking = (
+            " ".join(
+                f"{index}@{epoch}"
+                for one in listed
+                for index, epoch in zip(one.partitions, one.assignment_epochs or (), strict=True)
+            )
+            for listed in (value.assigned_partitions, value.partitions_pending_revocation)
+        )
+        return f"epoch={value.member_epoch} previous={value.previous_member_epoch} {STATES[value.state]} [{has}]" + (
+            f" revoking [{revoking}]" if revoking else ""
+        )
 
 
 def played(script: str) -> str:

@@ -83,18 +83,37 @@ class Room:
         self.write(*bootstrap_records(feature_records(NEW_CLUSTER), 1))
         return self
 
-    def register(self, broker_id: int, incarnation: int = 1, previous_epoch: int = -1,
-                 cluster_id: str = CLUSTER, *, log_dirs: Sequence[bytes] = ()) -> int:
-        return self.ask(BrokerRegistrationRequest(
-            broker_id=broker_id, cluster_id=cluster_id, incarnation_id=bytes(15) + bytes([incarnation]), rack=None,
-            listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
-            features=[Feature(name=name, min_supported_version=least, max_supported_version=most)
-                      for name, (least, most) in SUPPORTED.items()],
-            log_dirs=list(log_dirs) or [bytes([broker_id]) * 16], previous_broker_epoch=previous_epoch)).broker_epoch
+    def register(
+        self,
+        broker_id: int,
+        incarnation: int = 1,
+        previous_epoch: int = -1,
+        cluster_id: str = CLUSTER,
+        *,
+        log_dirs: Sequence[bytes] = (),
+    ) -> int:
+        return self.ask(
+            BrokerRegistrationRequest(
+                broker_id=broker_id,
+                cluster_id=cluster_id,
+                incarnation_id=bytes(15) + bytes([incarnation]),
+                rack=None,
+                listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
+                features=[
+                    Feature(name=name, min_supported_version=least, max_supported_version=most)
+                    for name, (least, most) in SUPPORTED.items()
+                ],
+                log_dirs=list(log_dirs) or [bytes([broker_id]) * 16],
+                previous_broker_epoch=previous_epoch,
+            )
+        ).broker_epoch
 
     def beat(self, broker_id: int, epoch: int, **wants: bool) -> Any:
-        return self.ask(BrokerHeartbeatRequest(
-            broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.machine.next_offset - 1, **wants))
+        return self.ask(
+            BrokerHeartbeatRequest(
+                broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.machine.next_offset - 1, **wants
+            )
+        )
 
     def open(self, *broker_ids: int) -> Room:
         """A cluster with these brokers, ready for topics."""
@@ -114,8 +133,11 @@ class Room:
 def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
     """A topic to create; in the names of configs "_" stands for "."."""
     return CreatableTopic(
-        name=name, num_partitions=partitions, replication_factor=replicas,
-        configs=[CreatableTopicConfig(name=config.replace("_", "."), value=value) for config, value in configs.items()])
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreatableTopicConfig(name=config.replace("_", "."), value=value) for config, value in configs.items()],
+    )
 
 
 @cache
@@ -134,8 +156,11 @@ SNAPSHOTTED = "snapshotted/__cluster_metadata-0/"
 def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entry[Record]]]]:
     """The batches of a log or snapshot with their records; control batches have none."""
     for batch in batches(golden(archive, member), strict=True):
-        entries = [] if batch.is_control else [
-            Entry(record.offset, read_record(record.value)) for record in records(batch, 1 << 20)]
+        entries = (
+            []
+            if batch.is_control
+            else [Entry(record.offset, read_record(record.value)) for record in records(batch, 1 << 20)]
+        )
         yield batch, entries
 
 

@@ -17,11 +17,21 @@ DIRECTORY = b"d" * 16
 
 def assignment(room: Room, *partitions: tuple[bytes, int], broker_id: int = 1) -> messages.AssignReplicasToDirsRequest:
     return messages.AssignReplicasToDirsRequest(
-        broker_id=broker_id, broker_epoch=room.freeze().image.cluster.brokers[broker_id].epoch,
-        directories=[messages.AssignReplicasToDirsRequestDirectoryData(id=DIRECTORY, topics=[
-            messages.AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=[
-                messages.AssignReplicasToDirsRequestPartitionData(partition_index=index)])
-            for topic_id, index in partitions])])
+        broker_id=broker_id,
+        broker_epoch=room.freeze().image.cluster.brokers[broker_id].epoch,
+        directories=[
+            messages.AssignReplicasToDirsRequestDirectoryData(
+                id=DIRECTORY,
+                topics=[
+                    messages.AssignReplicasToDirsRequestTopicData(
+                        topic_id=topic_id,
+                        partitions=[messages.AssignReplicasToDirsRequestPartitionData(partition_index=index)],
+                    )
+                    for topic_id, index in partitions
+                ],
+            )
+        ],
+    )
 
 
 def with_topic(replicas: int = 1) -> tuple[Room, bytes]:
@@ -31,8 +41,12 @@ def with_topic(replicas: int = 1) -> tuple[Room, bytes]:
 
 
 def codes(response: messages.AssignReplicasToDirsResponse) -> list[int]:
-    return [partition.error_code for directory in response.directories for one in directory.topics
-            for partition in one.partitions]
+    return [
+        partition.error_code
+        for directory in response.directories
+        for one in directory.topics
+        for partition in one.partitions
+    ]
 
 
 def test_it_stands_in_the_image_and_is_written_once() -> None:
@@ -50,8 +64,11 @@ def test_what_is_not_there_is_answered_on_its_own() -> None:
     placed = room.freeze().image.topics.by_id[topic_id].partitions
     other = next(broker_id for broker_id in (1, 2) if placed[0].replicas != (broker_id,))
     response = room.ask(assignment(room, (bytes(16), 0), (topic_id, 7), (topic_id, 0), broker_id=other))
-    assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                               ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert codes(response) == [
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ]
     assert room.decided == ()
 
 

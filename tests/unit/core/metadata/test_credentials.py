@@ -21,8 +21,9 @@ def kept(mechanism: int, digest: str) -> UserScramCredentialRecord:
     """The credential of "pencil" with this hash, as image and log have it."""
     salted = hashlib.pbkdf2_hmac(digest, b"pencil", SALT, 4096)
     room = Room().bootstrap()
-    room.ask(AlterUserScramCredentialsRequest(
-        upsertions=[ScramCredentialUpsertion("user", mechanism, 4096, SALT, salted)]))
+    room.ask(
+        AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion("user", mechanism, 4096, SALT, salted)])
+    )
     (record,) = room.freeze().image.records.of(UserScramCredentialRecord)
     assert room.replayed().records.of(UserScramCredentialRecord) == [record]
     return record
@@ -30,8 +31,9 @@ def kept(mechanism: int, digest: str) -> UserScramCredentialRecord:
 
 def test_an_empty_password_is_refused() -> None:
     room = Room().bootstrap()
-    (result,) = room.ask(AlterUserScramCredentialsRequest(
-        upsertions=[ScramCredentialUpsertion("user", 1, 4096, SALT, b"")])).results
+    (result,) = room.ask(
+        AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion("user", 1, 4096, SALT, b"")])
+    ).results
     assert (result.error_code, room.decided) == (ErrorCode.UNACCEPTABLE_CREDENTIAL, ())
 
 

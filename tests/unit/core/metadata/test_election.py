@@ -29,8 +29,9 @@ rules = st.builds(Rules, elr_enabled=st.booleans(), min_isr=st.integers(1, 3), u
 
 
 @given(partitions(), subsets, subsets, rules, st.none() | st.sampled_from(REPLICAS))
-def test_what_holds_after_every_election(old: PartitionImage, leaving: set[int], alive: set[int], rule: Rules,
-                                         lost: int | None) -> None:
+def test_what_holds_after_every_election(
+    old: PartitionImage, leaving: set[int], alive: set[int], rule: Rules, lost: int | None
+) -> None:
     isr = tuple(member for member in old.isr if member not in leaving | {lost})
     new = elect(old, isr, (alive - {lost}).__contains__, rule, lost)
     assert new.leader == NO_LEADER or new.leader in alive - {lost}
@@ -58,7 +59,12 @@ def test_the_record_says_exactly_what_changed(old: PartitionImage, alive: set[in
     record = change_record(bytes(16), 0, old, seats)
     new = old if record is None else merge(old, record)
     assert (new.leader, new.isr, new.elr, new.last_known_elr, new.recovering) == (
-        seats.leader, seats.isr, seats.elr, seats.last_known_elr, seats.recovering)
+        seats.leader,
+        seats.isr,
+        seats.elr,
+        seats.last_known_elr,
+        seats.recovering,
+    )
     assert new.leader_epoch == old.leader_epoch + (new.leader != old.leader)
     assert new.partition_epoch == old.partition_epoch + (record is not None)
 
@@ -77,4 +83,5 @@ def test_merging_a_reassignment_keeps_what_the_record_does_not_name() -> None:
     old = PartitionImage((1,), (1,), 1, 3, 4, directories=(b"a" * 16,), elr=(2,))
     new = merge(old, PartitionChangeRecord(replicas=[1, 2], adding_replicas=[2], directories=[b"a" * 16, b"b" * 16]))
     assert new == msgspec.structs.replace(
-        old, replicas=(1, 2), adding=(2,), directories=(b"a" * 16, b"b" * 16), partition_epoch=5)
+        old, replicas=(1, 2), adding=(2,), directories=(b"a" * 16, b"b" * 16), partition_epoch=5
+    )

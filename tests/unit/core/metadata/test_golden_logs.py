@@ -41,11 +41,24 @@ SNAPSHOTTED_LOG = ("kraft-snapshot-and-dynamic", SNAPSHOTTED + "0000000000000000
 KAFKAS_EPOCH = 238  # of the broker in its second life
 
 COUNTS = {
-    "AccessControlEntryRecord": 1, "BeginTransactionRecord": 1, "BrokerRegistrationChangeRecord": 7,
-    "ClearElrRecord": 2, "ClientQuotaRecord": 1, "ConfigRecord": 45, "EndTransactionRecord": 1,
-    "FeatureLevelRecord": 6, "NoOpRecord": 224, "PartitionChangeRecord": 96, "PartitionRecord": 35,
-    "ProducerIdsRecord": 2, "RegisterBrokerRecord": 2, "RegisterControllerRecord": 2,
-    "RemoveAccessControlEntryRecord": 1, "RemoveTopicRecord": 3, "TopicRecord": 20, "UserScramCredentialRecord": 1,
+    "AccessControlEntryRecord": 1,
+    "BeginTransactionRecord": 1,
+    "BrokerRegistrationChangeRecord": 7,
+    "ClearElrRecord": 2,
+    "ClientQuotaRecord": 1,
+    "ConfigRecord": 45,
+    "EndTransactionRecord": 1,
+    "FeatureLevelRecord": 6,
+    "NoOpRecord": 224,
+    "PartitionChangeRecord": 96,
+    "PartitionRecord": 35,
+    "ProducerIdsRecord": 2,
+    "RegisterBrokerRecord": 2,
+    "RegisterControllerRecord": 2,
+    "RemoveAccessControlEntryRecord": 1,
+    "RemoveTopicRecord": 3,
+    "TopicRecord": 20,
+    "UserScramCredentialRecord": 1,
 }  # as Kafka's DumpLogSegments counts them
 
 
@@ -81,20 +94,27 @@ def test_the_cluster_is_read_as_kafka_left_it() -> None:
     assert broker.directories == (id_bytes("eFY3g7xCOlPBlIy0q0wRtw"),)
 
 
-@pytest.mark.parametrize(("snapshot", "offset"), [
-    ("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)])
+@pytest.mark.parametrize(
+    ("snapshot", "offset"),
+    [("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)],
+)
 def test_a_snapshot_says_what_the_log_before_it_says(snapshot: str, offset: int) -> None:
     read = image_of(golden_records(snapshot), offset - 1, 1, NOW_MS)
     assert read == golden_room(*SNAPSHOTTED_LOG, until=offset).freeze().image
 
 
 def golden_records(snapshot: str) -> list[Record]:
-    return [entry.value for _, entries in golden_batches("kraft-snapshot-and-dynamic", SNAPSHOTTED + snapshot)
-            for entry in entries]
+    return [
+        entry.value
+        for _, entries in golden_batches("kraft-snapshot-and-dynamic", SNAPSHOTTED + snapshot)
+        for entry in entries
+    ]
 
 
-@pytest.mark.parametrize(("snapshot", "offset"), [
-    ("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)])
+@pytest.mark.parametrize(
+    ("snapshot", "offset"),
+    [("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)],
+)
 def test_our_snapshot_has_kafkas_records_byte_for_byte(snapshot: str, offset: int) -> None:
     image = golden_room(*SNAPSHOTTED_LOG, until=offset).freeze().image
     ours = list(snapshot_records(image))
@@ -107,13 +127,19 @@ def test_our_snapshot_has_kafkas_records_byte_for_byte(snapshot: str, offset: in
 
 
 def is_orphan(record: Record, image: MetadataImage) -> bool:
-    return (isinstance(record, ConfigRecord) and record.resource_type == TOPIC_RESOURCE
-            and record.resource_name not in image.topics.by_name)
+    return (
+        isinstance(record, ConfigRecord)
+        and record.resource_type == TOPIC_RESOURCE
+        and record.resource_name not in image.topics.by_name
+    )
 
 
 def batch_at(offset: int, log: tuple[str, str] = CLEAN_LOG) -> list[Record]:
-    return next([entry.value for entry in entries if not isinstance(entry.value, NoOpRecord)]
-                for batch, entries in golden_batches(*log) if batch.base_offset == offset)
+    return next(
+        [entry.value for entry in entries if not isinstance(entry.value, NoOpRecord)]
+        for batch, entries in golden_batches(*log)
+        if batch.base_offset == offset
+    )
 
 
 def in_any_order(decided: list[Record] | tuple[Record, ...]) -> list[str]:
@@ -128,18 +154,32 @@ def test_registration() -> None:
     (theirs,) = batch_at(11)
     assert isinstance(theirs, RegisterBrokerRecord)
     room = golden_room(*CLEAN_LOG, until=11)
-    room.ask(BrokerRegistrationRequest(
-        broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=theirs.incarnation_id, rack=None,
-        listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=19192)],
-        features=[Feature(name=feature.name, min_supported_version=feature.min_supported_version,
-                          max_supported_version=feature.max_supported_version) for feature in theirs.features],
-        log_dirs=theirs.log_dirs))
+    room.ask(
+        BrokerRegistrationRequest(
+            broker_id=1,
+            cluster_id=room.settings.cluster_id,
+            incarnation_id=theirs.incarnation_id,
+            rack=None,
+            listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=19192)],
+            features=[
+                Feature(
+                    name=feature.name,
+                    min_supported_version=feature.min_supported_version,
+                    max_supported_version=feature.max_supported_version,
+                )
+                for feature in theirs.features
+            ],
+            log_dirs=theirs.log_dirs,
+        )
+    )
     assert list(room.decided) == [theirs]
 
 
-@pytest.mark.parametrize(("offset", "log", "epoch"), [
-    (12, CLEAN_LOG, 11), (262, CLEAN_LOG, KAFKAS_EPOCH), (455, SNAPSHOTTED_LOG, 454)],
-    ids=["first start", "after a kill", "after a clean stop"])
+@pytest.mark.parametrize(
+    ("offset", "log", "epoch"),
+    [(12, CLEAN_LOG, 11), (262, CLEAN_LOG, KAFKAS_EPOCH), (455, SNAPSHOTTED_LOG, 454)],
+    ids=["first start", "after a kill", "after a clean stop"],
+)
 def test_unfencing_elects_as_kafka_does(offset: int, log: tuple[str, str], epoch: int) -> None:
     room = golden_room(*log, until=offset)
     room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1))
@@ -150,8 +190,9 @@ def test_unfencing_elects_as_kafka_does(offset: int, log: tuple[str, str], epoch
 @pytest.mark.parametrize(("offset", "log", "epoch"), [(422, CLEAN_LOG, KAFKAS_EPOCH), (489, SNAPSHOTTED_LOG, 454)])
 def test_controlled_shutdown(offset: int, log: tuple[str, str], epoch: int) -> None:
     room = golden_room(*log, until=offset)
-    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1,
-                                    want_shut_down=True))
+    room.ask(
+        BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1, want_shut_down=True)
+    )
     assert in_any_order(room.decided) == in_any_order(batch_at(offset, log))
 
 
@@ -165,8 +206,11 @@ def test_a_registration_after_a_kill_takes_the_broker_out_of_every_elr() -> None
     *changes, registration = batch_at(238)
     assert isinstance(registration, RegisterBrokerRecord)
     room = golden_room(*CLEAN_LOG, until=238)
-    room.ask(BrokerRegistrationRequest(
-        broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None))
+    room.ask(
+        BrokerRegistrationRequest(
+            broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None
+        )
+    )
     assert in_any_order(room.decided[:-1]) == in_any_order(changes)
     assert getattr(room.decided[-1], "broker_epoch", None) == registration.broker_epoch
 
@@ -180,12 +224,26 @@ def without_ids(decided: list[Record] | tuple[Record, ...]) -> list[Record]:
 
 def test_creating_topics() -> None:
     room = golden_room(*CLEAN_LOG, until=79)
-    internal = {"compression.type": "uncompressed", "cleanup.policy": "compact", "min.insync.replicas": "1",
-                "segment.bytes": "104857600", "unclean.leader.election.enable": "false"}
+    internal = {
+        "compression.type": "uncompressed",
+        "cleanup.policy": "compact",
+        "min.insync.replicas": "1",
+        "segment.bytes": "104857600",
+        "unclean.leader.election.enable": "false",
+    }
     room.machine._configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
-    room.ask(CreateTopicsRequest(topics=[CreatableTopic(
-        name="__transaction_state", num_partitions=4, replication_factor=1,
-        configs=[CreatableTopicConfig(name=name, value=value) for name, value in internal.items()])]))
+    room.ask(
+        CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name="__transaction_state",
+                    num_partitions=4,
+                    replication_factor=1,
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in internal.items()],
+                )
+            ]
+        )
+    )
     assert without_ids(room.decided) == without_ids(batch_at(79))
 
 
@@ -210,27 +268,43 @@ def test_allocating_producer_ids() -> None:
 
 def test_altering_configs() -> None:
     room = golden_room(*SNAPSHOTTED_LOG, until=302)
-    changes = [AlterableConfig("cleanup.policy", 2, "compact"), AlterableConfig("max.message.bytes", 0, "2000000"),
-               AlterableConfig("retention.ms", 1, None)]
+    changes = [
+        AlterableConfig("cleanup.policy", 2, "compact"),
+        AlterableConfig("max.message.bytes", 0, "2000000"),
+        AlterableConfig("retention.ms", 1, None),
+    ]
     room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "cov-593x", changes)]))
     assert in_any_order(room.decided) == in_any_order(batch_at(302, SNAPSHOTTED_LOG))
     for offset, kind, name in [(305, 32, "cov-share"), (306, 16, "cm1"), (308, 4, "")]:
         theirs = batch_at(offset, SNAPSHOTTED_LOG)
-        configs = [AlterableConfig(record.name, 0, record.value)
-                   for record in theirs if isinstance(record, ConfigRecord)]
+        configs = [
+            AlterableConfig(record.name, 0, record.value) for record in theirs if isinstance(record, ConfigRecord)
+        ]
         room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)]))
         assert in_any_order(room.decided) == in_any_order(theirs)
 
 
 def test_altering_quotas_and_credentials() -> None:
     room = golden_room(*SNAPSHOTTED_LOG, until=312)
-    room.ask(AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData(
-        [EntityData("client-id", "cq")], [OpData("producer_byte_rate", 1e9)])]))
+    room.ask(
+        AlterClientQuotasRequest(
+            entries=[
+                AlterClientQuotasRequestEntryData([EntityData("client-id", "cq")], [OpData("producer_byte_rate", 1e9)])
+            ]
+        )
+    )
     assert list(room.decided) == batch_at(312, SNAPSHOTTED_LOG)
     (credential,) = batch_at(314, SNAPSHOTTED_LOG)
     assert isinstance(credential, UserScramCredentialRecord)
-    room.ask(AlterUserScramCredentialsRequest(upsertions=[ScramCredentialUpsertion(
-        credential.name, credential.mechanism, credential.iterations, bytes(credential.salt), b"any")]))
+    room.ask(
+        AlterUserScramCredentialsRequest(
+            upsertions=[
+                ScramCredentialUpsertion(
+                    credential.name, credential.mechanism, credential.iterations, bytes(credential.salt), b"any"
+                )
+            ]
+        )
+    )
     (ours,) = room.decided
     assert isinstance(ours, UserScramCredentialRecord)
     assert (ours.salt, len(ours.stored_key), len(ours.server_key)) == (credential.salt, 32, 32)

@@ -161,10 +161,16 @@ def test_clearing_the_eligible_leaders_of_one_topic_or_all(name: str) -> None:
     assert (partition.elr, partition.last_known_elr) == ((), ())
 
 
-@pytest.mark.parametrize("record", [
-    RemoveTopicRecord(topic_id=b"x" * 16), PartitionRecord(topic_id=b"x" * 16),
-    PartitionChangeRecord(topic_id=b"x" * 16), UnregisterBrokerRecord(broker_id=9),
-    BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=1)])
+@pytest.mark.parametrize(
+    "record",
+    [
+        RemoveTopicRecord(topic_id=b"x" * 16),
+        PartitionRecord(topic_id=b"x" * 16),
+        PartitionChangeRecord(topic_id=b"x" * 16),
+        UnregisterBrokerRecord(broker_id=9),
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=1),
+    ],
+)
 def test_a_record_about_what_does_not_exist_is_damage(record: PartitionRecord) -> None:
     room = Room().open(1)
     with pytest.raises(DamagedMetadata, match=f"at offset {room.machine.next_offset}"):

@@ -38,11 +38,18 @@ class Cluster(RuleBasedStateMachine):
         self.incarnations = 0
         self.blocks = 0
 
-    @rule(names=st.lists(st.sampled_from(NAMES), max_size=3), partitions=st.integers(1, 3), replicas=st.integers(1, 3),
-          validate_only=st.booleans())
+    @rule(
+        names=st.lists(st.sampled_from(NAMES), max_size=3),
+        partitions=st.integers(1, 3),
+        replicas=st.integers(1, 3),
+        validate_only=st.booleans(),
+    )
     def create(self, names: list[str], partitions: int, replicas: int, validate_only: bool) -> None:
-        response = self.room.ask(CreateTopicsRequest(
-            topics=[topic(name, partitions, replicas) for name in names], validate_only=validate_only))
+        response = self.room.ask(
+            CreateTopicsRequest(
+                topics=[topic(name, partitions, replicas) for name in names], validate_only=validate_only
+            )
+        )
         assert sorted(result.name for result in response.topics) == sorted(set(names))
         possible = replicas <= len(self.fenced) and not all(self.fenced.values())
         for result in response.topics:
@@ -60,8 +67,9 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), count=st.integers(1, 5))
     def grow(self, name: str, count: int) -> None:
-        (result,) = self.room.ask(CreatePartitionsRequest(
-            topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)])).results
+        (result,) = self.room.ask(
+            CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)])
+        ).results
         had, replicas = self.topics.get(name, (9, 0))
         legal = count > had and replicas <= len(self.fenced) and not all(self.fenced.values())
         assert (result.error_code == 0) == legal
@@ -104,8 +112,10 @@ class Cluster(RuleBasedStateMachine):
     @invariant()
     def the_image_is_the_model(self) -> None:
         image = self.room.machine.freeze(1, NOW_MS).image
-        assert {name: (len(found.partitions), len(found.partitions[0].replicas))
-                for name, found in image.topics.by_name.items()} == self.topics
+        assert {
+            name: (len(found.partitions), len(found.partitions[0].replicas))
+            for name, found in image.topics.by_name.items()
+        } == self.topics
         assert {found.id: found for found in image.topics.by_name.values()} == dict(image.topics.by_id)
 
     @invariant()
@@ -166,8 +176,11 @@ def test_a_controller_registers() -> None:
     room = Room().bootstrap()
     listener = Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)
     feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
-    response = room.ask(ControllerRegistrationRequest(
-        controller_id=1, incarnation_id=b"i" * 16, listeners=[listener], features=[feature]))
+    response = room.ask(
+        ControllerRegistrationRequest(
+            controller_id=1, incarnation_id=b"i" * 16, listeners=[listener], features=[feature]
+        )
+    )
     assert (response.error_code, response.error_message) == (0, None)
     controller = room.freeze().image.cluster.controllers[1]
     assert controller.endpoint("CONTROLLER") == controller.endpoints[0]
@@ -198,8 +211,9 @@ def test_producer_ids_do_not_begin_anew_when_they_are_used_up() -> None:
 
 def test_an_unclean_election_where_it_is_allowed() -> None:
     room = Room(min_insync_replicas=1).open(1, 2)
-    room.ask(CreateTopicsRequest(topics=[topic("safe", 1, 2), topic(
-        "loose", 1, 2, unclean_leader_election_enable="true")]))
+    room.ask(
+        CreateTopicsRequest(topics=[topic("safe", 1, 2), topic("loose", 1, 2, unclean_leader_election_enable="true")])
+    )
     epochs = {broker.id: broker.epoch for broker in room.freeze().image.cluster.brokers.values()}
     for name in ("safe", "loose"):
         assert len(room.freeze().image.topics.by_name[name].partitions[0].isr) == 2
@@ -233,6 +247,7 @@ def test_partitions_of_one_request_are_counted_before_any_is_placed() -> None:
         wanted = [CreatePartitionsTopic(name, count, None) for name, count in zip("ab", counts, strict=True)]
         results = room.ask(CreatePartitionsRequest(topics=wanted, validate_only=True)).results
         assert {one.name: one.error_code for one in results if one.error_code} == dict.fromkeys(
-            refused_names, ErrorCode.POLICY_VIOLATION)
+            refused_names, ErrorCode.POLICY_VIOLATION
+        )
     room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name, 5_001, None) for name in "ab"]))
     assert len(room.decided) == RECORDS_MAX

@@ -26,16 +26,23 @@ def with_brokers(*replicas: int) -> Room:
     """Brokers 1 and 2 have one log directory each, broker 3 has two; a topic "a" with these replicas."""
     room = Room().open(1, 2)
     room.beat(3, room.register(3, log_dirs=[b"x" * 16, b"y" * 16]))
-    made = CreatableTopic(name="a", num_partitions=-1, replication_factor=-1, assignments=[
-        CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))])
+    made = CreatableTopic(
+        name="a",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))],
+    )
     room.ask(CreateTopicsRequest(topics=[made]))
     return room
 
 
 def reassigned(room: Room, *replicas: int) -> dict[int, bytes]:
     """Let the partition move to these brokers; the directory of each replica, as the record says and the image does."""
-    (topic,) = room.ask(AlterPartitionReassignmentsRequest(
-        topics=[ReassignableTopic("a", [ReassignablePartition(0, list(replicas) or None)])])).responses
+    (topic,) = room.ask(
+        AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic("a", [ReassignablePartition(0, list(replicas) or None)])]
+        )
+    ).responses
     assert topic.partitions[0].error_code == ErrorCode.NONE
     (change,) = room.decided
     image = room.freeze().image.topics.by_name["a"].partitions[0]
@@ -60,8 +67,22 @@ def test_directories_follow_their_replicas_when_these_change_places() -> None:
 def test_a_replica_that_stays_keeps_the_directory_that_its_broker_has_told() -> None:
     room = with_brokers(3)
     image = room.freeze().image
-    room.ask(AssignReplicasToDirsRequest(3, image.cluster.brokers[3].epoch, [AssignedDirectory(id=b"y" * 16, topics=[
-        AssignedTopic(topic_id=image.topics.by_name["a"].id, partitions=[AssignedPartition(partition_index=0)])])]))
+    room.ask(
+        AssignReplicasToDirsRequest(
+            3,
+            image.cluster.brokers[3].epoch,
+            [
+                AssignedDirectory(
+                    id=b"y" * 16,
+                    topics=[
+                        AssignedTopic(
+                            topic_id=image.topics.by_name["a"].id, partitions=[AssignedPartition(partition_index=0)]
+                        )
+                    ],
+                )
+            ],
+        )
+    )
     assert reassigned(room, 1, 3) == {1: OF_1, 3: b"y" * 16}
 
 

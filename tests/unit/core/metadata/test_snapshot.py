@@ -23,12 +23,7 @@ from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.stored.metadata import METADATA_RECORDS
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
-from wire.stored.metadata_marks import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
-    NoOpRecord,
-)
+from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, NoOpRecord
 from wire.stored.metadata_security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -51,8 +46,13 @@ def quota(user: str | None, remove: bool) -> ClientQuotaRecord:
 
 
 RECORDS: st.SearchStrategy[Record] = st.one_of(
-    st.builds(ConfigRecord, resource_type=st.sampled_from((4, 16, 32)), resource_name=NAMES, name=NAMES,
-              value=st.none() | NAMES),
+    st.builds(
+        ConfigRecord,
+        resource_type=st.sampled_from((4, 16, 32)),
+        resource_name=NAMES,
+        name=NAMES,
+        value=st.none() | NAMES,
+    ),
     st.builds(lambda number: AccessControlEntryRecord(id=bytes([number]) * 16, principal="User:a"), IDS),
     st.builds(lambda number: RemoveAccessControlEntryRecord(id=bytes([number]) * 16), IDS),
     st.builds(UserScramCredentialRecord, name=NAMES, mechanism=st.integers(1, 2), iterations=IDS),
@@ -60,8 +60,9 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(DelegationTokenRecord, token_id=NAMES, owner=NAMES, renewers=st.lists(NAMES, max_size=2)),
     st.builds(RemoveDelegationTokenRecord, token_id=NAMES),
     st.builds(quota, st.none() | NAMES, st.booleans()),
-    st.builds(FeatureLevelRecord, name=st.sampled_from(("group.version", "new.version")),
-              feature_level=st.integers(0, 3)),
+    st.builds(
+        FeatureLevelRecord, name=st.sampled_from(("group.version", "new.version")), feature_level=st.integers(0, 3)
+    ),
     st.builds(lambda rest: UnknownRecord(bytes.fromhex("01ff0100") + rest), st.binary(max_size=3)),
 )
 
@@ -71,8 +72,17 @@ class Happenings:
 
     def __init__(self, data: st.DataObject) -> None:
         self.draw, self.room = data.draw, Room().open(1, 2)
-        self.choices = (self.write, self.write, self.create, self.delete, self.grow, self.allocate, self.beat,
-                        self.register, self.leave)
+        self.choices = (
+            self.write,
+            self.write,
+            self.create,
+            self.delete,
+            self.grow,
+            self.allocate,
+            self.beat,
+            self.register,
+            self.leave,
+        )
 
     def happen(self) -> None:
         with suppress(ApiError):
@@ -82,17 +92,26 @@ class Happenings:
         self.room.write(self.draw(RECORDS))
 
     def create(self) -> None:
-        configs = self.draw(st.dictionaries(st.sampled_from(("cleanup_policy", "min_insync_replicas")),
-                                            st.sampled_from(("1", "2"))))
-        self.room.ask(CreateTopicsRequest(topics=[
-            topic(self.draw(NAMES), self.draw(IDS), self.draw(st.integers(1, 2)), **configs)]))
+        configs = self.draw(
+            st.dictionaries(st.sampled_from(("cleanup_policy", "min_insync_replicas")), st.sampled_from(("1", "2")))
+        )
+        self.room.ask(
+            CreateTopicsRequest(
+                topics=[topic(self.draw(NAMES), self.draw(IDS), self.draw(st.integers(1, 2)), **configs)]
+            )
+        )
 
     def delete(self) -> None:
         self.room.ask(DeleteTopicsRequest(topic_names=[self.draw(NAMES)]))
 
     def grow(self) -> None:
-        self.room.ask(CreatePartitionsRequest(topics=[
-            CreatePartitionsTopic(name=self.draw(NAMES), count=self.draw(st.integers(2, 5)), assignments=None)]))
+        self.room.ask(
+            CreatePartitionsRequest(
+                topics=[
+                    CreatePartitionsTopic(name=self.draw(NAMES), count=self.draw(st.integers(2, 5)), assignments=None)
+                ]
+            )
+        )
 
     def allocate(self) -> None:
         broker = self._broker()
@@ -114,8 +133,11 @@ class Happenings:
     def leave(self) -> None:
         broker = self._broker()
         if broker is not None and self.draw(st.booleans()):
-            self.room.write(BrokerRegistrationChangeRecord(
-                broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=[b"d" * 16]))
+            self.room.write(
+                BrokerRegistrationChangeRecord(
+                    broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=[b"d" * 16]
+                )
+            )
         elif broker is not None and broker.fenced:
             self.room.write(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
 
@@ -179,6 +201,12 @@ def test_what_nobody_acts_on_is_found_by_its_class() -> None:
 def test_records_of_an_aborted_transaction_are_in_no_snapshot() -> None:
     room = Room().open(1)
     unknown = UnknownRecord(bytes.fromhex("01ff0100"))
-    room.write(BeginTransactionRecord(), unknown, AbortTransactionRecord(), BeginTransactionRecord(), unknown,
-               EndTransactionRecord())
+    room.write(
+        BeginTransactionRecord(),
+        unknown,
+        AbortTransactionRecord(),
+        BeginTransactionRecord(),
+        unknown,
+        EndTransactionRecord(),
+    )
     assert room.freeze().image.records.unknown == (unknown.value,)

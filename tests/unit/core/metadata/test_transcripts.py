@@ -37,11 +37,7 @@ from wire.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
+from wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -82,18 +78,26 @@ class Stage:
         response = self.room.ask(CreateTopicsRequest(topics=topics, validate_only="validate_only" in words))
         for result in response.topics:
             self.topic_ids.setdefault(result.name, result.topic_id)
-            yield self._line(result, f"partitions={result.num_partitions} replicas={result.replication_factor} "
-                             + " ".join(f"{config.name}={config.value}" for config in result.configs))
+            yield self._line(
+                result,
+                f"partitions={result.num_partitions} replicas={result.replication_factor} "
+                + " ".join(f"{config.name}={config.value}" for config in result.configs),
+            )
 
     def _topic(self, word: str) -> CreatableTopic:
         head, *rest = word.split(";")
         name, *numbers = head.split(":")
         pairs = [pair.partition("=")[::2] for pair in rest]
-        made = topic(name, *map(int, numbers or ("-1", "-1")),
-                     **{key.replace(".", "_"): None if value == "null" else value
-                        for key, value in pairs if not key.isdigit()})
-        made.assignments = [CreatableReplicaAssignment(partition_index=int(key), broker_ids=ids(value))
-                            for key, value in pairs if key.isdigit()]
+        made = topic(
+            name,
+            *map(int, numbers or ("-1", "-1")),
+            **{key.replace(".", "_"): None if value == "null" else value for key, value in pairs if not key.isdigit()},
+        )
+        made.assignments = [
+            CreatableReplicaAssignment(partition_index=int(key), broker_ids=ids(value))
+            for key, value in pairs
+            if key.isdigit()
+        ]
         return made
 
     def delete(self, *words: str) -> Iterator[str]:
@@ -104,8 +108,10 @@ class Stage:
 
     def _state(self, word: str) -> DeleteTopicState:
         name, _, identified = word.partition("id:")
-        return DeleteTopicState(name=None if word == "nothing" else name.rstrip(",") or None,
-                                topic_id=self.topic_ids.get(identified, b"nobody's id here") if identified else NIL)
+        return DeleteTopicState(
+            name=None if word == "nothing" else name.rstrip(",") or None,
+            topic_id=self.topic_ids.get(identified, b"nobody's id here") if identified else NIL,
+        )
 
     def grow(self, *words: str) -> Iterator[str]:
         """grow name:count[;1,2;2,1...] ..."""
@@ -136,8 +142,9 @@ class Stage:
             if index:
                 wanted = None if replicas == "null" else ids(replicas)
                 topics.append(ReassignableTopic(name, [ReassignablePartition(int(index), wanted)]))
-        response = self.room.ask(AlterPartitionReassignmentsRequest(
-            allow_replication_factor_change="same_size" not in words, topics=topics))
+        response = self.room.ask(
+            AlterPartitionReassignmentsRequest(allow_replication_factor_change="same_size" not in words, topics=topics)
+        )
         for result in response.responses:
             for one in result.partitions:
                 yield f"{result.name}:{one.partition_index} {self._outcome(one)}"
@@ -154,8 +161,9 @@ class Stage:
 
     def ids(self, broker: str, epoch: str = "") -> Iterator[str]:
         """ids broker [epoch]"""
-        response = self.room.ask(AllocateProducerIdsRequest(
-            broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)])))
+        response = self.room.ask(
+            AllocateProducerIdsRequest(broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)]))
+        )
         yield f"{response.producer_id_len} from {response.producer_id_start}"
 
     def feature(self, *words: str) -> Iterator[str]:
@@ -180,9 +188,18 @@ class Stage:
         for word in words:
             if word != "validate_only":
                 (kind, name), *changes = (part.split(":", 1) for part in word.split(";"))
-                resources.append(AlterConfigsResource(int(kind), name, [
-                    AlterableConfig(config, int(OPERATIONS.get(operation, operation)), value if sign else None)
-                    for operation, (config, sign, value) in ((one, text.partition("=")) for one, text in changes)]))
+                resources.append(
+                    AlterConfigsResource(
+                        int(kind),
+                        name,
+                        [
+                            AlterableConfig(config, int(OPERATIONS.get(operation, operation)), value if sign else None)
+                            for operation, (config, sign, value) in (
+                                (one, text.partition("=")) for one, text in changes
+                            )
+                        ],
+                    )
+                )
         response = self.room.ask(IncrementalAlterConfigsRequest(resources, "validate_only" in words))
         for result in response.responses:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
@@ -194,9 +211,16 @@ class Stage:
             if word != "validate_only":
                 head, *pairs = word.split(";")
                 kind, name = head.split(":", 1)
-                resources.append(alter_configs.AlterConfigsResource(int(kind), name, [
-                    alter_configs.AlterableConfig(config, value if sign else None)
-                    for config, sign, value in (pair.partition("=") for pair in pairs)]))
+                resources.append(
+                    alter_configs.AlterConfigsResource(
+                        int(kind),
+                        name,
+                        [
+                            alter_configs.AlterableConfig(config, value if sign else None)
+                            for config, sign, value in (pair.partition("=") for pair in pairs)
+                        ],
+                    )
+                )
         response = self.room.ask(AlterConfigsRequest(resources, "validate_only" in words))
         for result in response.responses:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
@@ -207,11 +231,18 @@ class Stage:
         for word in words:
             if word != "validate_only":
                 entity, _, ops = word.rpartition(":")
-                entries.append(AlterClientQuotasRequestEntryData(
-                    [EntityData(kind, name if sign else None)
-                     for kind, sign, name in (part.partition("=") for part in entity.split(",") if part)],
-                    [OpData(key, 0.0 if value == "-" else float(value), value == "-")
-                     for key, _, value in (op.partition("=") for op in ops.split(",") if op)]))
+                entries.append(
+                    AlterClientQuotasRequestEntryData(
+                        [
+                            EntityData(kind, name if sign else None)
+                            for kind, sign, name in (part.partition("=") for part in entity.split(",") if part)
+                        ],
+                        [
+                            OpData(key, 0.0 if value == "-" else float(value), value == "-")
+                            for key, _, value in (op.partition("=") for op in ops.split(",") if op)
+                        ],
+                    )
+                )
         request = AlterClientQuotasRequest(entries=entries, validate_only="validate_only" in words)
         for result in self.room.ask(request).entries:
             name = ",".join(f"{part.entity_type}={part.entity_name}" for part in result.entity)
@@ -232,10 +263,15 @@ class Stage:
     def show(self, name: str) -> Iterator[str]:
         """show topic"""
         for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
-            yield (f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
-                   f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}"
-                   + (f" adding={partition.adding} removing={partition.removing}"
-                      if partition.adding or partition.removing else ""))
+            yield (
+                f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
+                f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}"
+                + (
+                    f" adding={partition.adding} removing={partition.removing}"
+                    if partition.adding or partition.removing
+                    else ""
+                )
+            )
 
     def _line(self, result: Any, details: str = "", name: str = "") -> str:
         return f"{name or result.name} {self._outcome(result) if result.error_code else details}".rstrip()
@@ -246,8 +282,7 @@ class Stage:
     def tell(self, record: Any) -> str:
         """The fields that are not at their default, without those that are drawn at random or are secret."""
         plain = type(record)()
-        fields = {name: getattr(record, name) for name in record.__struct_fields__
-                  if name not in UNTOLD}
+        fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in UNTOLD}
         told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
         return " ".join([type(record).__name__.removesuffix("Record"), *told]).replace(", unknown_tags={}", "")
 

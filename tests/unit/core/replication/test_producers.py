@@ -13,8 +13,9 @@ ID = 7
 SEQUENCE_MAX = 2**31 - 1
 
 
-def append(producers: Producers, sequence: int, count: int, base_offset: int, *, epoch: int = 0,
-           transactional: bool = False) -> Written | None:
+def append(
+    producers: Producers, sequence: int, count: int, base_offset: int, *, epoch: int = 0, transactional: bool = False
+) -> Written | None:
     """As a log does: check, write, remember. The first answer if it is a duplicate. The coordinator knows of it."""
     shown = producers.begin_verification(ID, epoch, sequence, 0) if transactional else None
     written = producers.check(ID, epoch, sequence, count - 1, transactional, shown)

@@ -11,9 +11,17 @@ from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
-    AddPartitions, Answer, AwaitEnd, AwaitMarkers, EndTransaction, FindTransaction, Found, InitProducer, MarkersWritten,
+    AddPartitions,
+    Answer,
+    AwaitEnd,
+    AwaitMarkers,
+    EndTransaction,
+    FindTransaction,
+    Found,
+    InitProducer,
+    MarkersWritten,
     Request,
-)  # fmt: skip
+)
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
 from wire.error_codes import ErrorCode
@@ -113,8 +121,11 @@ class Room:
     @property
     def states(self) -> list[int]:
         """The states that the log went through."""
-        return [record.value.transaction_status for record in self.log
-                if isinstance(record, CoordinatorRecord) and isinstance(record.value, TransactionLogValue)]
+        return [
+            record.value.transaction_status
+            for record in self.log
+            if isinstance(record, CoordinatorRecord) and isinstance(record.value, TransactionLogValue)
+        ]
 
 
 def at_epoch(epoch: int, **fields: Any) -> CoordinatorRecord:

@@ -14,10 +14,16 @@ FENCED = Answer(ErrorCode.PRODUCER_FENCED)
 BUSY = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-@pytest.mark.parametrize(("timeout_ms", "code"), [
-    (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT), (1, ErrorCode.NONE),
-    (5000, ErrorCode.NONE), (5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("timeout_ms", "code"),
+    [
+        (0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (-1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+        (1, ErrorCode.NONE),
+        (5000, ErrorCode.NONE),
+        (5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
+    ],
+)
 def test_the_timeout_is_bounded(timeout_ms: int, code: ErrorCode) -> None:
     room = Room(timeout_ms_max=5000)
     assert room.init(timeout_ms=timeout_ms).error_code is code

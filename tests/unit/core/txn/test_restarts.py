@@ -12,11 +12,14 @@ from tests.unit.core.txn.room import LAST_EPOCH, NAME, ORDERS, PAYMENTS, Room, a
 from wire.error_codes import ErrorCode
 
 EPOCHS = st.sampled_from((0, LAST_EPOCH - 2, LAST_EPOCH))
-STEPS = st.lists(st.tuples(
-    st.sampled_from(("init", "go on", "add", "commit", "abort", "markers", "time", "restart")),
-    st.sampled_from((0, 2)),
-    st.integers(-1, 1),
-), max_size=30)  # fmt: skip
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("init", "go on", "add", "commit", "abort", "markers", "time", "restart")),
+        st.sampled_from((0, 2)),
+        st.integers(-1, 1),
+    ),
+    max_size=30,
+)
 
 
 def take(room: Room, step: str, version: int, off: int) -> None:
@@ -85,4 +88,5 @@ def test_a_producer_that_was_fenced_never_gets_in(steps: list[tuple[str, int, in
             refused = room.add(ORDERS, producer_id=fenced.producer_id, epoch=fenced.epoch, version=version)
             assert refused is ErrorCode.PRODUCER_FENCED
         assert room.end(commit=True, producer_id=fenced.producer_id, epoch=fenced.epoch).error_code is (
-            ErrorCode.PRODUCER_FENCED)
+            ErrorCode.PRODUCER_FENCED
+        )

@@ -12,13 +12,18 @@ from pykbroker.core.outcome import Entry
 from pykbroker.core.replication.producers import Marker
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
 from pykbroker.core.txn.requests import (
-    Answer, EndTransaction, FindTransaction, Found, ListTransactions, MarkersWritten, Verified, VerifyPartitions,
-)  # fmt: skip
+    Answer,
+    EndTransaction,
+    FindTransaction,
+    Found,
+    ListTransactions,
+    MarkersWritten,
+    Verified,
+    VerifyPartitions,
+)
 from pykbroker.core.txn.state import AT_REST, PREDECESSORS, PREPARED, State
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction, from_record
-from tests.unit.core.txn.room import (
-    GOLDEN, LAST_EPOCH, NAME, NOW_MS, ORDERS, PAYMENTS, Room, at_epoch, golden_log,
-)  # fmt: skip
+from tests.unit.core.txn.room import GOLDEN, LAST_EPOCH, NAME, NOW_MS, ORDERS, PAYMENTS, Room, at_epoch, golden_log
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.stored.framing import encode_versioned
@@ -216,9 +221,13 @@ def test_kafkas_records_are_written_back_byte_for_byte(kind: str, partition: int
     for record in golden_log(kind, partition):
         assert isinstance(record.key, TransactionLogKey)
         assert isinstance(record.value, TransactionLogValue)
-        record.value.transaction_partitions = sorted(  # Kafka's are in the order of a hash table
-            record.value.transaction_partitions, key=lambda part: part.topic
-        ) if record.value.transaction_partitions is not None else None
+        record.value.transaction_partitions = (
+            sorted(  # Kafka's are in the order of a hash table
+                record.value.transaction_partitions, key=lambda part: part.topic
+            )
+            if record.value.transaction_partitions is not None
+            else None
+        )
         ours = from_record(record.key, record.value).record(2)
         assert ours.key == record.key
         assert ours.value is not None
@@ -257,8 +266,9 @@ def step(known: Transaction, after: Transaction) -> Transaction:
     if after.state is State.ONGOING:
         return known.extended(after.partitions - known.partitions, version, now_ms)
     if after.state in PREPARED:
-        return known.ended(commit=after.state is State.PREPARE_COMMIT, client_version=version, next_producer_id=-1,
-                           wall_ms=now_ms)
+        return known.ended(
+            commit=after.state is State.PREPARE_COMMIT, client_version=version, next_producer_id=-1, wall_ms=now_ms
+        )
     return known.completed(now_ms)
 
 

@@ -10,12 +10,13 @@ from wire.records.compression import Codec
 
 COMMIT = bytes.fromhex(  # a transaction marker that Kafka 4.3.1 wrote
     "0000000000000006 00000042 00000000 02 c0892c51 0030 00000000 000001a1fe33b918 000001a1fe33b918"
-    "0000000000000001 0000 ffffffff 00000001 20 00 00 00 08 00000001 0c 000000000000 00")
+    "0000000000000001 0000 ffffffff 00000001 20 00 00 00 08 00000001 0c 000000000000 00"
+)
 
 
 def changed(at: int, data: bytes) -> bytes:
     """The marker with other bytes at a position."""
-    return COMMIT[:at] + data + COMMIT[at + len(data):]
+    return COMMIT[:at] + data + COMMIT[at + len(data) :]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

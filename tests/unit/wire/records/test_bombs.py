@@ -77,8 +77,14 @@ BOMBS: list[tuple[Codec, Callable[[], bytes]]] = [
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS)
 def test_memory_is_bounded(codec: Codec, bomb: Callable[[], bytes]) -> None:
     """Twice the bound for zstd, which keeps a window beside the output; some slack for the allocator."""
-    victim = subprocess.run([sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)], input=bomb(),
-                            capture_output=True, check=True, cwd=ROOT, env={"PYTHONPATH": str(ROOT)})
+    victim = subprocess.run(
+        [sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)],
+        input=bomb(),
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+    )
     error, grown_kib = victim.stdout.split()
     assert error == b"TooLarge"
     assert int(grown_kib) * 1024 <= (2 if codec is Codec.ZSTD else 1) * BYTES_MAX + 4 * MIB

@@ -31,8 +31,10 @@ def filled(**fields: Any) -> BatchBuilder:
 @pytest.mark.parametrize("codec", Codec)
 @given(content=content, base_offset=st.integers(0, 2**62))
 def test_round_trip(codec: Codec, content: list[tuple[Any, ...]], base_offset: int) -> None:
-    made = [Record(base_offset + index, timestamp, key, value, headers)
-            for index, (key, value, headers, timestamp) in enumerate(content)]
+    made = [
+        Record(base_offset + index, timestamp, key, value, headers)
+        for index, (key, value, headers, timestamp) in enumerate(content)
+    ]
     builder = BatchBuilder(codec, base_offset=base_offset)
     for key, value, headers, timestamp in content:
         builder.append(key, value, headers, timestamp)
@@ -53,8 +55,17 @@ def test_a_plain_producers_header() -> None:
 
 
 def test_every_field_of_the_header() -> None:
-    builder = filled(codec=Codec.ZSTD, base_offset=7, leader_epoch=5, producer_id=2**40, producer_epoch=9,
-                     base_sequence=2**31 - 1, transactional=True, control=True, base_timestamp=50)
+    builder = filled(
+        codec=Codec.ZSTD,
+        base_offset=7,
+        leader_epoch=5,
+        producer_id=2**40,
+        producer_epoch=9,
+        base_sequence=2**31 - 1,
+        transactional=True,
+        control=True,
+        base_timestamp=50,
+    )
     batch = Batch.read(builder.build())
     assert (batch.base_offset, batch.leader_epoch, batch.codec) == (7, 5, Codec.ZSTD)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (2**40, 9, 2**31 - 1)
@@ -96,7 +107,8 @@ def test_many_records_of_one_batch() -> None:
         builder.append(None, b"%d" % n, (), n * 100)
     batch = Batch.read(builder.build())
     assert [(record.offset, record.timestamp, record.value) for record in records(batch, MIB)] == [
-        (n, n * 100, b"%d" % n) for n in range(20_000)]
+        (n, n * 100, b"%d" % n) for n in range(20_000)
+    ]
 
 
 def test_an_empty_batch_is_not_built() -> None:
@@ -104,8 +116,17 @@ def test_an_empty_batch_is_not_built() -> None:
         BatchBuilder().build()
 
 
-@pytest.mark.parametrize("fields", [{"producer_id": 2**63}, {"producer_epoch": 40_000}, {"base_sequence": 2**31},
-                                    {"base_offset": -(2**63) - 1}, {"leader_epoch": 2**31}, {"append_time": 2**63}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"producer_id": 2**63},
+        {"producer_epoch": 40_000},
+        {"base_sequence": 2**31},
+        {"base_offset": -(2**63) - 1},
+        {"leader_epoch": 2**31},
+        {"append_time": 2**63},
+    ],
+)
 def test_fields_out_of_range_are_encode_errors(fields: dict[str, int]) -> None:
     with pytest.raises(EncodeError, match="header"):
         filled(**fields).build()
@@ -114,14 +135,33 @@ def test_fields_out_of_range_are_encode_errors(fields: dict[str, int]) -> None:
 @pytest.mark.parametrize("before", Codec)
 @pytest.mark.parametrize("after", Codec)
 def test_recompress(before: Codec, after: Codec) -> None:
-    original = Batch.read(filled(codec=before, base_offset=5, leader_epoch=2, producer_id=8, producer_epoch=1,
-                                 base_sequence=10, transactional=True).build())
+    original = Batch.read(
+        filled(
+            codec=before,
+            base_offset=5,
+            leader_epoch=2,
+            producer_id=8,
+            producer_epoch=1,
+            base_sequence=10,
+            transactional=True,
+        ).build()
+    )
     batch = Batch.read(recompress(original, after, None, MIB))
     assert batch.crc_ok()
     assert batch.codec is after
     assert list(records(batch, MIB)) == list(records(original, MIB))
-    kept = ("base_offset", "leader_epoch", "last_offset_delta", "base_timestamp", "max_timestamp", "producer_id",
-            "producer_epoch", "base_sequence", "count", "is_transactional")
+    kept = (
+        "base_offset",
+        "leader_epoch",
+        "last_offset_delta",
+        "base_timestamp",
+        "max_timestamp",
+        "producer_id",
+        "producer_epoch",
+        "base_sequence",
+        "count",
+        "is_transactional",
+    )
     assert [getattr(batch, name) for name in kept] == [getattr(original, name) for name in kept]
 
 
@@ -143,7 +183,7 @@ def test_recompress_takes_a_level_and_a_bound() -> None:
 def test_recompress_of_damage_is_a_decode_error() -> None:
     data = filled(codec=Codec.GZIP).build()
     for at in range(61, len(data)):
-        damaged = Batch.read(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1:])
+        damaged = Batch.read(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
         try:
             again = Batch.read(recompress(damaged, Codec.NONE, None, MIB))
         except DecodeError:

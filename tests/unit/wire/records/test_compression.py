@@ -52,8 +52,14 @@ def test_the_bound_is_exact(codec: Codec, content: bytes) -> None:
             decompress(codec, data, less)
 
 
-@pytest.mark.parametrize(("codec", "level"), [(codec, level) for codec, levels in LEVELS.items()
-                                              for level in (levels[0], -1 if -1 in levels else 4, levels[-1])])
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [
+        (codec, level)
+        for codec, levels in LEVELS.items()
+        for level in (levels[0], -1 if -1 in levels else 4, levels[-1])
+    ],
+)
 def test_levels_of_the_topic_configs(codec: Codec, level: int) -> None:
     assert decompress(codec, compress(codec, TEXT, level), len(TEXT)) == TEXT
 
@@ -67,8 +73,10 @@ def test_levels_change_the_size_and_the_default_is_kafkas() -> None:
     assert compress(Codec.SNAPPY, TEXT, 5) == compress(Codec.SNAPPY, TEXT)
 
 
-@pytest.mark.parametrize(("codec", "level"), [(Codec.GZIP, 0), (Codec.GZIP, 10), (Codec.LZ4, 0), (Codec.LZ4, 18),
-                                              (Codec.ZSTD, 23), (Codec.ZSTD, -131073)])
+@pytest.mark.parametrize(
+    ("codec", "level"),
+    [(Codec.GZIP, 0), (Codec.GZIP, 10), (Codec.LZ4, 0), (Codec.LZ4, 18), (Codec.ZSTD, 23), (Codec.ZSTD, -131073)],
+)
 def test_levels_that_do_not_exist(codec: Codec, level: int) -> None:
     with pytest.raises(EncodeError, match=str(level)):
         compress(codec, TEXT, level)
@@ -81,7 +89,7 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
     """As Java writes it: no content size, a window that does not shrink."""
     settings = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
-    return b"".join(stream.compress(data[pos:pos + 1000]) for pos in range(0, len(data), 1000)) + stream.flush()
+    return b"".join(stream.compress(data[pos : pos + 1000]) for pos in range(0, len(data), 1000)) + stream.flush()
 
 
 def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
@@ -90,17 +98,20 @@ def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
     return struct.pack("<IBBB", 0x184D2204, flags, block_id << 4, 0) + body + bytes(4)
 
 
-@pytest.mark.parametrize(("codec", "foreign"), [
-    (Codec.GZIP, gzip.compress),
-    (Codec.GZIP, lambda data: gzip.compress(data[:999]) + gzip.compress(b"") + gzip.compress(data[999:])),
-    (Codec.SNAPPY, lambda data: bytes(snappy.compress_raw(data))),
-    (Codec.LZ4, lambda data: bytes(lz4.compress(data))),  # linked blocks, content checksum
-    (Codec.LZ4, lambda data: bytes(lz4.compress(data[:999])) + bytes(lz4.compress(data[999:]))),
-    (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress),
-    (Codec.ZSTD, streamed_zstd),
-    (Codec.ZSTD, lambda data: streamed_zstd(data, window_log=27)),
-    (Codec.ZSTD, lambda data: streamed_zstd(data[:999]) + zstandard.compress(data[999:])),
-])
+@pytest.mark.parametrize(
+    ("codec", "foreign"),
+    [
+        (Codec.GZIP, gzip.compress),
+        (Codec.GZIP, lambda data: gzip.compress(data[:999]) + gzip.compress(b"") + gzip.compress(data[999:])),
+        (Codec.SNAPPY, lambda data: bytes(snappy.compress_raw(data))),
+        (Codec.LZ4, lambda data: bytes(lz4.compress(data))),  # linked blocks, content checksum
+        (Codec.LZ4, lambda data: bytes(lz4.compress(data[:999])) + bytes(lz4.compress(data[999:]))),
+        (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress),
+        (Codec.ZSTD, streamed_zstd),
+        (Codec.ZSTD, lambda data: streamed_zstd(data, window_log=27)),
+        (Codec.ZSTD, lambda data: streamed_zstd(data[:999]) + zstandard.compress(data[999:])),
+    ],
+)
 @pytest.mark.parametrize("content", [b"", b"x", TEXT[:1000], TEXT, bytes(300_000), random.Random(2).randbytes(300_000)])
 def test_foreign_forms(codec: Codec, foreign: Callable[[bytes], bytes], content: bytes) -> None:
     assert decompress(codec, foreign(content), len(content)) == content
@@ -111,8 +122,8 @@ def test_snappy_is_written_as_java_reads_it() -> None:
     assert data[:16] == b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
     pos, content = 16, b""
     while pos < len(data):
-        size = int.from_bytes(data[pos:pos + 4], "big")
-        content += bytes(snappy.decompress_raw(data[pos + 4:pos + 4 + size]))
+        size = int.from_bytes(data[pos : pos + 4], "big")
+        content += bytes(snappy.decompress_raw(data[pos + 4 : pos + 4 + size]))
         pos += 4 + size
     assert content == TEXT
 
@@ -166,12 +177,15 @@ def survive(codec: Codec, data: bytes, bytes_max: int) -> None:
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_every_changed_byte_is_survived(codec: Codec) -> None:
     forms = [compress(codec, SMALL)]
-    forms += {Codec.SNAPPY: [bytes(snappy.compress_raw(SMALL))], Codec.LZ4: [bytes(lz4.compress(SMALL))],
-              Codec.ZSTD: [streamed_zstd(SMALL)]}.get(codec, [])
+    forms += {
+        Codec.SNAPPY: [bytes(snappy.compress_raw(SMALL))],
+        Codec.LZ4: [bytes(lz4.compress(SMALL))],
+        Codec.ZSTD: [streamed_zstd(SMALL)],
+    }.get(codec, [])
     for data in forms:
         for at in range(len(data)):
             for value in (0, 1, 0x7F, 0x80, 0xFF, data[at] ^ 1, data[at] ^ 0x10):
-                survive(codec, data[:at] + bytes([value]) + data[at + 1:], len(SMALL))
+                survive(codec, data[:at] + bytes([value]) + data[at + 1 :], len(SMALL))
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
@@ -184,7 +198,7 @@ def test_random_mutations_are_survived(codec: Codec, seed: int, edits: int) -> N
             case 0:
                 data[at] = rng.randrange(256)
             case 1:
-                del data[at:at + rng.randrange(1, 9)]
+                del data[at : at + rng.randrange(1, 9)]
             case _:
                 data[at:at] = rng.randbytes(rng.randrange(1, 9))
         data = data or bytearray(1)
@@ -194,8 +208,12 @@ def test_random_mutations_are_survived(codec: Codec, seed: int, edits: int) -> N
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(data=st.binary(max_size=300))
 def test_noise_is_survived(codec: Codec, data: bytes) -> None:
-    heads = {Codec.GZIP: b"\x1f\x8b\x08\0\0\0\0\0\0\xff", Codec.SNAPPY: xerial.HEADER,
-             Codec.LZ4: b"\x04\x22\x4d\x18\x60\x40\x82", Codec.ZSTD: b"\x28\xb5\x2f\xfd"}
+    heads = {
+        Codec.GZIP: b"\x1f\x8b\x08\0\0\0\0\0\0\xff",
+        Codec.SNAPPY: xerial.HEADER,
+        Codec.LZ4: b"\x04\x22\x4d\x18\x60\x40\x82",
+        Codec.ZSTD: b"\x28\xb5\x2f\xfd",
+    }
     survive(codec, data, 10_000)
     survive(codec, heads[codec] + data, 10_000)
 
@@ -256,8 +274,15 @@ def test_room_of_lz4_skips_optional_fields() -> None:
     assert frames.lz4_room(frame * 2, MIB) == 10
 
 
-@pytest.mark.parametrize("form", [zstandard.compress, streamed_zstd, lambda data: streamed_zstd(data, window_log=27),
-                                  zstandard.ZstdCompressor(write_checksum=True).compress])
+@pytest.mark.parametrize(
+    "form",
+    [
+        zstandard.compress,
+        streamed_zstd,
+        lambda data: streamed_zstd(data, window_log=27),
+        zstandard.ZstdCompressor(write_checksum=True).compress,
+    ],
+)
 def test_room_of_zstd_exceeds_the_content_by_less_than_a_block(form: Callable[[bytes], bytes]) -> None:
     for size in (0, 1, 255, 256, 65535, 65536, 131072, 131073, len(TEXT), 2 * MIB):
         data = form((TEXT * 20)[:size])

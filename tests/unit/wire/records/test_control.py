@@ -30,23 +30,38 @@ from wire.stored.control import (
 
 COMMIT = bytes.fromhex(
     "0000000000000006 00000042 00000000 02 c0892c51 0030 00000000 000001a1fe33b918 000001a1fe33b918"
-    "0000000000000001 0000 ffffffff 00000001 20 00 00 00 08 00000001 0c 000000000000 00")
+    "0000000000000001 0000 ffffffff 00000001 20 00 00 00 08 00000001 0c 000000000000 00"
+)
 
-LEADER_CHANGE = LeaderChangeMessage(leader_id=1, voters=[LeaderChangeMessageVoter(voter_id=1)],
-                                    granting_voters=[LeaderChangeMessageVoter(voter_id=1)])
-VOTERS = VotersRecord(voters=[VotersRecordVoter(
-    voter_id=1, voter_directory_id=bytes.fromhex("b0d5b994b69b4f2087dfd7d648245147"),
-    endpoints=[Endpoint(name="CONTROLLER", host="127.0.0.1", port=49193)],
-    kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1))])
+LEADER_CHANGE = LeaderChangeMessage(
+    leader_id=1, voters=[LeaderChangeMessageVoter(voter_id=1)], granting_voters=[LeaderChangeMessageVoter(voter_id=1)]
+)
+VOTERS = VotersRecord(
+    voters=[
+        VotersRecordVoter(
+            voter_id=1,
+            voter_directory_id=bytes.fromhex("b0d5b994b69b4f2087dfd7d648245147"),
+            endpoints=[Endpoint(name="CONTROLLER", host="127.0.0.1", port=49193)],
+            kraft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
+        )
+    ]
+)
 
 KRAFT: list[tuple[ControlType, KRaftValue, str]] = [  # values as they stand in the logs and snapshots of a broker
     (ControlType.LEADER_CHANGE, LEADER_CHANGE, "0000 00000001 02 00000001 00 02 00000001 00 00"),
-    (ControlType.SNAPSHOT_HEADER, SnapshotHeaderRecord(last_contained_log_timestamp=0x1A1FE45E826),
-     "0000 000001a1fe45e826 00"),
+    (
+        ControlType.SNAPSHOT_HEADER,
+        SnapshotHeaderRecord(last_contained_log_timestamp=0x1A1FE45E826),
+        "0000 000001a1fe45e826 00",
+    ),
     (ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(), "0000 00"),
     (ControlType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=1), "0000 0001 00"),
-    (ControlType.KRAFT_VOTERS, VOTERS, "0000 02 00000001 b0d5b994b69b4f2087dfd7d648245147 02 0b434f4e54524f4c4c4552"
-     "0a3132372e302e302e31 c029 00 0000 0001 00 00 00"),
+    (
+        ControlType.KRAFT_VOTERS,
+        VOTERS,
+        "0000 02 00000001 b0d5b994b69b4f2087dfd7d648245147 02 0b434f4e54524f4c4c4552"
+        "0a3132372e302e302e31 c029 00 0000 0001 00 00 00",
+    ),
 ]
 
 
@@ -58,8 +73,18 @@ def control(*pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE
 
 
 def test_a_commit_marker_is_byte_for_byte_kafkas() -> None:
-    assert transaction_marker(commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0,
-                              timestamp=0x1A1FE33B918, base_offset=6, leader_epoch=0) == COMMIT
+    assert (
+        transaction_marker(
+            commit=True,
+            producer_id=1,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp=0x1A1FE33B918,
+            base_offset=6,
+            leader_epoch=0,
+        )
+        == COMMIT
+    )
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -78,7 +103,8 @@ def test_kraft_records_are_byte_for_byte_kafkas(number: ControlType, value: KRaf
     assert (batch.attributes, batch.producer_id, batch.base_sequence) == (0x20, -1, -1)
     assert (batch.base_offset, batch.leader_epoch, batch.max_timestamp) == (9, 2, 77)
     assert [(record.key, record.value) for record in records(batch, 1000)] == [
-        (bytes([0, 0, 0, number]), bytes.fromhex(encoded))]
+        (bytes([0, 0, 0, number]), bytes.fromhex(encoded))
+    ]
     assert list(control_records(batch)) == [ControlRecord(9, number, value)]
 
 
@@ -86,7 +112,8 @@ def test_a_snapshot_begins_with_several_records_in_one_batch() -> None:
     values = [value for _, value, _ in KRAFT]
     batch = Batch.read(kraft_batch(values, base_offset=0, leader_epoch=0, timestamp=1))
     assert [(record.offset, record.type) for record in control_records(batch)] == [
-        (offset, number) for offset, (number, _, _) in enumerate(KRAFT)]
+        (offset, number) for offset, (number, _, _) in enumerate(KRAFT)
+    ]
 
 
 def test_a_leader_change_names_its_version() -> None:
@@ -102,8 +129,9 @@ def test_nothing_is_no_batch() -> None:
 
 
 def test_types_and_versions_of_a_newer_broker() -> None:
-    batch = control((b"\0\0\0\x63", b"whatever"), (b"\0\7\0\1rest", b"\0\5\0\0\0\x09rest"),
-                    (b"\0\0\0\5", b"\0\4\0\1\0"))
+    batch = control(
+        (b"\0\0\0\x63", b"whatever"), (b"\0\7\0\1rest", b"\0\5\0\0\0\x09rest"), (b"\0\0\0\5", b"\0\4\0\1\0")
+    )
     assert list(control_records(batch)) == [
         ControlRecord(0, 99, None),
         ControlRecord(1, ControlType.COMMIT, EndTxnMarker(coordinator_epoch=9)),
@@ -111,20 +139,23 @@ def test_types_and_versions_of_a_newer_broker() -> None:
     ]
 
 
-@pytest.mark.parametrize(("key", "value"), [
-    (None, b"\0\0\0\0\0\0"),
-    (b"\0\0\0\1", None),
-    (b"", b"\0\0\0\0\0\0"),
-    (b"\0\0\0", b"\0\0\0\0\0\0"),
-    (b"\xff\xff\0\1", b"\0\0\0\0\0\0"),
-    (b"\0\0\0\1", b""),
-    (b"\0\0\0\1", b"\0\0\0\0\0"),
-    (b"\0\0\0\1", b"\xff\xff\0\0\0\0"),
-    (b"\0\0\0\2", b""),
-    (b"\0\0\0\2", b"\xff\xff\0\0\0\1\1\1\0"),
-    (b"\0\0\0\2", b"\0\0\0\0\0\1\xff\xff\xff\xff\x0f"),
-    (b"\0\0\0\6", b"\0\0\2"),
-])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"\0\0\0\0\0\0"),
+        (b"\0\0\0\1", None),
+        (b"", b"\0\0\0\0\0\0"),
+        (b"\0\0\0", b"\0\0\0\0\0\0"),
+        (b"\xff\xff\0\1", b"\0\0\0\0\0\0"),
+        (b"\0\0\0\1", b""),
+        (b"\0\0\0\1", b"\0\0\0\0\0"),
+        (b"\0\0\0\1", b"\xff\xff\0\0\0\0"),
+        (b"\0\0\0\2", b""),
+        (b"\0\0\0\2", b"\xff\xff\0\0\0\1\1\1\0"),
+        (b"\0\0\0\2", b"\0\0\0\0\0\1\xff\xff\xff\xff\x0f"),
+        (b"\0\0\0\6", b"\0\0\2"),
+    ],
+)
 def test_damaged_records(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         list(control_records(control((key, value))))

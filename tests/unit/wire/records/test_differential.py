@@ -15,17 +15,25 @@ from wire.records.record import Record, records, validate_records
 
 MIB = 1 << 20
 READERS = [kafka_python.DefaultRecordBatch, aiokafka.DefaultRecordBatch, aiokafka._DefaultRecordBatchPy]
-WRITERS = [kafka_python.DefaultRecordBatchBuilder, aiokafka.DefaultRecordBatchBuilder,
-           aiokafka._DefaultRecordBatchBuilderPy]
+WRITERS = [
+    kafka_python.DefaultRecordBatchBuilder,
+    aiokafka.DefaultRecordBatchBuilder,
+    aiokafka._DefaultRecordBatchBuilderPy,
+]
 
 maybe_bytes = st.none() | st.binary(max_size=70)
 headers = st.lists(st.tuples(st.text(max_size=10), maybe_bytes), max_size=3).map(tuple)
-content = st.lists(st.builds(Record, st.just(0), st.integers(0, 2**45), maybe_bytes, maybe_bytes, headers),
-                   min_size=1, max_size=8).map(lambda made: [
-                       Record(offset, record.timestamp, record.key, record.value, record.headers)
-                       for offset, record in enumerate(made)])
-LARGE = [Record(n, 1_700_000_000_000 + n, b"key-%d" % n, b"value %d " % (n * 7919 % 1007) * 9, (("n", b"%d" % n),))
-         for n in range(2500)]
+content = st.lists(
+    st.builds(Record, st.just(0), st.integers(0, 2**45), maybe_bytes, maybe_bytes, headers), min_size=1, max_size=8
+).map(
+    lambda made: [
+        Record(offset, record.timestamp, record.key, record.value, record.headers) for offset, record in enumerate(made)
+    ]
+)
+LARGE = [
+    Record(n, 1_700_000_000_000 + n, b"key-%d" % n, b"value %d " % (n * 7919 % 1007) * 9, (("n", b"%d" % n),))
+    for n in range(2500)
+]
 
 
 def written(made: list[Record], codec: Codec) -> bytes:
@@ -36,11 +44,26 @@ def written(made: list[Record], codec: Codec) -> bytes:
 
 
 def written_by(writer: Any, made: list[Record], codec: Codec) -> bytes:
-    builder = writer(magic=2, compression_type=int(codec), is_transactional=1, producer_id=5, producer_epoch=3,
-                     base_sequence=70, batch_size=16 * MIB)
+    builder = writer(
+        magic=2,
+        compression_type=int(codec),
+        is_transactional=1,
+        producer_id=5,
+        producer_epoch=3,
+        base_sequence=70,
+        batch_size=16 * MIB,
+    )
     for record in made:
-        assert builder.append(record.offset, timestamp=record.timestamp, key=record.key, value=record.value,
-                              headers=list(record.headers)) is not None
+        assert (
+            builder.append(
+                record.offset,
+                timestamp=record.timestamp,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+            )
+            is not None
+        )
     return bytes(builder.build())
 
 
@@ -50,8 +73,9 @@ def compare_read(reader: Any, made: list[Record], codec: Codec) -> None:
     assert (theirs.compression_type, theirs.is_transactional, theirs.is_control_batch) == (codec, True, False)
     assert (theirs.producer_id, theirs.producer_epoch, theirs.base_sequence) == (5, 3, 70)
     assert theirs.max_timestamp == max(record.timestamp for record in made)
-    assert [Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
-            for record in theirs] == made
+    assert [
+        Record(record.offset, record.timestamp, record.key, record.value, tuple(record.headers)) for record in theirs
+    ] == made
 
 
 def compare_written(writer: Any, made: list[Record], codec: Codec) -> None:

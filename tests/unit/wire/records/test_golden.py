@@ -20,16 +20,23 @@ from wire.records.record import Record, records, validate_records
 MIB = 1 << 20
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"
 EXPECTED: dict[str, Any] = json.loads((GOLDEN / "clean-expected.json").read_text())["topics"]
-SERVED = [(topic, partition, isolation) for topic, facts in EXPECTED.items() for partition, levels in facts["p"].items()
-          for isolation in levels]
+SERVED = [
+    (topic, partition, isolation)
+    for topic, facts in EXPECTED.items()
+    for partition, levels in facts["p"].items()
+    for isolation in levels
+]
 
 
 def log_files() -> dict[str, bytes]:
     """Contents by path within the archive, in the order of the segments."""
     with tarfile.open(GOLDEN / "logdir-clean.tar.xz") as archive:
         members = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
-        return {name: file.read() for name, file in sorted(members.items()) if file
-                and PurePath(name).suffix in (".log", ".checkpoint")}
+        return {
+            name: file.read()
+            for name, file in sorted(members.items())
+            if file and PurePath(name).suffix in (".log", ".checkpoint")
+        }
 
 
 FILES = log_files()
@@ -37,17 +44,25 @@ FILES = log_files()
 
 def log_of(topic: str, partition: str | int = 0) -> list[Batch]:
     """All batches of a partition."""
-    return [batch for name, data in FILES.items() if PurePath(name).parent.name == f"{topic}-{partition}"
-            for batch in batches(data, strict=True)]
+    return [
+        batch
+        for name, data in FILES.items()
+        if PurePath(name).parent.name == f"{topic}-{partition}"
+        for batch in batches(data, strict=True)
+    ]
 
 
 def visible(log: list[Batch], isolation: str) -> Iterator[Record]:
     """What a consumer sees: no control records, and under read_committed nothing of an aborted transaction."""
-    marks = [(batch.producer_id, batch.base_offset, next(control_records(batch)).type)
-             for batch in log if batch.is_control]
+    marks = [
+        (batch.producer_id, batch.base_offset, next(control_records(batch)).type) for batch in log if batch.is_control
+    ]
     for batch in log:
-        ends = [number for producer_id, offset, number in marks
-                if producer_id == batch.producer_id and offset > batch.last_offset]
+        ends = [
+            number
+            for producer_id, offset, number in marks
+            if producer_id == batch.producer_id and offset > batch.last_offset
+        ]
         committed = not batch.is_transactional or ends[:1] == [ControlType.COMMIT]
         if not batch.is_control and (committed or isolation == "read_uncommitted"):
             yield from records(batch, MIB)
@@ -95,9 +110,13 @@ def test_codecs(codec: Codec) -> None:
 
 def test_edge_cases_survive_being_built_again() -> None:
     for batch in log_of("edge"):
-        builder = BatchBuilder(base_offset=batch.base_offset, leader_epoch=batch.leader_epoch,
-                               producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
-                               base_sequence=batch.base_sequence)
+        builder = BatchBuilder(
+            base_offset=batch.base_offset,
+            leader_epoch=batch.leader_epoch,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
         for record in records(batch, MIB):
             builder.append(record.key, record.value, record.headers, record.timestamp)
         assert builder.build() == batch.buffer

@@ -94,36 +94,39 @@ def test_header_names_that_are_not_utf8_are_read_as_java_reads_them() -> None:
 FINE = "0c 00 00 00 01 01 00"
 
 
-@pytest.mark.parametrize(("payload", "count"), [
-    ("", 1),
-    (FINE, 2),
-    (FINE, -1),
-    (FINE, 0),
-    (FINE, 2**31 - 1),
-    (FINE + "00", 1),
-    (FINE + FINE, 1),
-    (FINE + FINE, 2),  # the same offset twice
-    ("0e 00 00 00 01 01 00", 1),  # longer than it is
-    ("0a 00 00 00 01 01 00", 1),  # shorter than it is
-    ("00", 1),
-    ("01 00 00 00 01 01 00", 1),  # of -1 bytes
-    ("ffffffff0f 00 00 00 01 01 00", 1),
-    ("feffffff0f 00 00 00 01 01 00", 1),
-    ("80808080808080 00 00 00 01 01 00", 1),
-    ("0c 00 00 00 03 01 00", 1),  # a key of -2 bytes
-    ("0c 00 00 00 01 03 00", 1),
-    ("0c 00 00 00 04 01 00", 1),  # a key that reaches beyond the record
-    ("0c 00 00 00 01 7e 00", 1),
-    ("14 00 00 00 feffffff0f 01 00", 1),
-    ("14 00 00 00 01 feffffff0f 00", 1),
-    ("0c 00 00 00 01 01 01", 1),  # -1 headers
-    ("0c 00 00 00 01 01 02", 1),  # a header that is not there
-    ("14 00 00 00 01 01 feffffff0f", 1),
-    ("10 00 00 00 01 01 02 01 01", 1),  # a header without a key
-    ("10 00 00 00 01 01 02 00 03", 1),  # with a value of -2 bytes
-    ("10 00 00 00 01 01 02 04 61", 1),
-    (FINE.replace("00 00 00", "00 ffffffffffffffffffff01 00"), 1),  # a timestamp of 11 bytes
-])
+@pytest.mark.parametrize(
+    ("payload", "count"),
+    [
+        ("", 1),
+        (FINE, 2),
+        (FINE, -1),
+        (FINE, 0),
+        (FINE, 2**31 - 1),
+        (FINE + "00", 1),
+        (FINE + FINE, 1),
+        (FINE + FINE, 2),  # the same offset twice
+        ("0e 00 00 00 01 01 00", 1),  # longer than it is
+        ("0a 00 00 00 01 01 00", 1),  # shorter than it is
+        ("00", 1),
+        ("01 00 00 00 01 01 00", 1),  # of -1 bytes
+        ("ffffffff0f 00 00 00 01 01 00", 1),
+        ("feffffff0f 00 00 00 01 01 00", 1),
+        ("80808080808080 00 00 00 01 01 00", 1),
+        ("0c 00 00 00 03 01 00", 1),  # a key of -2 bytes
+        ("0c 00 00 00 01 03 00", 1),
+        ("0c 00 00 00 04 01 00", 1),  # a key that reaches beyond the record
+        ("0c 00 00 00 01 7e 00", 1),
+        ("14 00 00 00 feffffff0f 01 00", 1),
+        ("14 00 00 00 01 feffffff0f 00", 1),
+        ("0c 00 00 00 01 01 01", 1),  # -1 headers
+        ("0c 00 00 00 01 01 02", 1),  # a header that is not there
+        ("14 00 00 00 01 01 feffffff0f", 1),
+        ("10 00 00 00 01 01 02 01 01", 1),  # a header without a key
+        ("10 00 00 00 01 01 02 00 03", 1),  # with a value of -2 bytes
+        ("10 00 00 00 01 01 02 04 61", 1),
+        (FINE.replace("00 00 00", "00 ffffffffffffffffffff01 00"), 1),  # a timestamp of 11 bytes
+    ],
+)
 def test_claims_that_do_not_hold(payload: str, count: int) -> None:
     damaged = batch(bytes.fromhex(payload), count)
     with pytest.raises(DecodeError):
@@ -213,7 +216,7 @@ def test_every_changed_byte_lets_only_decode_errors_out(codec: Codec) -> None:
     for at in (*range(16), *range(21, min(len(whole), 700))):  # all but magic and checksum
         for value in (0, 1, 0x7F, 0x80, 0xFF, whole[at] ^ 2):
             try:
-                damaged = Batch.read(whole[:at] + bytes([value]) + whole[at + 1:])
+                damaged = Batch.read(whole[:at] + bytes([value]) + whole[at + 1 :])
             except DecodeError:
                 continue
             assert len(list(outcomes(damaged, 64 * KIB))) == 2
@@ -227,7 +230,7 @@ def test_mutations_let_only_decode_errors_out(seed: int, edits: int) -> None:
         if rng.random() < 0.5:
             payload[at] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF, rng.randrange(256)))
         else:
-            payload[at:at + rng.randrange(4)] = rng.randbytes(rng.randrange(4))
+            payload[at : at + rng.randrange(4)] = rng.randbytes(rng.randrange(4))
     for count in (1, 3, 4, len(payload) // 7):
         assert len(list(outcomes(batch(bytes(payload), count), 64 * KIB))) == 2
 

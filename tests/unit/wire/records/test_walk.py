@@ -20,8 +20,15 @@ def record(index: int, stamp: int = 0, key: bytes | None = None, value: bytes | 
     def field(data: bytes | None) -> bytes:
         return varint(-1) if data is None else varint(len(data)) + data
 
-    body = (b"\0" + varint(stamp) + varint(index) + field(key) + field(value) + varint(headers)
-            + (field(b"name") + field(None)) * headers)  # fmt: skip
+    body = (
+        b"\0"
+        + varint(stamp)
+        + varint(index)
+        + field(key)
+        + field(value)
+        + varint(headers)
+        + (field(b"name") + field(None)) * headers
+    )
     return varint(len(body)) + body
 
 
@@ -98,8 +105,9 @@ def test_the_walk_agrees_with_a_plain_reading(seed: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 30, 62, 100, 8300])
-@pytest.mark.parametrize("index", [
-    0, 1, 60, 63, 64, 65, 8150, 8191, 8192, 16_380, (1 << 20) - 30, 1 << 20, (1 << 27) - 5])
+@pytest.mark.parametrize(
+    "index", [0, 1, 60, 63, 64, 65, 8150, 8191, 8192, 16_380, (1 << 20) - 30, 1 << 20, (1 << 27) - 5]
+)
 def test_a_run_ends_where_the_bytes_of_its_offset_deltas_change(index: int, size: int) -> None:
     count = 100
     made = [record(index + at, value=bytes(size)) for at in range(count)]
@@ -112,8 +120,9 @@ def test_a_run_ends_where_the_bytes_of_its_offset_deltas_change(index: int, size
         assert len(wrong) != len(data) or run_at(wrong, 0, len(made[0]), index, count) is None
 
 
-@pytest.mark.parametrize(("records", "found"), [(RUN_RECORDS_MIN - 1, False), (RUN_RECORDS_MIN, True),
-                                                (RUN_RECORDS_MIN + 1, True)])
+@pytest.mark.parametrize(
+    ("records", "found"), [(RUN_RECORDS_MIN - 1, False), (RUN_RECORDS_MIN, True), (RUN_RECORDS_MIN + 1, True)]
+)
 def test_few_records_are_no_run(records: int, found: bool) -> None:
     made = [record(index) for index in range(records)]
     assert (run_at(b"".join(made), 0, len(made[0]), 0, records) is not None) is found
@@ -126,9 +135,19 @@ def test_records_of_many_headers_are_no_run(headers: int, found: bool) -> None:
     assert agree(b"".join(made), 20)
 
 
-@pytest.mark.parametrize("stamps", [
-    [0] * 9, [*range(9)], [-1] * 9, [*range(-4, 5)], [*range(100, 109)], [63, 63, 64] * 3, [-8000, 8000, 100] * 3,
-    [1 << 50, -(1 << 50), 1 << 49] * 3])
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        [0] * 9,
+        [*range(9)],
+        [-1] * 9,
+        [*range(-4, 5)],
+        [*range(100, 109)],
+        [63, 63, 64] * 3,
+        [-8000, 8000, 100] * 3,
+        [1 << 50, -(1 << 50), 1 << 49] * 3,
+    ],
+)
 def test_timestamps_of_a_run(stamps: list[int]) -> None:
     data = b"".join(record(index, stamp) for index, stamp in enumerate(stamps * 5))
     assert walked(data, 45, 0) == Walked(min(stamps), max(stamps), 45)

@@ -8,11 +8,26 @@ from wire.errors import DecodeError
 from wire.records.zigzag import read_varint, read_varlong, varint
 
 
-@pytest.mark.parametrize(("value", "encoded"), [
-    (0, "00"), (-1, "01"), (1, "02"), (-2, "03"), (63, "7e"), (-64, "7f"), (64, "8001"), (-65, "8101"),
-    (8191, "fe7f"), (-8192, "ff7f"), (8192, "808001"), (1023, "fe0f"), (1024, "8010"),
-    (2**31 - 1, "feffffff0f"), (-(2**31), "ffffffff0f"),
-])
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        (0, "00"),
+        (-1, "01"),
+        (1, "02"),
+        (-2, "03"),
+        (63, "7e"),
+        (-64, "7f"),
+        (64, "8001"),
+        (-65, "8101"),
+        (8191, "fe7f"),
+        (-8192, "ff7f"),
+        (8192, "808001"),
+        (1023, "fe0f"),
+        (1024, "8010"),
+        (2**31 - 1, "feffffff0f"),
+        (-(2**31), "ffffffff0f"),
+    ],
+)
 def test_int32(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert varint(value) == data
@@ -20,8 +35,10 @@ def test_int32(value: int, encoded: str) -> None:
     assert read_varlong(data, 0) == (value, len(data))
 
 
-@pytest.mark.parametrize(("value", "encoded"), [
-    (2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01"), (2**31, "8080808010")])
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [(2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01"), (2**31, "8080808010")],
+)
 def test_int64(value: int, encoded: str) -> None:
     assert varint(value) == bytes.fromhex(encoded)
     assert read_varlong(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)

@@ -19,8 +19,16 @@ from wire.records.record import Record, records
 from wire.stored.classic_group import GroupMetadataValue
 from wire.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from wire.stored.framing import (
-    Catalogue, CoordinatorKey, FramedRecord, UnknownRecordType, decode_framed, decode_key, decode_versioned,
-    encode_framed, encode_key, encode_versioned,
+    Catalogue,
+    CoordinatorKey,
+    FramedRecord,
+    UnknownRecordType,
+    decode_framed,
+    decode_key,
+    decode_versioned,
+    encode_framed,
+    encode_key,
+    encode_versioned,
 )
 from wire.stored.group import GROUP_RECORDS
 from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
@@ -46,8 +54,12 @@ def logged() -> dict[tuple[str, int], Record]:
             partition, _, file = member.name.removeprefix("clean/").partition("/")
             if partition.startswith("__") and file.endswith(".log"):
                 content = cast(Any, tar.extractfile(member)).read()
-                found |= {(partition, record.offset): record for batch in batches(content) if not batch.is_control
-                          for record in records(batch, 1 << 20)}
+                found |= {
+                    (partition, record.offset): record
+                    for batch in batches(content)
+                    if not batch.is_control
+                    for record in records(batch, 1 << 20)
+                }
     return found
 
 
@@ -105,8 +117,34 @@ def carried(cls: type[Stored], data: bytes) -> dict[str, Any]:
 
 
 def test_catalogues_know_all_types() -> None:
-    assert sorted(METADATA_RECORDS) == [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24,
-                                        25, 26, 27, 28]
+    assert sorted(METADATA_RECORDS) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+        14,
+        15,
+        17,
+        18,
+        19,
+        20,
+        21,
+        22,
+        23,
+        24,
+        25,
+        26,
+        27,
+        28,
+    ]
     assert sorted(GROUP_RECORDS) == [*range(9), *range(10, 18), *range(19, 24)]
     for catalogue in CATALOGUES.values():
         assert all(key.record_type == value.record_type == number for number, (key, value) in catalogue.items())
@@ -118,12 +156,31 @@ def test_the_frame_of_a_metadata_record() -> None:
     assert decode_metadata(memoryview(encode_metadata(record, 0))) == record
 
 
-@pytest.mark.parametrize("frame", [
-    "", "01", "01 02", "01 02 00", "00 02 00 01 00000000000000000000000000000000 00",
-    "02 02 00 01 00000000000000000000000000000000 00", "01 02 01 01 00000000000000000000000000000000 00",
-    "01 02 00 01 00000000000000000000000000000000 00 00", "01 ffffffffff",
-], ids=["empty", "no type", "no version", "no message", "frame version 0", "frame version 2", "version 1",
-        "bytes after the end", "a varint without end"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "01",
+        "01 02",
+        "01 02 00",
+        "00 02 00 01 00000000000000000000000000000000 00",
+        "02 02 00 01 00000000000000000000000000000000 00",
+        "01 02 01 01 00000000000000000000000000000000 00",
+        "01 02 00 01 00000000000000000000000000000000 00 00",
+        "01 ffffffffff",
+    ],
+    ids=[
+        "empty",
+        "no type",
+        "no version",
+        "no message",
+        "frame version 0",
+        "frame version 2",
+        "version 1",
+        "bytes after the end",
+        "a varint without end",
+    ],
+)
 def test_broken_metadata_records(frame: str) -> None:
     with pytest.raises(DecodeError):
         decode_metadata(bytes.fromhex(frame))
