@@ -14,7 +14,6 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 from wire.api import ApiKey
@@ -37,7 +36,6 @@ MAY_OPEN_FILES = (
 )
 NAMELESS = {"util", "utils", "helper", "helpers", "misc"}  # in any part of a name; these only as a whole name:
 NAMELESS_ALONE = {"base", "common"}
-OURS = {"pykbroker", "wire", "tools", "tests"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 
@@ -80,20 +78,6 @@ def long_function(source: Source) -> Faults:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
                 yield node.lineno, f"{node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
-
-
-def shuffled(source: Source) -> Faults:
-    """Imports stand in order, as isort would have them; ruff's rule would also lay long lists of names out anew."""
-    places = []
-    for node in source.tree.body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = node.names[0].name if isinstance(node, ast.Import) else node.module or ""
-            top = module.partition(".")[0]
-            section = 0 if top == "__future__" else 1 if top in sys.stdlib_module_names else 3 if top in OURS else 2
-            places.append((section, isinstance(node, ast.ImportFrom), module.lower(), node.lineno))
-    for before, after in pairwise(places):
-        if after < before:
-            yield after[-1], f"the import of {after[2]} belongs before that of {before[2]}"
 
 
 def nameless(source: Source) -> Faults:
@@ -207,7 +191,6 @@ def machine_path(source: Source) -> Faults:
 PYTHON_RULES: list[Callable[[Source], Faults]] = [
     long_file,
     long_function,
-    shuffled,
     nameless,
     opens_file,
     asynchronous,

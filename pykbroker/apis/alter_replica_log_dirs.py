@@ -29,7 +29,6 @@ from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-
 AT_ONCE_MAX = 256
 """Partitions of a request that are read at once; then others have their turn."""
 

@@ -22,11 +22,11 @@ from pykbroker.server.handler import Context, Steps
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import (
+    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
-    Cursor,
 )
 
 

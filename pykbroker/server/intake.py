@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any, Protocol
 
-
 from pykbroker.server.budget import Budget
 from pykbroker.server.ending import Ending
 from pykbroker.server.frame_pool import FramePool

@@ -31,7 +31,6 @@ from pykbroker.storage.segments import Segments
 from pykbroker.storage.small_files import replace, replace_durably, warned
 from wire.error_codes import ErrorCode
 
-
 Entries = tuple[tuple[int, int], ...]
 """(epoch, start offset) of leader epochs, ascending."""
 

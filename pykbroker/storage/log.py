@@ -45,7 +45,15 @@ from pykbroker.world.off_loop import OffLoop
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import (
-    CODEC_MASK, CONTROL, CRC_START, HEADER, LENGTH_OVERHEAD, MAGIC, TRANSACTIONAL, Batch, batches,
+    CODEC_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL,
+    Batch,
+    batches,
 )
 from wire.records.compression import Codec
 from wire.records.control import transaction_marker

@@ -6,7 +6,7 @@ v2   flexible
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class AlterableConfig(Struct):

@@ -6,7 +6,7 @@ v3   request + new_isr_with_epochs; - new_isr
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class BrokerState(Struct):

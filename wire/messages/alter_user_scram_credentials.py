@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class ScramCredentialDeletion(Struct):

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import field
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class ConsumerGroupDescribeRequest(Request):

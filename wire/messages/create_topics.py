@@ -7,7 +7,7 @@ v7   response + topic_id
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class CreatableReplicaAssignment(Struct):

@@ -7,7 +7,7 @@ v2   request + include_fenced_brokers; response + is_fenced
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeClusterRequest(Request):

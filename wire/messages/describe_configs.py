@@ -7,7 +7,7 @@ v4   flexible
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Bool, Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class DescribeConfigsResource(Struct):

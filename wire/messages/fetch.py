@@ -15,7 +15,7 @@ v18  request + high_watermark
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, AnyRecords, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ReplicaState(FrozenStruct, frozen=True):

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Bool, Int16, Int32, Int8, Request, Response
+from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response
 
 
 class GetTelemetrySubscriptionsRequest(Request):

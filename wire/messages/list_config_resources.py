@@ -6,7 +6,7 @@ v1   request + resource_types; response + resource_type
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Int16, Int32, Int8, Request, Response, Struct, V
+from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
 class ListConfigResourcesRequest(Request):

@@ -9,7 +9,7 @@ v10  request + timeout_ms
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class ListOffsetsPartition(Struct):

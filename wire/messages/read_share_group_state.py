@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class PartitionData(Struct):

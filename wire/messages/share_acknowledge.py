@@ -6,7 +6,7 @@ v2   request + is_renew_ack; response + acquisition_lock_timeout_ms
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import NIL, UUID, Bool, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import NIL, UUID, Bool, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class AcknowledgementBatch(Struct):

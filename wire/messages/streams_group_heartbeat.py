@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Bool, FrozenStruct, Int16, Int32, Int64, Int8, Request, Response, Struct, UInt16, V
+from wire.declare import Bool, FrozenStruct, Int8, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
 class KeyValue(Struct):

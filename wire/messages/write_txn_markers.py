@@ -6,7 +6,7 @@ v2   request + transaction_version
 from typing import Annotated, ClassVar
 
 from wire.api import ApiKey
-from wire.declare import Bool, Int16, Int32, Int64, Int8, Request, Response, Struct, V
+from wire.declare import Bool, Int8, Int16, Int32, Int64, Request, Response, Struct, V
 
 
 class WritableTxnMarkerTopic(Struct):

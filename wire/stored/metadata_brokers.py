@@ -14,7 +14,7 @@ v3   + cordoned_log_dirs
 
 from typing import Annotated, ClassVar
 
-from wire.declare import NIL, UUID, Bool, Int16, Int32, Int64, Int8, StoredPart, UInt16, V
+from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Int64, StoredPart, UInt16, V
 from wire.stored.framing import FramedRecord
 
 

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from wire.declare import NIL, UUID, Int32, Int64, Int8
+from wire.declare import NIL, UUID, Int8, Int32, Int64
 from wire.stored.framing import FramedRecord
 
 

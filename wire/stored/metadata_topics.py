@@ -11,7 +11,7 @@ v2   + eligible_leader_replicas, last_known_elr
 
 from typing import Annotated, ClassVar
 
-from wire.declare import NIL, UUID, Int32, Int8, V
+from wire.declare import NIL, UUID, Int8, Int32, V
 from wire.stored.framing import FramedRecord
 
 

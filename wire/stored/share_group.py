@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from wire.declare import NIL, UUID, Int32, Int64, Int8, StoredPart, V
+from wire.declare import NIL, UUID, Int8, Int32, Int64, StoredPart, V
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from wire.declare import Int16, Int32, Int64, Int8, StoredPart, UInt16, V
+from wire.declare import Int8, Int16, Int32, Int64, StoredPart, UInt16, V
 from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 

@@ -6,7 +6,7 @@ v1   flexible; + previous_producer_id, next_producer_id, next_producer_epoch, cl
 
 from typing import Annotated, ClassVar
 
-from wire.declare import Int16, Int32, Int64, Int8, StoredPart, V
+from wire.declare import Int8, Int16, Int32, Int64, StoredPart, V
 from wire.stored.framing import Catalogue, CoordinatorKey, CoordinatorValue
 
 

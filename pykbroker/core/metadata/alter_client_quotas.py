@@ -8,7 +8,6 @@ from __future__ import annotations
 from ipaddress import ip_address
 from math import isnan
 
-
 from pykbroker.core.config_row import Table
 from pykbroker.core.config_table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
 from pykbroker.core.config_type import Type

@@ -13,7 +13,8 @@ import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.replica import move as moving, moves
+from pykbroker.replica import move as moving
+from pykbroker.replica import moves
 from pykbroker.replica.move import UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX, Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import ALLOWANCE_BYTES_MAX, SHARE

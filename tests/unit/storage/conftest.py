@@ -6,8 +6,14 @@ import pytest
 
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.house import House
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> SystemDisk:
     return SystemDisk(str(tmp_path), SystemOffLoop(), durable=False)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)

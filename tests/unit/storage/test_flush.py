@@ -21,7 +21,6 @@ from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_log
 from wire.error_codes import ErrorCode
 
-
 BIG = LogConfig()
 """With segments that take all that these tests append."""
 

@@ -1,6 +1,5 @@
 """A log directory as a whole: who may use it, what it finds, what it writes down, and how it is left."""
 
-# fmt: off
 from __future__ import annotations
 
 import errno
@@ -8,8 +7,6 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 import trio
@@ -17,46 +14,16 @@ import trio.testing
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError, StartError
-from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage import durability, log_directory
-from pykbroker.storage.checkpoints import decode_offsets
 from pykbroker.storage.config import LogConfig
 from pykbroker.storage.errors import CorruptLog
-from pykbroker.storage.log_directory import LogDirectory
 from pykbroker.storage.sealed import SealedSegment
-from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.house import House
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
 
 TOPIC_ID = bytes(range(16))
-
-
-class House:
-    """A directory with a clock of its own; it may be left in order, or as a crash leaves it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.now_ms = path, NOW
-        self.disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
-
-    async def open(self, off_loop: OffLoop | None = None) -> LogDirectory:
-        """A clock that jumps knows nothing of threads, so what goes off the loop is done at once by default."""
-        self.directory = await LogDirectory.open(self.disk, off_loop=off_loop or InlineOffLoop(),
-                                                 wall_ms=lambda: self.now_ms, jitter=lambda: 0.5)
-        return self.directory
-
-    def crash(self) -> None:
-        """Nobody says goodbye; the lock goes with the process."""
-        self.disk.unlock(".lock")
-        self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
-
-    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
-        return decode_offsets((self.path / name).read_bytes())
-
-
-@pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
 
 
 async def test_an_orderly_stop_writes_what_the_next_start_needs(house: House) -> None:
@@ -111,18 +78,26 @@ async def test_one_broker_at_a_time(house: House) -> None:
 
 
 async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    for name in ("backup", "topic-01", "topic-1", "topic-1.0123456789abcdef0123456789abcdef-stray", "lost+found",
-                 "__cluster_metadata-0"):
+    for name in (
+        "backup",
+        "topic-01",
+        "topic-1",
+        "topic-1.0123456789abcdef0123456789abcdef-stray",
+        "lost+found",
+        "__cluster_metadata-0",
+    ):
         (house.path / name).mkdir()
     (house.path / "a file-0").touch()
     directory = await house.open()
     assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{house.path}/{name} is no partition's directory and is left alone" for name in ("backup", "topic-01")]
+        f"{house.path}/{name} is no partition's directory and is left alone" for name in ("backup", "topic-01")
+    ]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"version: 0\ntopic_id: ?",
-                                     b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"version: 0\ntopic_id: ?", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
+)
 async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: House, content: bytes | None) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
@@ -207,7 +182,10 @@ async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) 
         await trio.sleep(2)
         assert not list(house.path.glob("rolled-0/*.deleted"))
         assert house.offsets("recovery-point-offset-checkpoint") == {
-            ("rolled", 0): rolled.log_end_offset, ("waits", 0): 1, ("never", 0): 0}
+            ("rolled", 0): rolled.log_end_offset,
+            ("waits", 0): 1,
+            ("never", 0): 0,
+        }
         assert len(waits.producers) == 1
         house.now_ms += 86_400_000
         await trio.sleep(2)
@@ -252,8 +230,10 @@ async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch:
     assert not (await house.open()).clean
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT,
-                                    errno.EACCES, errno.EBADF])
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT, errno.EACCES, errno.EBADF],
+)
 async def test_what_is_used_up_for_now_is_no_failure(house: House, number: int) -> None:
     directory = await house.open()
     directory.fail(OSError(number, os.strerror(number)))
@@ -269,7 +249,8 @@ async def test_a_disk_that_is_broken_fails_for_good(house: House, number: int) -
 
 
 async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
-        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     house.disk = SystemDisk(str(house.path), SystemOffLoop())
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
@@ -294,7 +275,8 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
 
 
 async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
-        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
@@ -317,7 +299,8 @@ async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks
 
 
 async def test_a_disk_that_refuses_to_delete_stops_nobody(
-        house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     directory = await house.open()
     for partition in range(3):
         await directory.create_log("topic", partition, TOPIC_ID, SMALL)
@@ -333,11 +316,15 @@ async def test_a_disk_that_refuses_to_delete_stops_nobody(
     assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
     assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
-        f"topic-0.{TOPIC_ID.hex()}-delete", "topic-1", f"topic-2.{TOPIC_ID.hex()}-delete"]
+        f"topic-0.{TOPIC_ID.hex()}-delete",
+        "topic-1",
+        f"topic-2.{TOPIC_ID.hex()}-delete",
+    ]
 
 
 async def test_a_topic_is_deleted_without_looking_through_its_directory(
-        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each look costs as much as there are partitions; and one fsync is enough for all of them."""
     directory = await house.open()
     for partition in range(20):
@@ -354,8 +341,11 @@ async def test_a_topic_is_deleted_without_looking_through_its_directory(
 
 
 async def test_a_disk_that_was_full_is_looked_after_again(
-        house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
-        autojump_clock: trio.testing.MockClock) -> None:
+    house: House,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
     monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
@@ -389,7 +379,8 @@ async def test_a_disk_that_was_full_is_looked_after_again(
 
 
 async def test_a_log_that_cannot_be_closed_keeps_the_stop_from_being_clean_but_no_other_from_being_closed(
-        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = await house.open()
     damaged, sound = [await directory.create_log("topic", partition, TOPIC_ID, SMALL) for partition in range(2)]
     filled(damaged, 30)
@@ -445,7 +436,8 @@ async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: Ho
 
 @pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
 async def test_a_partition_that_cannot_be_made_leaves_nothing(
-        house: House, monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
     directory = await house.open()
     opened = SystemDisk.open
 
@@ -535,7 +527,8 @@ async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_afte
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_that_name(
-        house: House, restart: bool) -> None:
+    house: House, restart: bool
+) -> None:
     directory = await house.open()
     for topic in ("topic", "other"):
         log = await directory.create_log(topic, 0, TOPIC_ID, SMALL)
@@ -558,7 +551,8 @@ async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_
 
 
 async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_away(
-        house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = await house.open()
     for index in range(2):
         filled(await directory.create_log("topic", index, TOPIC_ID, SMALL), 2)

@@ -1,52 +1,44 @@
 """Opening after a crash: what was synced is there, a torn tail is not, and what can be rebuilt may be in any state."""
 
-# fmt: off
 from __future__ import annotations
 
-import errno
-import random
 from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
 
-from pykbroker.core.errors import ApiError
 from pykbroker.storage.errors import CorruptLog, Pending
 from pykbroker.storage.headers import Headers
 from pykbroker.storage.log import Log
 from pykbroker.storage.opening import Loaded
 from pykbroker.storage.sealed import SealedSegment
-from pykbroker.world import system_disk
 from pykbroker.world.disk import NotCached
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
-    DIRECTORY, NOW, SMALL, append_in_transaction, batch, content, every_byte, file_bytes, filled, marker, open_log,
+    DIRECTORY,
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    content,
+    every_byte,
+    filled,
+    marker,
+    open_log,
     slowly,
 )
-from wire.error_codes import ErrorCode
+from tests.unit.storage.recovered import FIRST, ONE_SEGMENT, answers, contents, lay, with_transactions
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder
 
 BATCHES = 12
-FIRST = f"{0:020d}.log"
-ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
 
 
-def contents(disk: SystemDisk) -> dict[str, bytes]:
-    """The files of the log."""
-    found = {}
-    for name in disk.names(DIRECTORY):
-        file = disk.open(f"{DIRECTORY}/{name}")
-        found[name] = file_bytes(file)
-    return found
-
-
-def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
-    """Make the log's directory hold exactly these."""
-    for name in disk.names(DIRECTORY):
-        disk.remove(f"{DIRECTORY}/{name}")
-    for name, data in files.items():
-        disk.open(f"{DIRECTORY}/{name}", create=True).append(data)
+HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
+    "cut": lambda data, size: data[:size],
+    "emptied": lambda data, size: b"",
+    "gone": lambda data, size: None,
+}
 
 
 async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
@@ -120,14 +112,11 @@ async def test_segments_behind_a_cut_are_dropped(disk: SystemDisk) -> None:
     assert names[2] not in disk.names(DIRECTORY)
 
 
-HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
-    "cut": lambda data, size: data[:size], "emptied": lambda data, size: b"", "gone": lambda data, size: None}
-
-
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("which", ["only", "last"])
 async def test_a_log_that_was_closed_in_order_and_ends_too_early_is_not_served(
-        disk: SystemDisk, which: str, harm: str) -> None:
+    disk: SystemDisk, which: str, harm: str
+) -> None:
     """Also where it ends between two batches: its offsets would be given out again."""
     config = ONE_SEGMENT if which == "only" else SMALL
     log = await open_log(disk, config)
@@ -163,7 +152,8 @@ async def test_what_is_missing_below_the_log_start_is_not_missed(disk: SystemDis
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", HARM)
 async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_over(
-        disk: SystemDisk, harm: str, clean: bool) -> None:
+    disk: SystemDisk, harm: str, clean: bool
+) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -176,8 +166,9 @@ async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_o
     log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
     with pytest.raises(CorruptLog, match="the next one begins"):
         await every_byte(log)
-    compacted = await open_log(disk, replace(SMALL, cleanup_policy=("compact",)), clean=clean,
-                               recovery_point=log.log_end_offset)
+    compacted = await open_log(
+        disk, replace(SMALL, cleanup_policy=("compact",)), clean=clean, recovery_point=log.log_end_offset
+    )
     assert len(await every_byte(compacted)) < sum(len(one) for at, one in files.items() if at.endswith(".log"))
 
 
@@ -211,7 +202,7 @@ async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk
 
 
 async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_index_was_written(
-    disk: SystemDisk
+    disk: SystemDisk,
 ) -> None:
     """A clean stop writes the index of the active segment; what is appended after the next start may be lost."""
     compacted = replace(SMALL, cleanup_policy=("compact",))
@@ -278,14 +269,18 @@ async def test_a_producer_snapshot_from_before_the_log_begins_is_not_used(disk: 
     """What was written in between nobody knows: better no producer than one whose next batch is refused."""
     log = await open_log(disk)
     for number in range(60):
-        log.append(batch(b"%d" % number, producer_id=1 + number // 20, producer_epoch=0, base_sequence=number % 20),
-                   0, NOW)
+        log.append(
+            batch(b"%d" % number, producer_id=1 + number // 20, producer_epoch=0, base_sequence=number % 20), 0, NOW
+        )
     await log.close()
     files = contents(disk)
     first, second, third, *_ = sorted(name[:20] for name in files if name.endswith(".log"))
     gone = {name for name in files if name[:20] in (first, second) and not name.endswith(".snapshot")}
-    harmed = {name: b"x" if name.endswith(".snapshot") and name[:20] > second else data
-              for name, data in files.items() if name not in gone}
+    harmed = {
+        name: b"x" if name.endswith(".snapshot") and name[:20] > second else data
+        for name, data in files.items()
+        if name not in gone
+    }
     lay(disk, harmed)
     log = await open_log(disk, clean=clean, recovery_point=60, log_start_offset=int(third))
     assert 20 <= int(third) < 40
@@ -310,8 +305,11 @@ async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot:
     for at in range(begin + HEADER_BYTES, len(files[name])):
         for bit in range(8):
             flipped = files[name][:at] + bytes([files[name][at] ^ 1 << bit]) + files[name][at + 1 :]
-            lay(disk, {one: data for one, data in files.items() if snapshot == "kept" or not one.endswith("snapshot")}
-                | {name: flipped})
+            lay(
+                disk,
+                {one: data for one, data in files.items() if snapshot == "kept" or not one.endswith("snapshot")}
+                | {name: flipped},
+            )
             with pytest.raises(CorruptLog):
                 await opened_and_asked(stable)
 
@@ -319,7 +317,8 @@ async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot:
 @pytest.mark.parametrize(("key", "value"), [(b"\0", b"\0" * 6), (b"\0\0\0\1", b"\0")])
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_control_batch_that_nobody_can_have_stored_stops_the_partition(
-        disk: SystemDisk, clean: bool, key: bytes, value: bytes) -> None:
+    disk: SystemDisk, clean: bool, key: bytes, value: bytes
+) -> None:
     builder = BatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
     builder.append(key, value, timestamp=NOW)
     disk.make_directory(DIRECTORY)
@@ -369,223 +368,3 @@ def attempted(log: Log, offset: int) -> NotCached:
     with pytest.raises(NotCached) as missing:
         log.read(offset, 100, log.log_end_offset, at_least_one=True)
     return missing.value
-
-
-async def test_after_a_crash_a_full_disk_can_be_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes and snapshots can wait until there is room."""
-    log = await with_transactions(disk)
-    expected = await answers(log)
-    files = {name: data for name, data in contents(disk).items() if name.endswith(".log")}
-    lay(disk, files)
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    for harmed in (files, files | {f"{name[:20]}.index": b"x" for name in files}):
-        for clean in (True, False):
-            lay(disk, harmed)
-            with monkeypatch.context() as patch:
-                patch.setattr(system_disk, "pwrite", full)
-                log = await open_log(disk, clean=clean)
-                assert await answers(log) == expected
-    await log.close()
-    assert {f"{name[:20]}.index" for name in files} <= set(disk.names(DIRECTORY))
-    assert await answers(await open_log(disk, clean=True)) == expected
-
-
-DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
-
-
-async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2), rounds: int = 30) -> Log:
-    """Idempotent producers, aborted and open transactions, several epochs, several segments; closed in order."""
-    log = await open_log(disk)
-    for number in range(rounds):
-        log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
-        for producer in producers:
-            append_in_transaction(log, batch(b"t", producer_id=producer, producer_epoch=0, base_sequence=number,
-                                             transactional=True, timestamp=NOW + number * 10 + producer), number // 8)
-        if number % 4 == 3:
-            log.append_as_leader(marker(producers[0], commit=number % 8 == 3), number // 8)
-        if number % 9 == 8:
-            log.append_as_leader(marker(producers[1], commit=False), number // 8)
-    return log
-
-
-async def answers(log: Log) -> dict[str, object]:
-    """All that is asked of a log."""
-    end = log.log_end_offset
-    found: dict[str, object] = {"bytes": await every_byte(log), "end": end, "epochs": log.epochs.entries,
-                                "stable": log.last_stable_offset(end), "youngest": await slowly(log.max_timestamp)}
-    for offset in range(0, end, 5):
-        data = await log.read_slowly(offset, 500, end, at_least_one=True)
-        assert next(batches(content(data))).last_offset >= offset
-        found[f"aborted {offset}"] = await slowly(log.aborted_transactions, offset, data)
-    for timestamp in range(NOW - 5, NOW + 310, 7):
-        found[f"since {timestamp}"] = await slowly(log.offset_for_timestamp, timestamp, end)
-    for producer in (1, 2):
-        known = log.producers.get(producer)
-        assert known is not None
-        found[f"producer {producer}"] = (known.epoch, known.next_sequence, known.batches[-1].last_offset,
-                                         known.txn_first_offset, known.coordinator_epoch, known.last_timestamp)
-    return found
-
-
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("harm", ["lost", "emptied", "cut", "flipped", "garbage", "another's"])
-async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: bool, harm: str) -> None:
-    """Of all files but the log itself a random half is harmed, ten times over; the answers stay the same."""
-    log = await with_transactions(disk)
-    expected = await answers(log)
-    await log.close()
-    files, rng = contents(disk), random.Random(harm)
-    disposable = [name for name in files if name.endswith(DISPOSABLE)]
-    if harm == "flipped":  # a digit of an epoch may become another
-        disposable.remove("leader-epoch-checkpoint")
-    for _ in range(10):
-        harmed = dict(files)
-        for name in rng.sample(disposable, len(disposable) // 2):
-            data = bytearray(files[name])
-            if harm == "lost":
-                del harmed[name]
-            elif harm == "another's":
-                harmed[name] = files[rng.choice([one for one in disposable if one[20:] == name[20:]])]
-            elif harm == "cut":
-                harmed[name] = bytes(data[: rng.randrange(len(data) + 1)])
-            elif harm == "flipped":
-                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-                harmed[name] = bytes(data)
-            else:
-                harmed[name] = b"" if harm == "emptied" else rng.randbytes(len(data))
-        lay(disk, harmed)
-        log = await open_log(disk, clean=clean, recovery_point=expected["end"])
-        got = await answers(log)
-        assert {key: got[key] for key in expected if got[key] != expected[key]} == {}
-        log.abandon()
-
-
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("others", [(1, 7), (8, 9)])
-async def test_a_producer_snapshot_of_another_partition_is_not_used(
-        disk: SystemDisk, others: tuple[int, int], clean: bool) -> None:
-    other = await with_transactions(disk, producers=others, rounds=20)
-    await other.close()
-    theirs = [data for name, data in sorted(contents(disk).items()) if name.endswith(".snapshot")]
-    lay(disk, {})
-    log = await with_transactions(disk)
-    expected = await answers(log)
-    await log.close()
-    names = [name for name in sorted(contents(disk)) if name.endswith(".snapshot")]
-    lay(disk, contents(disk) | {name: theirs[at % len(theirs)] for at, name in enumerate(names)})
-    assert await answers(await open_log(disk, clean=clean, recovery_point=log.log_end_offset)) == expected
-
-
-@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
-async def test_a_directory_in_place_of_what_can_be_rebuilt_is_passed_over(disk: SystemDisk, suffix: str) -> None:
-    log = await open_log(disk)
-    filled(log, 40)
-    await log.close()
-    expected = await every_byte(await open_log(disk, clean=True))
-    for name in contents(disk):
-        if name.endswith(suffix):
-            disk.remove(f"{DIRECTORY}/{name}")
-            disk.make_directory(f"{DIRECTORY}/{name}")
-    log = await open_log(disk, clean=True, recovery_point=log.log_end_offset)
-    assert await every_byte(log) == expected
-    filled(log, 40)
-    assert (await every_byte(log)).startswith(expected)
-
-
-async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
-    log = await open_log(disk)
-    filled(log, 40)
-    log.append(batch(), 7, NOW)
-    await log.close()
-    disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
-    log = await open_log(disk, clean=True)
-    assert log.epochs.entries == ((0, 0), (7, log.log_end_offset - 1))
-
-
-async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
-    log = await with_transactions(disk)
-    await log.close()
-    files = contents(disk)
-    log = await open_log(disk, clean=True, recovery_point=log.log_end_offset)
-    await answers(log)
-    await log.close()
-    assert contents(disk) == files
-
-
-@pytest.mark.parametrize("clean", [True, False])
-async def test_a_producers_last_five_batches_are_known_when_they_come_again(disk: SystemDisk, clean: bool) -> None:
-    """Whatever of them lies behind the last roll; and the sixth is out of order, for it is not remembered."""
-    log = await open_log(disk)
-    sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
-    at = -1
-    while log.segment_count < 3:
-        at += 1
-        log.append(sent[at], 0, NOW)
-    if clean:
-        await log.close()
-    else:
-        await log.flush()
-    log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
-    for again in range(at - 4, at + 1):
-        appended = log.append(sent[again], 0, NOW)
-        assert (appended.base_offset, appended.duplicate) == (again, True)
-    with pytest.raises(ApiError) as refused:
-        log.append(sent[at - 5], 0, NOW)
-    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert not log.append(sent[at + 1], 0, NOW).duplicate
-
-
-async def test_a_log_that_ends_below_its_start_begins_anew_there(disk: SystemDisk) -> None:
-    log = await open_log(disk)
-    filled(log, 3)
-    log = await open_log(disk, log_start_offset=100)
-    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
-    assert log.append(batch(), 0, NOW).base_offset == 100
-
-
-async def test_what_was_half_done_is_undone_or_completed(disk: SystemDisk) -> None:
-    log = await open_log(disk)
-    filled(log, 40)
-    await log.close()
-    files = contents(disk)
-    logs = sorted(name for name in files if name.endswith(".log"))
-    lay(disk, files | {logs[0] + ".swap": files[logs[0]] + files[logs[1]], logs[2] + ".deleted": b"x",
-                       logs[3] + ".cleaned": b"x", "leader-epoch-checkpoint.tmp": b"x", f"{99999:020d}.index": b"x"})
-    log = await open_log(disk, clean=True)
-    assert logs[1] not in disk.names(DIRECTORY)
-    assert not [name for name in disk.names(DIRECTORY) if name.endswith(("deleted", "cleaned", "swap", "tmp"))]
-    assert f"{99999:020d}.index" not in disk.names(DIRECTORY)
-    assert await every_byte(log) == b"".join(files[name] for name in logs)
-
-
-async def test_a_compaction_whose_result_is_damaged_is_given_up(disk: SystemDisk) -> None:
-    log = await open_log(disk)
-    filled(log, 40)
-    await log.close()
-    files = contents(disk)
-    logs = sorted(name for name in files if name.endswith(".log"))
-    swap = {logs[0] + ".swap": (files[logs[0]] + files[logs[1]])[:-1], logs[0][:20] + ".index.swap": b"x"}
-    lay(disk, files | swap)
-    log = await open_log(disk, clean=True)
-    assert await every_byte(log) == b"".join(files[name] for name in logs)
-    assert not [name for name in disk.names(DIRECTORY) if name.endswith("swap")]
-    begun = {name: data for name, data in files.items() if name != logs[0]} | swap | {logs[0] + ".deleted": b"x"}
-    lay(disk, begun)
-    with pytest.raises(CorruptLog, match="swap"):
-        await open_log(disk, clean=True)
-    assert contents(disk) == begun
-
-
-async def test_snapshots_stay_where_segments_begin_and_at_the_end(disk: SystemDisk) -> None:
-    log = await with_transactions(disk)
-    await log.close()
-    snapshot = file_bytes(disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot"))
-    for stray in (3, 5, 10_000):
-        disk.open(f"{DIRECTORY}/{stray:020d}.snapshot", create=True).append(snapshot)
-    await open_log(disk, recovery_point=log.log_end_offset)
-    bases = {name[:20] for name in disk.names(DIRECTORY) if name.endswith(".log")}
-    snapshots = {name[:20] for name in disk.names(DIRECTORY) if name.endswith(".snapshot")}
-    assert {one for one in snapshots if one not in bases} == {f"{log.log_end_offset:020d}"}

@@ -11,8 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
-from pykbroker.core.outcome import Entry
-from pykbroker.core.outcome import Outcome
+from pykbroker.core.outcome import Entry, Outcome
 from pykbroker.core.steps import finish
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribeGroupsRequest

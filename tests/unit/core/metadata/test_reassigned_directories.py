@@ -10,12 +10,10 @@ from wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsRequestDirectoryData as AssignedDirectory,
-    AssignReplicasToDirsRequestPartitionData as AssignedPartition,
-    AssignReplicasToDirsRequestTopicData as AssignedTopic,
-)
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestDirectoryData as AssignedDirectory
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestPartitionData as AssignedPartition
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTopicData as AssignedTopic
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 OF_1, OF_2 = bytes([1]) * 16, bytes([2]) * 16

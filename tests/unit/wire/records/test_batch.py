@@ -7,7 +7,6 @@ from wire.errors import DecodeError
 from wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, Batch, batches
 from wire.records.compression import Codec
 
-
 COMMIT = bytes.fromhex(  # a transaction marker that Kafka 4.3.1 wrote
     "0000000000000006 00000042 00000000 02 c0892c51 0030 00000000 000001a1fe33b918 000001a1fe33b918"
     "0000000000000001 0000 ffffffff 00000001 20 00 00 00 08 00000001 0c 000000000000 00"

@@ -1,0 +1,37 @@
+"""A log directory on the real disk under a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.storage.checkpoints import decode_offsets
+from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.logs import NOW
+
+
+class House:
+    """A directory with a clock of its own; it may be left in order, or as a crash leaves it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.now_ms = path, NOW
+        self.disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
+
+    async def open(self, off_loop: OffLoop | None = None) -> LogDirectory:
+        """A clock that jumps knows nothing of threads, so what goes off the loop is done at once by default."""
+        self.directory = await LogDirectory.open(
+            self.disk, off_loop=off_loop or InlineOffLoop(), wall_ms=lambda: self.now_ms, jitter=lambda: 0.5
+        )
+        return self.directory
+
+    def crash(self) -> None:
+        """Nobody says goodbye; the lock goes with the process."""
+        self.disk.unlock(".lock")
+        self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
+
+    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
+        return decode_offsets((self.path / name).read_bytes())
