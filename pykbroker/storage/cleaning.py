@@ -17,10 +17,10 @@ from pykbroker.core.compaction.dirty import Dirt, Sizes, below, dirt, first_dirt
 from pykbroker.storage.config import LONG_MAX
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.log import Log
+from pykbroker.storage.reading import read_file
 from pykbroker.storage.scrub import Paced
 from pykbroker.storage.sealed import SealedSegment
 from pykbroker.storage.swap import Interrupted, require_sources
-from pykbroker.storage.walk import read_file
 from pykbroker.world.worker import Worker
 from wire.records.batch import HEADER_BYTES
 

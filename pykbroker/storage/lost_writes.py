@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from pykbroker.storage.walk import CHUNK_BYTES, read_file
+from pykbroker.storage.reading import CHUNK_BYTES, read_file
 from pykbroker.world.disk import Disk, File
 
 logger = logging.getLogger(__name__)

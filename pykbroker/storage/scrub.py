@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from struct import Struct
 
 from pykbroker.storage.errors import CorruptLog, patiently
+from pykbroker.storage.reading import CHUNK_BYTES, read_file
 from pykbroker.storage.segment import Segment
-from pykbroker.storage.walk import CHUNK_BYTES, read_file
 from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 from wire.records.crc import crc32c
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pykbroker.storage.walk import read_file
+from pykbroker.storage.reading import read_file
 from pykbroker.world.disk import Disk, File
 
 logger = logging.getLogger(__name__)

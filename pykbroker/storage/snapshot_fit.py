@@ -13,8 +13,9 @@ from pykbroker.core.replication.producers import Producer, Producers
 from pykbroker.storage.errors import CorruptLog, patiently
 from pykbroker.storage.loading import attempt
 from pykbroker.storage.producer_snapshot import CorruptSnapshot
+from pykbroker.storage.reading import read_file
 from pykbroker.storage.segment import Segment
-from pykbroker.storage.walk import Walk, read_file
+from pykbroker.storage.walk import Walk
 from wire.records.batch import HEADER, HEADER_BYTES, Batch
 
 LOOKED_UP_MAX = 3

@@ -6,26 +6,14 @@ wrong magic or checksum, or whose offsets go back. Memory: `CHUNK_BYTES`, or one
 
 from __future__ import annotations
 
-import trio
-
-from pykbroker.world.disk import Buffer, File, NotCached
+from pykbroker.storage.reading import CHUNK_BYTES, read_file
+from pykbroker.world.disk import Buffer, File
 from wire.errors import DecodeError
 from wire.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
 from wire.records.crc import crc32c
 
-CHUNK_BYTES = 256 << 10
 RELATIVE_OFFSET_MAX = 2**31 - 1
 """How far an offset may be above its segment's base."""
-
-
-async def read_file(file: File, offset: int, size: int) -> Buffer:
-    """Read, without a thread where the page cache has it. A checkpoint either way."""
-    try:
-        data = file.read_nowait(offset, size)
-    except NotCached:
-        return await file.read(offset, size)
-    await trio.lowlevel.checkpoint()
-    return data
 
 
 class Walk:

@@ -14,7 +14,7 @@ from pykbroker.sim.power_loss import Luck, after_power_loss
 from pykbroker.sim.volume import Volume
 from pykbroker.storage import lost_writes
 from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.walk import CHUNK_BYTES
+from pykbroker.storage.reading import CHUNK_BYTES
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte
 

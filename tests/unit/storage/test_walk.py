@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.storage import walk
-from pykbroker.storage.walk import CHUNK_BYTES, Walk
+from pykbroker.storage.reading import CHUNK_BYTES
+from pykbroker.storage.walk import Walk
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import batch
 from wire.records.batch import HEADER, HEADER_BYTES

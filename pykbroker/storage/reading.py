@@ -1,0 +1,19 @@
+"""Reading a file of a log directory a chunk at a time, with a thread only where the page cache does not have it."""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.world.disk import Buffer, File, NotCached
+
+CHUNK_BYTES = 256 << 10
+
+
+async def read_file(file: File, offset: int, size: int) -> Buffer:
+    """Read `size` bytes from `offset`. Every call is a checkpoint."""
+    try:
+        data = file.read_nowait(offset, size)
+    except NotCached:
+        return await file.read(offset, size)
+    await trio.lowlevel.checkpoint()
+    return data
