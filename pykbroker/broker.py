@@ -125,10 +125,10 @@ from pykbroker.server.limits import Limits, overrides
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import ServerStatistics
 from pykbroker.server.table import Table, served
-from pykbroker.storage.cleaner import Cleaner, CleanerSettings
-from pykbroker.storage.log_directory import LOCK, LogDirectory
-from pykbroker.storage.opener import Opener
-from pykbroker.storage.statistics import DirectoryStatistics
+from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
+from pykbroker.storage.directory.log_directory import LOCK, LogDirectory
+from pykbroker.storage.directory.statistics import DirectoryStatistics
+from pykbroker.storage.log.opener import Opener
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Bound, NetStatistics, SocketOptions
 from pykbroker.world.system import system_world

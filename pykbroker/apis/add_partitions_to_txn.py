@@ -24,7 +24,7 @@ from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPa
 from pykbroker.core.txn.requests import Answer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition
 from pykbroker.server.handler import Answer, Context, Steps
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (

@@ -19,7 +19,7 @@ from pykbroker.core.steps import Steps as Shares
 from pykbroker.core.steps import finish
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_records import (

@@ -17,7 +17,7 @@ from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Context, Steps
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.disk import Disk
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

@@ -26,8 +26,8 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Context, Steps, Waiting
-from pykbroker.storage.errors import patiently
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.errors import patiently
+from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

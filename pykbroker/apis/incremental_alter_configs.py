@@ -22,7 +22,7 @@ from pykbroker.core.steps import each
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.handler import Context, Held, Steps
 from pykbroker.server.log_levels import alter_levels
-from pykbroker.storage.portions import AT_ONCE_MAX
+from pykbroker.storage.files.portions import AT_ONCE_MAX
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (

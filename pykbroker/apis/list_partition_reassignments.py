@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps as Shares
 from pykbroker.server.handler import Context, Steps
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.list_partition_reassignments import (

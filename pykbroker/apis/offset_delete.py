@@ -14,7 +14,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps as Shares
 from pykbroker.server.handler import Context, Steps
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (

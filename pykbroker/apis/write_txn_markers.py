@@ -18,7 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Context
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (

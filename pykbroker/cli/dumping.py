@@ -8,10 +8,10 @@ from struct import Struct
 
 from pykbroker.cli.dumping_records import reader
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.storage.partition_directory import parse_name
-from pykbroker.storage.producer_snapshot import CorruptSnapshot, decode
-from pykbroker.storage.txn_index import ENTRY as TXN_ENTRY
-from pykbroker.storage.txn_index import VERSION as TXN_VERSION
+from pykbroker.storage.files.partition_directory import parse_name
+from pykbroker.storage.recovery.producer_snapshot import CorruptSnapshot, decode
+from pykbroker.storage.segments.txn_index import ENTRY as TXN_ENTRY
+from pykbroker.storage.segments.txn_index import VERSION as TXN_VERSION
 from wire.errors import DecodeError
 from wire.records.batch import Batch
 

@@ -16,7 +16,7 @@ from pykbroker.core.replication.producers import Marker
 from pykbroker.core.txn.requests import AwaitMarkers, Markers, MarkersWritten
 from pykbroker.core.txn.state import State
 from pykbroker.core.txn.transaction import TopicPartition, Transaction
-from pykbroker.storage.portions import portions
+from pykbroker.storage.files.portions import portions
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)

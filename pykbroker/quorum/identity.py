@@ -18,11 +18,11 @@ from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_i
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.snapshot_file import SnapshotId
-from pykbroker.storage.checkpoints import CLEANED, RECOVERY_POINTS
-from pykbroker.storage.meta_properties import NAME as META_PROPERTIES
-from pykbroker.storage.meta_properties import CorruptMeta, MetaProperties
-from pykbroker.storage.partition_directory import parse_name
-from pykbroker.storage.small_files import read_whole, replace_durably
+from pykbroker.storage.files.checkpoints import CLEANED, RECOVERY_POINTS
+from pykbroker.storage.files.meta_properties import NAME as META_PROPERTIES
+from pykbroker.storage.files.meta_properties import CorruptMeta, MetaProperties
+from pykbroker.storage.files.partition_directory import parse_name
+from pykbroker.storage.files.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)

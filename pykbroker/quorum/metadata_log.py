@@ -7,11 +7,11 @@ from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, METADATA_DIRECTORY
 from pykbroker.quorum.quorum_state import read_state
 from pykbroker.quorum.rules import LogRules
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.errors import CorruptLog
-from pykbroker.storage.log import Log
-from pykbroker.storage.partition_directory import METADATA, encode_metadata
-from pykbroker.storage.small_files import replace_durably
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import METADATA, encode_metadata
+from pykbroker.storage.files.small_files import replace_durably
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 

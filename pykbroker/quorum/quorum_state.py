@@ -14,7 +14,7 @@ import msgspec
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import id_text
 from pykbroker.quorum.journal import METADATA_DIRECTORY
-from pykbroker.storage.small_files import read_whole, replace_durably
+from pykbroker.storage.files.small_files import read_whole, replace_durably
 from pykbroker.world.disk import Disk
 from wire.declare import NIL
 from wire.errors import DecodeError

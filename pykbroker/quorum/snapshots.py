@@ -9,7 +9,7 @@ import logging
 
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.snapshot_file import Content, SnapshotId, decode_snapshot
-from pykbroker.storage.reading import read_file
+from pykbroker.storage.files.reading import read_file
 from pykbroker.world.disk import Buffer, Disk
 from pykbroker.world.off_loop import OffLoop
 from wire.errors import DecodeError

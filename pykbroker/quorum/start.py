@@ -29,7 +29,7 @@ from pykbroker.quorum.recovery import Recovered, recover
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.quorum.snapshotter import Snapshotter
-from pykbroker.storage.small_files import read_whole
+from pykbroker.storage.files.small_files import read_whole
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns

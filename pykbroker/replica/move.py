@@ -20,8 +20,8 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import Throttle
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Buffer, FileSlice, NotCached
 from wire.error_codes import ErrorCode
 from wire.records.batch import Batch

@@ -11,9 +11,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.replica.move import HAND_OVER_BYTES_MAX, Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
-from pykbroker.storage.errors import CorruptLog
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.partition_directory import may_be_copied
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import may_be_copied
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)

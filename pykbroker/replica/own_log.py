@@ -6,7 +6,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.producers import Marker
 from pykbroker.core.replication.verification import Verification
 from pykbroker.replica.partition import Partition
-from pykbroker.storage.log import Log
+from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Buffer, FileSlice
 from wire.error_codes import ErrorCode
 

@@ -16,11 +16,11 @@ from pykbroker.core.replication.producers import Marker
 from pykbroker.core.replication.verification import Verification
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import CorruptLog, patiently
-from pykbroker.storage.log import Appended, Log
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.rewrite import LongWork
-from pykbroker.storage.scrub import Paced
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import CorruptLog, patiently
+from pykbroker.storage.log.log import Appended, Log
+from pykbroker.storage.log.rewrite import LongWork
+from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
 from wire.error_codes import ErrorCode
 

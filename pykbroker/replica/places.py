@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import LOST, id_text, is_directory
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.partition_directory import PartitionDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.partition_directory import PartitionDirectory
 
 
 class Places:

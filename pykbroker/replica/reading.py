@@ -13,8 +13,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch_session import Found, Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import patiently
-from pykbroker.storage.log import Log
+from pykbroker.storage.files.errors import patiently
+from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData

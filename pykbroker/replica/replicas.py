@@ -26,11 +26,11 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.errors import CorruptLog
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.partition_directory import PartitionDirectory
-from pykbroker.storage.portions import AT_ONCE_MAX, portions
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import PartitionDirectory
+from pykbroker.storage.files.portions import AT_ONCE_MAX, portions
+from pykbroker.storage.segments.config import LogConfig
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 

@@ -19,7 +19,7 @@ import trio
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.partition import Partition
-from pykbroker.storage.pace import Pace
+from pykbroker.storage.cleaner.pace import Pace
 
 logger = logging.getLogger(__name__)
 

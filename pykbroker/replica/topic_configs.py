@@ -11,7 +11,7 @@ from pykbroker.core.config_check import check_configs, check_topic_configs
 from pykbroker.core.config_entries import describe_topic
 from pykbroker.core.config_table import TOPIC
 from pykbroker.core.live_config import Dynamic, LiveConfig, readable
-from pykbroker.storage.config import LogConfig
+from pykbroker.storage.segments.config import LogConfig
 from wire.messages.create_topics import CreatableTopicConfigs
 
 LOG_CONFIGS_MAX = 1000

@@ -11,7 +11,7 @@ import trio
 from pykbroker.core.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.replicas import Replicas
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from pykbroker.core.replication.producers import BATCHES_REMEMBERED
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.log import PLACE, Log
-from pykbroker.storage.opening import UNLISTED
+from pykbroker.storage.log.log import PLACE, Log
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.opening import UNLISTED
 from pykbroker.world.disk import FileSlice
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder

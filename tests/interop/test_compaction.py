@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import InvalidRecordError
 
-from pykbroker.storage.checkpoints import decode_offsets
+from pykbroker.storage.files.checkpoints import decode_offsets
 from tests.interop.scenarios import CODECS
 from tests.interop.test_kafka_directories import KAFKA_PROPERTIES, STOP_S_MAX, Content, Written, java, served
 from tools.bench import peers

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.rewrite import is_long_work
+from pykbroker.storage.log.rewrite import is_long_work
+from pykbroker.storage.segments.config import LogConfig
 from tests.interop.bad_batches import HOUR_MS
 from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess

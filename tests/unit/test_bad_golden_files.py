@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pykbroker.storage import lost_writes
+from pykbroker.storage.files import lost_writes
 from tests.unit.apis.conftest import Client
 from tests.unit.directories import consume, serving
 from tests.unit.storage.golden import expected, unpack

@@ -18,9 +18,9 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.storage import log_directory
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory import log_directory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.log.log import Log
 from pykbroker.world.net import Bound
 from pykbroker.world.system import system_world
 from pykbroker.world.system_disk import SystemDisk, SystemFile

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.storage.cleaner import Cleaner
-from pykbroker.storage.opening import LOADED_MAX
+from pykbroker.storage.cleaner.cleaner import Cleaner
+from pykbroker.storage.segments.opening import LOADED_MAX
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic

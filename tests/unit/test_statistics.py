@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from pykbroker.broker import BrokerStatistics
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.statistics import DirectoryStatistics
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.directory.statistics import DirectoryStatistics
 from tests.unit.apis.conftest import House, batch, fetch_request, serving
 from wire.api import ApiKey
 from wire.messages.delete_topics import DeleteTopicsRequest

@@ -15,7 +15,7 @@ from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicIm
 from pykbroker.core.txn.requests import Answer, Verified
 from pykbroker.server.handler import Encoded
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
-from pykbroker.storage import portions
+from pykbroker.storage.files import portions
 from tests.unit.apis.calling import Denies, context
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

@@ -22,11 +22,11 @@ def found_by_ruff(path: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("path", "text", "rule"),
     [
-        ("pykbroker/storage/log.py", "import time\n\nnow = time.time()\n", "TID251"),
+        ("pykbroker/storage/log/log.py", "import time\n\nnow = time.time()\n", "TID251"),
         ("pykbroker/broker.py", "from random import Random\n\nrng = Random()\n", "TID251"),
         ("pykbroker/server/listener.py", "import trio\n\nserve = trio.serve_tcp\n", "TID251"),
-        ("pykbroker/storage/log.py", "from trio import to_thread\n\nrun = to_thread.run_sync\n", "TID251"),
-        ("pykbroker/storage/log.py", "import trio\n\nrun = trio.to_thread.run_sync\n", "TID251"),
+        ("pykbroker/storage/log/log.py", "from trio import to_thread\n\nrun = to_thread.run_sync\n", "TID251"),
+        ("pykbroker/storage/log/log.py", "import trio\n\nrun = trio.to_thread.run_sync\n", "TID251"),
         ("pykbroker/core/names.py", "from pathlib import Path\n\nhere = Path()\n", "TID251"),
         ("pykbroker/server/listener.py", 'print("up")\n', "T201"),
         ("pykbroker/core/names.py", "def legal(name: str) -> bool:\n    return bool(name)\n", "D103"),

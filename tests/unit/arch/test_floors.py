@@ -12,7 +12,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
-MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT)}
+STORAGE = re.search(r'layers = \[(.*)\]\ncontainers = \["pykbroker.storage"\]', PYPROJECT)[1]
+ROOMS = {f"pykbroker.storage.{room}" for room in re.findall(r"\w+", STORAGE)}
+MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT), *ROOMS}
 
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
@@ -28,7 +30,8 @@ def empty_house(tmp_path: Path) -> Path:
         room = tmp_path.joinpath(*module.split("."))
         room.mkdir(parents=True, exist_ok=True)
         (room / "__init__.py").touch()
-    (tmp_path / "pykbroker/apis/__init__.py").touch()
+    for package in ("apis", "storage"):
+        (tmp_path / "pykbroker" / package / "__init__.py").touch()
     return tmp_path
 
 
@@ -51,6 +54,8 @@ def test_an_empty_house_keeps_the_contracts(empty_house):
         ("pykbroker.core", "logging"),
         ("pykbroker.core", "pykbroker.world"),
         ("pykbroker.storage", "pykbroker.replica"),
+        ("pykbroker.storage.log", "pykbroker.storage.directory"),
+        ("pykbroker.storage.files", "pykbroker.storage.segments"),
         ("pykbroker.replica", "pykbroker.server"),
         ("pykbroker.server", "pykbroker.apis"),
         ("pykbroker.apis", "pykbroker.broker"),

@@ -11,7 +11,7 @@ from pykbroker.core.config import BrokerConfig, Setting
 from pykbroker.core.config_docs import DOCS, IDLE, NO_EFFECT
 from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.java_classes import NAMED
-from pykbroker.storage.config import LogConfig
+from pykbroker.storage.segments.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()

@@ -20,7 +20,7 @@ from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.server.ending import Ending
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.table import HISTOGRAM_BUCKETS
-from pykbroker.storage.statistics import DirectoryStatistics
+from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.world.net import NetStatistics
 from wire.api import ApiKey
 

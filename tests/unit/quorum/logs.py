@@ -28,7 +28,7 @@ from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.start import start_controller
-from pykbroker.storage.log import Log
+from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.turns import Turns

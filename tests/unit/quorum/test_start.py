@@ -15,7 +15,7 @@ from pykbroker.quorum.bootstrap_file import bootstrap_content
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.storage.log import Log
+from pykbroker.storage.log.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.core.metadata.room import CLUSTER, NOW_MS, SNAPSHOTTED, golden, golden_room, topic
 from tests.unit.quorum.logs import ENDPOINT, IDENTITY, disk_at, follow, golden_directory, metadata_log, started

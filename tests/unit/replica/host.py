@@ -16,7 +16,7 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))

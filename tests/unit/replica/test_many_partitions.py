@@ -17,8 +17,8 @@ from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
-from pykbroker.storage.log_directory import LogDirectory
-from pykbroker.storage.portions import AT_ONCE_MAX
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.portions import AT_ONCE_MAX
 
 MANY = 8 * AT_ONCE_MAX
 TOPIC = TopicImage("t", b"t" * 16, {index: PartitionImage((1,), (1,), 1, 0, 0) for index in range(MANY)})

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from pykbroker.replica.move import Move
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world import system
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.directories import consume, serving

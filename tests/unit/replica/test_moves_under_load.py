@@ -20,8 +20,8 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import ALLOWANCE_BYTES_MAX, SHARE
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Inode, Volume
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.log.log import Log
 from tests.unit.replica.host import IDS, NOW_MS, Host, is_named
 from tests.unit.storage.logs import batch, every_batch
 from wire.error_codes import ErrorCode

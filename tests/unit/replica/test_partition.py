@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.upkeep import Upkeep
-from pykbroker.storage.checkpoints import RECOVERY_POINTS, decode_offsets
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.errors import CorruptLog, Pending
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.checkpoints import RECOVERY_POINTS, decode_offsets
+from pykbroker.storage.files.errors import CorruptLog, Pending
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import Shortened
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop

@@ -15,7 +15,7 @@ from pykbroker.core.fetch_session import Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch
-from pykbroker.storage.errors import CorruptLog, Pending, patiently
+from pykbroker.storage.files.errors import CorruptLog, Pending, patiently
 from pykbroker.world.disk import NotCached
 from wire.declare import NIL
 from wire.error_codes import ErrorCode

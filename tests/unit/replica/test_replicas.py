@@ -16,8 +16,8 @@ import trio
 from pykbroker.core.metadata.image import Delta
 from pykbroker.replica import upkeep
 from pykbroker.replica.replicas import Replicas
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.log.log import Log
 from pykbroker.world import system
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.apis.conftest import batch, serving

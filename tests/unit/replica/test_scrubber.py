@@ -14,8 +14,8 @@ from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, Sc
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Inode, Volume
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.segments.config import LogConfig
 from wire.records.builder import BatchBuilder
 
 NOW = 1_700_000_000_000

@@ -10,11 +10,11 @@ import pytest
 from pykbroker.core.replication.producers import Producers
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage import lost_writes
-from pykbroker.storage.durability import Durability
-from pykbroker.storage.log import Log
-from pykbroker.storage.segment import ActiveSegment
-from pykbroker.storage.walk import Walk
+from pykbroker.storage.files import lost_writes
+from pykbroker.storage.log.durability import Durability
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.segment import ActiveSegment
+from pykbroker.storage.segments.walk import Walk
 
 pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
 

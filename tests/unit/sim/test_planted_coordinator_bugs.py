@@ -22,7 +22,7 @@ from pykbroker.core.txn import ending
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage.log import Log
+from pykbroker.storage.log.log import Log
 from wire.messages.offset_fetch import OffsetFetchResponseGroup
 
 pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little

@@ -7,11 +7,12 @@ import pytest
 from pykbroker.core.compaction.compactor import Round
 from pykbroker.core.replication.producers import Producers
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage import log, recovery, swap
-from pykbroker.storage.durability import Durability
-from pykbroker.storage.errors import patiently
-from pykbroker.storage.log import Log
-from pykbroker.storage.segment import ActiveSegment, Segment
+from pykbroker.storage.files.errors import patiently
+from pykbroker.storage.log import log, swap
+from pykbroker.storage.log.durability import Durability
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.recovery import recovery
+from pykbroker.storage.segments.segment import ActiveSegment, Segment
 from tests.unit.sim.planted import SEEDS_MAX, found
 
 index = ActiveSegment._index

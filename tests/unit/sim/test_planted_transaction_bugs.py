@@ -10,7 +10,7 @@ from pykbroker.core.replication.producers import Producer, Producers
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage.log_reads import LogReads
+from pykbroker.storage.log.log_reads import LogReads
 from tests.unit.sim.planted import SEEDS_MAX, found
 
 begin = Producers.__init__

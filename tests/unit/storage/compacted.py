@@ -7,10 +7,10 @@ import trio
 from pykbroker.core.compaction.compactor import Compactor
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
-from pykbroker.storage.cleaning import Cleanable, Cleaning
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.log import Log
-from pykbroker.storage.opening import Loaded
+from pykbroker.storage.cleaner.cleaning import Cleanable, Cleaning
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.opening import Loaded
 from pykbroker.world.disk import Disk, FileSlice
 from tests.unit.storage.logs import DIRECTORY, NOW, append_in_transaction, marker, slowly
 from wire.records.batch import Batch, batches

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from pykbroker.storage.config import LogConfig
+from pykbroker.storage.segments.config import LogConfig
 
 DATA = Path(__file__).parents[2] / "data" / "golden"
 KINDS = {"clean": "clean", "unclean": "unclean", "snapshotted": "kraft-snapshot-and-dynamic"}

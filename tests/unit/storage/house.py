@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pykbroker.sim.off_loop import InlineOffLoop
-from pykbroker.storage.checkpoints import decode_offsets
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.checkpoints import decode_offsets
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop

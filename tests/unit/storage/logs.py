@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.errors import patiently
-from pykbroker.storage.log import Appended, Log
+from pykbroker.storage.files.errors import patiently
+from pykbroker.storage.log.log import Appended, Log
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pykbroker.storage.log import Log
+from pykbroker.storage.log.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import (
     DIRECTORY,

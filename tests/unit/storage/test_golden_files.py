@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from pykbroker.core.replication.producers import Producers
-from pykbroker.storage import checkpoints, producer_snapshot, txn_index
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.leftovers import offsets_of
-from pykbroker.storage.meta_properties import MetaProperties
-from pykbroker.storage.partition_directory import decode_metadata, encode_metadata
-from pykbroker.storage.producer_snapshot import ENTRY, HEAD
-from pykbroker.storage.replay import remember
-from pykbroker.storage.segment import ActiveSegment
+from pykbroker.storage.files import checkpoints
+from pykbroker.storage.files.meta_properties import MetaProperties
+from pykbroker.storage.files.partition_directory import decode_metadata, encode_metadata
+from pykbroker.storage.recovery import producer_snapshot
+from pykbroker.storage.recovery.producer_snapshot import ENTRY, HEAD
+from pykbroker.storage.recovery.replay import remember
+from pykbroker.storage.segments import txn_index
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.leftovers import offsets_of
+from pykbroker.storage.segments.segment import ActiveSegment
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.golden import unpack

@@ -10,9 +10,9 @@ from struct import pack
 import pytest
 
 from pykbroker.core.metadata.ids import id_bytes
-from pykbroker.storage.config import LogConfig
-from pykbroker.storage.log import Log
-from pykbroker.storage.log_directory import LogDirectory
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.golden import config_of, expected, unpack

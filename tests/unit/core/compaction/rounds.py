@@ -10,7 +10,7 @@ import msgspec
 from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Group, Note, Noted
 from pykbroker.core.replication.producers import Producers
 from pykbroker.core.replication.transactions import AbortedTransaction
-from pykbroker.storage.replay import recall
+from pykbroker.storage.recovery.replay import recall
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
 from wire.records.control import transaction_marker

@@ -1,0 +1,161 @@
+"""Compacting one log once: its dirty segments are noted, then all are compacted, group by group.
+
+The work is done by `core.compaction` in a worker; here bytes are read, written and swapped in, a piece at a time.
+A round needs no memory of an earlier one: a crash between two groups costs only the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Group, Note, Noted
+from pykbroker.core.compaction.dirty import Dirt, Sizes, below, dirt, first_dirty, groups
+from pykbroker.storage.files.errors import CorruptLog, patiently
+from pykbroker.storage.files.reading import read_file
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.swap import Interrupted, require_sources
+from pykbroker.storage.segments.config import LONG_MAX
+from pykbroker.storage.segments.scrub import Paced
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.world.worker import Worker
+from wire.records.batch import HEADER_BYTES
+
+PIECE_BYTES = 256 << 10
+MAX_TIMESTAMP = slice(35, 43)
+"""Where it stands in a batch's header."""
+
+
+class Cleanable(msgspec.Struct):
+    """The segments of a log that may be compacted, and how dirty they are."""
+
+    log: Log
+    segments: list[SealedSegment]
+    dirt: Dirt
+
+    @classmethod
+    async def of(cls, log: Log, high_watermark: int, now_ms: int) -> Cleanable:
+        """Nothing that is not durable, nothing of an undecided transaction, nothing that is too young."""
+        config = log.config
+        start = first_dirty(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
+        segments = below(log.segments.sealed, min(log.last_stable_offset(high_watermark), log.recovery_point))
+        dirty = [one for one in segments if one.next_offset > start]
+        if config.min_compaction_lag_ms > 0:
+            for at, segment in enumerate(dirty):
+                await patiently(segment.require_date)
+                if segment.max_timestamp > now_ms - config.min_compaction_lag_ms:
+                    segments = segments[: len(segments) - len(dirty) + at]
+                    break
+        overdue = config.max_compaction_lag_ms < LONG_MAX and await _is_older(
+            dirty, now_ms - config.max_compaction_lag_ms
+        )
+        return cls(log, segments, dirt(segments, start, is_overdue=overdue))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is dirty enough, or has waited for as long as it may."""
+        return self.dirt.is_due(self.log.config.min_cleanable_dirty_ratio)
+
+
+async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
+    """Whether any of these begins with a batch that is older."""
+    for segment in segments:
+        if segment.size:
+            await patiently(segment.require_loaded)
+            header = await read_file(segment.file, 0, HEADER_BYTES)
+            if 0 < int.from_bytes(header[MAX_TIMESTAMP], "big", signed=True) < time_ms:
+                return True
+    return False
+
+
+class Cleaning:
+    """One round. `pace` is called with all bytes that are read or written."""
+
+    def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
+        self._log, self._segments = cleanable.log, cleanable.segments
+        self._dirt, self._worker, self._pace = cleanable.dirt, worker, pace
+
+    async def run(self, now_ms: int, keys_max: int) -> int:
+        """Answers up to where the log is clean now.
+
+        CorruptLog: a batch does not hold. Interrupted, ApiError: the log is not what it was. OSError, WorkerGone.
+        """
+        log, (start, end, *_) = self._log, self._dirt
+        aborted = await log.aborted_between(self._segments[0].base_offset, end)
+        await self._ask(Begin(start, end, now_ms, log.config.delete_retention_ms, keys_max, aborted), type(None))
+        clean = await self._note(start, end)
+        cleaned = [one for one in self._segments if one.base_offset < clean]
+        sizes = [Sizes(one.size, one.file_bytes(".index"), one.file_bytes(".timeindex")) for one in cleaned]
+        for group in groups(cleaned, sizes, log.config.segment_bytes, log.config.segment_index_bytes):
+            await self._compact(group)
+        return clean
+
+    async def _note(self, start: int, end: int) -> int:
+        """Note the keys of the dirty segments; answers up to where they fit."""
+        for segment in self._segments:
+            if segment.next_offset > start:
+                async with aclosing(self._pieces(segment, Note, Noted)) as pieces:
+                    async for noted in pieces:
+                        if noted.is_full:
+                            return int(noted.noted_offset) + 1
+        return end
+
+    async def _compact(self, group: list[SealedSegment]) -> None:
+        require_sources(self._log.segments, group)
+        producers = {
+            one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
+            for one in self._log.producers.entries()
+        }
+        await self._ask(Group(producers), type(None))
+        cleaned = self._log.begin_cleaned(group)
+        try:
+            for segment in group:
+                async with aclosing(self._pieces(segment, Compact, Compacted)) as pieces:
+                    async for compacted in pieces:
+                        cleaned.add(compacted)
+                        await self._pace(len(compacted.data))
+            await self._log.swap_in(cleaned)
+        except BaseException:
+            if not self._log.is_deleted:
+                cleaned.discard()
+            raise
+
+    async def _pieces(
+        self, segment: SealedSegment, request: type[Note | Compact], answer: Any
+    ) -> AsyncGenerator[Any, None]:
+        """The worker's answers to a segment, piece by piece. The last may have left some of it."""
+        position, wanted = 0, PIECE_BYTES
+        while position < segment.size:
+            self._require(segment)
+            size = min(wanted, segment.size - position)
+            said = await self._ask(request(await self._read(segment, position, size)), answer)
+            await self._pace(size)
+            if said.damage:
+                self._require(segment)
+            if said.damage or not (said.taken or size < segment.size - position or getattr(said, "is_full", False)):
+                raise CorruptLog(
+                    f"{self._log.directory}: segment {segment.base_offset}, from byte {position} on: "
+                    f"{said.damage or 'a batch is cut off'}"
+                )
+            position += said.taken
+            wanted = PIECE_BYTES if said.taken else 2 * wanted
+            yield said
+
+    async def _read(self, segment: SealedSegment, position: int, size: int) -> bytes:
+        try:
+            await patiently(segment.require_loaded)
+            return bytes(await read_file(segment.file, position, size))
+        except (CorruptLog, OSError):
+            self._require(segment)
+            raise
+
+    def _require(self, segment: SealedSegment) -> None:
+        """Interrupted: the log is deleted, or not compacted any more, or was cut."""
+        if self._log.is_deleted or not self._log.config.compacted or segment not in self._log.segments.sealed:
+            raise Interrupted(f"segment {segment.base_offset} is to be compacted no more")
+
+    async def _ask(self, request: msgspec.Struct, answer: Any) -> Any:
+        return msgspec.msgpack.decode(await self._worker.ask(msgspec.msgpack.encode(request)), type=answer)

@@ -1,0 +1,136 @@
+"""Copies of partitions on their way into a log directory (KIP-113), each in a directory that says `-future`.
+
+1. A copy holds what the partition's log held when it was asked, from its start on; it never has anything of its own.
+2. It is no log of the partition before it was taken over, and stands in no checkpoint: recovery reads it whole.
+3. At start it may be what is left of a partition that was taken over already, whose directory was to be renamed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pykbroker.storage.directory.chores import Chores, remove_tree
+from pykbroker.storage.files.checkpoints import TopicPartition
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import (
+    DELETE,
+    FUTURE,
+    METADATA,
+    STRAY,
+    away_name,
+    decode_metadata,
+    encode_metadata,
+)
+from pykbroker.storage.files.small_files import read_whole, replace
+from pykbroker.storage.files.traffic import Traffic
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.opening import Loaded
+from pykbroker.world.disk import Disk
+from pykbroker.world.off_loop import OffLoop
+
+logger = logging.getLogger(__name__)
+
+
+class FutureLogs:
+    """`names` are the directories there are, `logs` those of them that are open."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        off_loop: OffLoop,
+        opener: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[int], int],
+        loaded: Loaded,
+        traffic: Traffic,
+        chores: Chores,
+    ) -> None:
+        self._disk, self._off_loop, self._opener, self._wall_ms, self._jitter = disk, off_loop, opener, wall_ms, jitter
+        self._loaded, self._traffic, self._chores = loaded, traffic, chores
+        self.names: dict[TopicPartition, str] = {}
+        self.logs: dict[TopicPartition, Log] = {}
+
+    def found(self, key: TopicPartition, name: str) -> None:
+        """There is a directory, since before the start. Of two of one partition, one is enough."""
+        if key in self.names:
+            self._chores.doom([name], 0)
+        else:
+            self.names[key] = name
+
+    async def create(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start_offset: int) -> Log:
+        """An empty copy that is to begin at `start_offset`, or nothing: OSError."""
+        name = free_name(self._disk, key, topic_id, FUTURE)
+        self._disk.make_directory(name)
+        try:
+            replace(self._disk, f"{name}/{METADATA}", encode_metadata(topic_id))
+            log = await self._open(name, config, start_offset)
+        except OSError:
+            remove_tree(self._disk, name)
+            raise
+        self.names[key], self.logs[key] = name, log
+        return log
+
+    async def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
+        """Go on with a copy that was found. CorruptLog: it does not hold, or is of another topic."""
+        name = self.names[key]
+        if await self.topic_id(key) != topic_id:
+            raise CorruptLog(f"{self._disk.path}/{name} is of another topic of that name")
+        self.logs[key] = log = await self._open(name, config, 0)
+        return log
+
+    async def topic_id(self, key: TopicPartition) -> bytes | None:
+        """Whose copy it is."""
+        try:
+            return decode_metadata(await read_whole(self._disk, f"{self.names[key]}/{METADATA}"))
+        except FileNotFoundError:
+            return None
+
+    async def _open(self, name: str, config: LogConfig, start_offset: int) -> Log:
+        return await Log.open(
+            self._disk,
+            name,
+            config,
+            off_loop=self._opener,
+            now_ms=self._wall_ms(),
+            log_start_offset=start_offset,
+            jitter=self._jitter,
+            loaded=self._loaded,
+            traffic=self._traffic,
+        )
+
+    async def remove_doomed(self, key: TopicPartition) -> None:
+        """Remove the files that the copy has let go of: nobody reads them. OSError."""
+        for path in self.logs[key].take_doomed() if key in self.logs else ():
+            await self._off_loop(remove_tree, self._disk, path)
+
+    def drop(self, key: TopicPartition) -> None:
+        """The copy is not wanted any more. OSError: it is still there."""
+        self._chores.doom([self._put_away(key, DELETE)], 0)
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """It is no partition's; the operator may look at it. OSError: it is still there."""
+        logger.warning("%s/%s is a copy of no partition, and is set aside", self._disk.path, self.names[key])
+        self._put_away(key, STRAY)
+
+    def _put_away(self, key: TopicPartition, why: str) -> str:
+        log, name = self.logs.pop(key, None), self.names.pop(key)
+        if log is not None:
+            log.abandon()
+        away = free_name(self._disk, key, bytes(16), why)
+        self._disk.rename(name, away)
+        return away
+
+    def take(self, key: TopicPartition) -> Log:
+        """It is the partition's log from now on, and no copy."""
+        del self.names[key]
+        return self.logs.pop(key)
+
+
+def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:
+    """A name for a directory that is not, or not yet, the partition's own: like none that is there."""
+    unique = int.from_bytes(topic_id, "big")
+    while disk.exists(name := away_name(*key, f"{unique:032x}", why)):
+        unique = (unique + 1) % 2**128
+    return name

@@ -1,0 +1,557 @@
+"""One directory of log.dirs: its partitions' logs, its checkpoints, and the chores that keep both in order.
+
+1. The lock file keeps other brokers out while it is open.
+2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable. Where a
+   log went offline, or was found damaged after a crash, it is not: the next start must look at it as closely.
+3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and no clean shutdown is claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+
+import trio
+
+from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.storage.directory.chores import Chores, remove_tree
+from pykbroker.storage.directory.future_logs import FutureLogs, free_name
+from pykbroker.storage.directory.root_checkpoints import Offsets, RootCheckpoints
+from pykbroker.storage.directory.statistics import DirectoryStatistics
+from pykbroker.storage.files import lost_writes
+from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import (
+    ASIDE,
+    DELETE,
+    DOOMED,
+    FUTURE_NAME,
+    METADATA,
+    STRAY,
+    PartitionDirectory,
+    decode_metadata,
+    directory_name,
+    encode_metadata,
+    parse_name,
+)
+from pykbroker.storage.files.portions import portions
+from pykbroker.storage.files.refusals import is_of_the_disk
+from pykbroker.storage.files.small_files import read_disposable, read_whole, replace, replace_durably
+from pykbroker.storage.files.traffic import Traffic
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.opener import Opener
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.leftovers import SWAP
+from pykbroker.storage.segments.opening import LOADED_MAX, Loaded
+from pykbroker.world.disk import Disk, Locked
+from pykbroker.world.off_loop import OffLoop
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLOSING_AT_ONCE = 64
+CHORE_INTERVAL_S = 1
+CHECKPOINT_INTERVAL_MS = 60_000
+"""`log.flush.offset.checkpoint.interval.ms`, and that for log starts."""
+
+
+class LogDirectory:
+    """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        off_loop: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        checkpoints: RootCheckpoints,
+        marker: bytes | None,
+        opener: OffLoop,
+        loaded_max: int,
+    ) -> None:
+        self.path, self.clean = disk.path, marker is not None
+        self.logs: dict[TopicPartition, Log] = {}
+        self.failed: OSError | None = None
+        self._disk, self._opener, self._wall_ms = disk, opener, wall_ms
+        self._jitter = lambda below: int(jitter() * below)
+        self._loaded, self._traffic = Loaded(loaded_max), Traffic()
+        self._checkpoints, self._marker = checkpoints, marker
+        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._offline: set[TopicPartition] = set()
+        self._chores = Chores(disk, off_loop, self.logs, wall_ms)
+        self.futures = FutureLogs(
+            disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        disk: Disk,
+        *,
+        off_loop: OffLoop,
+        wall_ms: Callable[[], int],
+        jitter: Callable[[], float],
+        opener: OffLoop | None = None,
+        loaded_max: int = LOADED_MAX,
+    ) -> LogDirectory:
+        """Lock and read a formatted directory. StartError: another broker has it.
+
+        `jitter` draws from 0 to 1; the directories of a broker share an `opener`; `loaded_max` sealed segments may be
+        open.
+        """
+        try:
+            disk.lock(LOCK)
+        except Locked as held:
+            raise StartError(
+                f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
+                "directory in log.dirs"
+            ) from held
+        try:
+            checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)
+            directory = cls(
+                disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max
+            )
+            await directory._look()
+            if disk.exists(CLEAN_SHUTDOWN):
+                disk.remove(CLEAN_SHUTDOWN)
+                await disk.sync_directory("")
+            if not directory._topic_ids:
+                await checkpoints.begin()
+            if not disk.exists(CLEANED):
+                replace(disk, CLEANED, b"")
+        except BaseException:
+            disk.unlock(LOCK)
+            raise
+        return directory
+
+    def statistics(self) -> DirectoryStatistics:
+        """As it is now, and since the start."""
+        logs, traffic = self.logs.values(), self._traffic
+        return DirectoryStatistics(
+            self.path,
+            self.failed is not None,
+            len(logs),
+            sum(log.segment_count for log in logs),
+            sum(log.size_bytes for log in logs),
+            traffic.bytes_in,
+            traffic.bytes_out,
+            traffic.flushes,
+        )
+
+    # Partitions
+
+    async def _look(self) -> None:
+        """Find the partitions; go on with deletions that were under way."""
+        for name in self._disk.names(""):
+            if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
+                continue
+            if DOOMED.fullmatch(name):
+                self._chores.doom([name], LogConfig().file_delete_delay_ms)
+            elif copied := parse_name(name, FUTURE_NAME):
+                self.futures.found(copied, name)
+            elif found := parse_name(name):
+                self._topic_ids[found] = await self._topic_id(name)
+            elif name != "lost+found":
+                logger.warning("%s/%s is no partition's directory and is left alone", self.path, name)
+
+    async def _topic_id(self, directory: str) -> bytes | None:
+        try:
+            return decode_metadata(await read_whole(self._disk, f"{directory}/{METADATA}"))
+        except FileNotFoundError:
+            return None
+        except OSError as refusal:
+            logger.error("%s/%s/%s cannot be read: %s", self.path, directory, METADATA, refusal)
+            return None
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """The partitions that have a directory, that of the cluster's metadata left out."""
+        return [
+            PartitionDirectory(*key, topic_id)
+            for key, topic_id in self._topic_ids.items()
+            if key[0] != CLUSTER_METADATA_TOPIC
+        ]
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """As it was last checkpointed, 0 if it never was."""
+        return self._checkpoints.left[HIGH_WATERMARKS].get((topic, partition), 0)
+
+    async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served.
+
+        A directory that does not say whose it is, and of which nothing was said to be durable or committed, is what a
+        crash left of a new one. What a clean shutdown left, and is not opened now, stays as it was, and the next start
+        is told so and finds the same; taken for what a crash has left, some of it might pass.
+        """
+        self._offline.add((topic, partition))
+        try:
+            log = await self._open_own(topic, partition, topic_id, config)
+        except CorruptLog:
+            if self.clean:
+                self._offline.discard((topic, partition))
+            raise
+        self._offline.discard((topic, partition))
+        return log
+
+    async def _open_own(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        if self._topic_ids.get((topic, partition)) is None and self._is_bare(topic, partition):
+            await self._claim(topic, partition, topic_id)
+        found_id = self._topic_ids.get((topic, partition))
+        if found_id != topic_id:
+            says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
+            raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
+        if self._lacks_segments(topic, partition):
+            raise CorruptLog(
+                f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were records in it"
+            )
+        return await self._open(topic, partition, config)
+
+    async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+        """Make a partition's directory and an empty log, or nothing: OSError.
+
+        It is durable with the log's first flush, or checkpoint.
+        """
+        name = directory_name(topic, partition)
+        self._disk.make_directory(name)
+        try:
+            await self._release_name(topic, partition)
+            file = self._disk.open(f"{name}/{METADATA}", create=True)
+            file.append(encode_metadata(topic_id))
+            file.close()
+            self._topic_ids[topic, partition] = topic_id
+            self.logs[topic, partition] = log = Log.create(
+                self._disk,
+                name,
+                config,
+                off_loop=self._opener,
+                jitter=self._jitter,
+                loaded=self._loaded,
+                traffic=self._traffic,
+            )
+            return log
+        except OSError:
+            self._forget(topic, partition)
+            with suppress(OSError):
+                remove_tree(self._disk, name)
+            raise
+
+    async def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """The directory is this topic's from now on, and what was known of another one's there is not of it."""
+        await self._release_name(topic, partition)
+        replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
+        self._topic_ids[topic, partition] = topic_id
+
+    async def _release_name(self, topic: str, partition: int) -> None:
+        """No file says anything of another topic's partition of this name any more."""
+        self._forget(topic, partition)
+        await self._checkpoints.erase([(topic, partition)])
+
+    def _is_bare(self, topic: str, partition: int) -> bool:
+        """Whether nothing says that there is anything in its directory that must be kept."""
+        left = self._checkpoints.left
+        if left[RECOVERY_POINTS].get((topic, partition)) or left[HIGH_WATERMARKS].get((topic, partition)):
+            return False
+        if not self.clean:
+            return True
+        name = directory_name(topic, partition)
+        return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
+
+    def _lacks_segments(self, topic: str, partition: int) -> bool:
+        """Whether there is none, though the checkpoints say that there is something committed above its start."""
+        left, key, name = self._checkpoints.left, (topic, partition), directory_name(topic, partition)
+        if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
+            return False
+        return not any(file.endswith((".log", SWAP)) for file in self._disk.names(name))
+
+    def _forget(self, topic: str, partition: int) -> bytes | None:
+        """Whose the directory was."""
+        self._checkpoints.forget((topic, partition))
+        return self._topic_ids.pop((topic, partition), None)
+
+    async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
+        key, left = (topic, partition), self._checkpoints.left
+        self.logs[key] = log = await Log.open(
+            self._disk,
+            directory_name(topic, partition),
+            config,
+            off_loop=self._opener,
+            now_ms=self._wall_ms(),
+            recovery_point=self._checkpoints.recovery_point(key),
+            log_start_offset=left[LOG_STARTS].get(key, 0),
+            cleaned_offset=left[CLEANED].get(key, 0),
+            high_watermark=left[HIGH_WATERMARKS].get(key, 0),
+            clean=self.clean,
+            jitter=self._jitter,
+            loaded=self._loaded,
+            traffic=self._traffic,
+        )
+        return log
+
+    async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
+        """These partitions are gone at once, their files after `file.delete.delay.ms`. Those offline go, too.
+
+        What the disk refuses to rename keeps its name, and at the next start it is a stray.
+        """
+        logs = {key: self.logs.pop(key, None) for key in keys}
+        for log in logs.values():
+            await trio.lowlevel.checkpoint()
+            if log is not None:
+                log.abandon()
+        self._offline.difference_update(keys)
+        try:
+            await self._checkpoints.erase(keys)
+        except OSError as refusal:
+            logger.warning("%s still holds checkpoints of deleted partitions: %s", self.path, refusal)
+            self.fail(refusal)
+        for key, log in logs.items():
+            if away := await self._put_away(*key, DELETE):
+                self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
+        await self.sync_names()
+
+    async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
+        """Keep directories that are no partition's, under a name that says so, for the operator to look at."""
+        moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
+        for one, away in moved:
+            logger.warning(
+                "%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
+                self.path,
+                directory_name(one.topic, one.partition),
+                away,
+            )
+        if moved:
+            await self.sync_names()
+
+    async def _put_away(self, topic: str, partition: int, why: str) -> str | None:
+        """Give a partition's directory another name; None where it is not there, or the disk refuses."""
+        await trio.lowlevel.checkpoint()
+        name, topic_id = directory_name(topic, partition), self._forget(topic, partition)
+        try:
+            away = free_name(self._disk, (topic, partition), topic_id or b"", why)
+            self._disk.rename(name, away)
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            logger.error("%s/%s cannot be renamed: %s", self.path, name, failure)
+            self.fail(failure)
+            return None
+        return away
+
+    # Copies on their way to another directory
+
+    async def create_copy(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, start: int) -> Log:
+        """An empty copy, to begin at offset `start`, of a partition that lies elsewhere; or nothing: OSError."""
+        await self._checkpoints.erase([(topic, partition)])
+        return await self.futures.create((topic, partition), topic_id, config, start)
+
+    def release(self, topic: str, partition: int) -> None:
+        """A copy elsewhere is the partition's log from now on; this one is to be removed. OSError: nothing changed."""
+        key = topic, partition
+        log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
+        log.retire(away)
+        del self.logs[key]
+        self._forget(topic, partition)
+        self._chores.doom([away], log.config.file_delete_delay_ms)
+
+    async def forget_released(self, topic: str, partition: int) -> None:
+        """Make it durable that this partition is not here any more."""
+        await self.sync_names()
+        try:
+            await self._checkpoints.erase([(topic, partition)])
+        except OSError as refusal:
+            self.fail(refusal)
+
+    def accept(self, topic: str, partition: int, topic_id: bytes) -> Log:
+        """The copy is the partition's log from now on; `settle` gives it the name of one."""
+        self._topic_ids[topic, partition] = topic_id
+        self.logs[topic, partition] = log = self.futures.take((topic, partition))
+        return log
+
+    async def settle(self, topic: str, partition: int) -> None:
+        """Name a log that was accepted as the partition's logs are named. What is refused is done at the next start."""
+        try:
+            await self.logs[topic, partition].rename(directory_name(topic, partition))
+        except OSError as refusal:
+            logger.error("%s: the copy of %s-%d keeps its name: %s", self.path, topic, partition, refusal)
+            self.fail(refusal)
+        await self.sync_names()
+
+    async def promote(self, topic: str, partition: int) -> None:
+        """At start, when it is not open: the copy is all that there is of the partition. OSError: it stays a copy."""
+        key = topic, partition
+        topic_id = await self.futures.topic_id(key)
+        self._disk.rename(self.futures.names[key], directory_name(topic, partition))
+        del self.futures.names[key]
+        self._topic_ids[key] = topic_id
+        await self.sync_names()
+
+    async def sync_names(self) -> None:
+        """Make it durable which directories there are."""
+        try:
+            await self._disk.sync_directory("")
+        except OSError as failure:
+            self.fail(failure)
+
+    # Upkeep
+
+    async def run(self) -> None:
+        """The chores and the checkpoints, until cancelled or the disk fails. What it refuses is tried again."""
+        next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
+        said: set[int | None] = set()
+        while self.failed is None:
+            await trio.sleep(CHORE_INTERVAL_S)
+            refusals = await self._chores.round()
+            if self._wall_ms() >= next_checkpoint_ms:
+                next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
+                try:
+                    await self.checkpoint()
+                except OSError as refused:
+                    refusals.append(refused)
+            for refusal in refusals:
+                if refusal.errno not in said:
+                    logger.warning("%s refuses some upkeep, which is tried again: %s", self.path, refusal)
+                self.fail(refusal)
+            said = {refusal.errno for refusal in refusals}
+
+    def fail(self, failure: OSError) -> None:
+        """The disk refused something. If that speaks of the whole disk, nothing that it says later counts."""
+        if self.failed is None and is_of_the_disk(failure):
+            logger.error("%s failed: %s; its partitions go offline", self.path, failure)
+            self.failed = failure
+
+    def set_offline(self, topic: str, partition: int) -> None:
+        """This partition's log does not hold: the next start must look at it as closely as after a crash."""
+        self._offline.add((topic, partition))
+
+    async def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Drop what a log holds from `offset` on. The checkpoint says first that it need not be there any more."""
+        log = self.logs[topic, partition]
+        log.forgo(offset)
+        await self.checkpoint()
+        await log.truncate(offset)
+
+    async def checkpoint(self) -> None:
+        """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
+        placed = await self._placed()
+        await self._checkpoints.write(
+            RECOVERY_POINTS,
+            lambda: (
+                self._unopened(RECOVERY_POINTS)
+                | {key: log.recovery_point for key, log in placed.items() if self.logs.get(key) is log}
+            ),
+        )
+        await self._checkpoints.write(
+            LOG_STARTS,
+            lambda: (
+                self._unopened(LOG_STARTS)
+                | {
+                    key: log.log_start_offset
+                    for key, log in placed.items()
+                    if log.starts_inside and self.logs.get(key) is log
+                }
+            ),
+        )
+
+    async def checkpoint_cleaned(self) -> None:
+        """Write down how far each log is compacted."""
+        await self._checkpoints.write(
+            CLEANED,
+            lambda: (
+                self._unopened(CLEANED)
+                | {key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset}
+            ),
+        )
+
+    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write down how far each partition is committed. One whose log is not yet safe itself is left out."""
+        placed = await self._placed()
+        await self._checkpoints.write(
+            HIGH_WATERMARKS,
+            lambda: (
+                self._unopened(HIGH_WATERMARKS)
+                | {key: offset for key, offset in high_watermarks.items() if self.logs.get(key) is placed.get(key)}
+            ),
+        )
+
+    async def _placed(self) -> dict[TopicPartition, Log]:
+        """The logs that no crash can take away any more."""
+        placed: dict[TopicPartition, Log] = {}
+        for few in portions(self.logs.items()):
+            placed.update([(key, log) for key, log in few if await self._is_placed(log)])
+            await trio.lowlevel.checkpoint()
+        return placed
+
+    async def _is_placed(self, log: Log) -> bool:
+        try:
+            await log.place()
+        except ApiError as deleted:
+            logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
+            return False
+        except OSError as refusal:
+            logger.warning("%s/%s is left out of the checkpoint: %s", self.path, log.directory, refusal)
+            self.fail(refusal)
+            return False
+        return True
+
+    def _unopened(self, name: str) -> Offsets:
+        """Of partitions that are here but offline: what was last known of them stays known."""
+        return {
+            key: offset
+            for key, offset in self._checkpoints.left[name].items()
+            if key in self._topic_ids and (key not in self.logs or key in self._offline)
+        }
+
+    async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
+        """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock.
+
+        Return what the disk refused of that, if it had not failed before.
+        """
+        failed = self.failed is not None
+        try:
+            await self._close_logs()
+            await self.checkpoint()
+            await self.checkpoint_high_watermarks(high_watermarks)
+            if self.failed is None and not self._offline and not any(log.failed for log in self.logs.values()):
+                lost_writes.forget(self._disk)
+                content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+                await replace_durably(self._disk, CLEAN_SHUTDOWN, content.encode())
+        except OSError as failure:
+            self.fail(failure)
+            return None if failed else failure
+        finally:
+            self._unlock()
+        return None
+
+    async def leave_untouched(self) -> None:
+        """Nothing was written: whoever starts next finds what this one found."""
+        try:
+            if self._marker is not None:
+                await replace_durably(self._disk, CLEAN_SHUTDOWN, self._marker)
+        except OSError as failure:
+            self.fail(failure)
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        self._checkpoints.close()
+        self._disk.unlock(LOCK)
+
+    async def _close_logs(self) -> None:
+        """All of them, some at a time: each may wait for an fsync."""
+        limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
+
+        async def close(key: TopicPartition, log: Log) -> None:
+            async with limit:
+                try:
+                    await log.close()
+                except (CorruptLog, OSError) as failure:
+                    logger.error("%s/%s is not closed in order: %s", self.path, log.directory, failure)
+                    self.set_offline(*key)
+                    if isinstance(failure, OSError):
+                        self.fail(failure)
+
+        async with trio.open_nursery() as nursery:
+            for key, log in (*self.logs.items(), *self.futures.logs.items()):
+                nursery.start_soon(close, key, log)

@@ -1,0 +1,69 @@
+"""Files that are replaced as a whole: written beside their name, then renamed over it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pykbroker.storage.files.reading import read_file
+from pykbroker.world.disk import Disk, File
+
+logger = logging.getLogger(__name__)
+SIZE_MAX = 64 << 20
+
+
+async def read_whole(disk: Disk, path: str) -> bytes:
+    """The content, at most SIZE_MAX of it; FileNotFoundError."""
+    file = disk.open(path)
+    try:
+        return bytes(await read_file(file, 0, min(file.size, SIZE_MAX)))
+    finally:
+        file.close()
+
+
+async def read_disposable(disk: Disk, path: str) -> bytes | None:
+    """The content of a file that can be done without; None if there is none, or if this process may not read it."""
+    try:
+        return await read_whole(disk, path)
+    except FileNotFoundError:
+        return None
+    except PermissionError as refusal:
+        logger.warning("%s/%s may not be read and is done without: %s", disk.path, path, refusal.strerror)
+        return None
+
+
+def _written(disk: Disk, path: str, data: bytes) -> File:
+    """`path` with exactly this content, open."""
+    file = disk.open(path, create=True)
+    if file.size:
+        file.truncate(0)
+    file.append(data)
+    return file
+
+
+def replace(disk: Disk, path: str, data: bytes) -> None:
+    """Replace the file atomically, but not durably: for what can be rebuilt."""
+    file = _written(disk, path + ".tmp", data)
+    file.close()
+    disk.rename(path + ".tmp", path)
+
+
+async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
+    """Replace the file so that after a crash there is either the old or the new content."""
+    file = _written(disk, path + ".tmp", data)
+    try:
+        await file.sync()
+    finally:
+        file.close()
+    disk.rename(path + ".tmp", path)
+    await disk.sync_directory(path.rpartition("/")[0])
+
+
+@contextmanager
+def warned(path: str) -> Iterator[None]:
+    """For a file that can be rebuilt: a disk that refuses to write it is worth a line, not a failure."""
+    try:
+        yield
+    except OSError as failure:
+        logger.warning("%s was not written and will be rebuilt: %s", path, failure)

@@ -1,0 +1,53 @@
+"""Which segments a log may let go: `retention.ms`, `retention.bytes`, and what lies below its start."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from pykbroker.storage.files.errors import patiently
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.segments import Segments
+
+
+async def expired(
+    segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
+) -> tuple[int, str]:
+    """(How many of the oldest segments may go, why). All of them: the active one must be sealed first.
+
+    Nothing goes that the high watermark has not passed. Timestamps are the records', so the old may be young; a
+    segment whose records have none is not too old, ever.
+    """
+    every = segments.every()
+    if every[-1].size == 0:
+        every.pop()
+    below = sum(1 for _ in takewhile(lambda one: one.next_offset <= high_watermark, every))
+    reasons = {"below the log start offset": sum(one.next_offset <= log_start_offset for one in segments.sealed)}
+    if "delete" in config.cleanup_policy:
+        reasons["retention.bytes"] = _too_much([one.size for one in every], config.retention_bytes)
+        reasons["retention.ms, by the timestamps of the records"] = await _too_old(segments, below, config, now_ms)
+    why = max(reasons, key=lambda reason: reasons[reason])
+    return min(reasons[why], below), why
+
+
+def _too_much(sizes: list[int], retention_bytes: int) -> int:
+    excess, count = sum(sizes) - retention_bytes, 0
+    if retention_bytes < 0:
+        return 0
+    while count < len(sizes) and excess >= sizes[count]:
+        excess -= sizes[count]
+        count += 1
+    return count
+
+
+async def _too_old(segments: Segments, below: int, config: LogConfig, now_ms: int) -> int:
+    if config.retention_ms < 0:
+        return 0
+    count = 0
+    for at, segment in enumerate(segments.every()[:below]):
+        if not segment.size:
+            continue  # compaction left nothing of it: it goes with the next one that does
+        await patiently(segment.require_date)
+        if segment.max_timestamp < 0 or now_ms - segment.max_timestamp <= config.retention_ms:
+            break
+        count = at + 1
+    return count

@@ -1,0 +1,145 @@
+"""What a topic's configs change in a client's batch before it is stored, and the look at every record of it.
+
+Pure, so that a thread may run it: decompression, compression and the walk over records are the only long work that an
+append can mean.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pykbroker.core.errors import ApiError, KeysRequired
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
+from pykbroker.world.disk import Buffer
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.records import frames
+from wire.records.batch import CODEC_MASK, HEADER_BYTES, Batch
+from wire.records.builder import recompress, sealed, stamped
+from wire.records.compression import Codec, TooLarge
+from wire.records.record import NoKeys, validate_records
+from wire.records.walk import TooLong
+
+CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
+"""`compression.type`; "producer" keeps what came."""
+NO_TIMESTAMP = -1
+PACKED_AT_ONCE_BYTES_MAX = 65536
+"""A larger batch is compressed anew off the loop, and so is one that may decompress to more than twice of it."""
+WALKED_AT_ONCE_BYTES_MAX = 1 << 20
+"""What a batch may decompress to on the loop to have its records walked: a millisecond, of zstd."""
+WALKED_AT_ONCE_RECORDS_MAX = 10_000
+"""So many are walked on the loop, in 4 ms where they are of different sizes, and as many headers."""
+GZIP_COST = 4
+"""How many times as long as others gzip takes."""
+COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
+
+
+class LongWork(Exception):
+    """A batch takes longer to be opened than it seemed, and has to be opened off the loop."""
+
+
+def opens_records(config: LogConfig) -> bool:
+    """Whether every record must be looked at: the batch header does not tell keys, nor the oldest timestamp."""
+    return config.validate_records or config.compacted or config.message_timestamp_before_max_ms != LONG_MAX
+
+
+def rewrites(config: LogConfig) -> bool:
+    """Whether any batch of this topic may need `rewritten`."""
+    return config.log_append_time or config.compression_type in CODECS or opens_records(config)
+
+
+def is_long_work(data: Buffer, config: LogConfig) -> bool:
+    """Whether `rewritten` would hold up the loop. What does not parse is refused soon enough."""
+    if len(data) < HEADER_BYTES:
+        return False
+    codec, target, looks = data[22] & CODEC_MASK, CODECS.get(config.compression_type), opens_records(config)
+    packs = target is not None and codec != target
+    if not (looks or packs):
+        return False
+    if (packs and len(data) > PACKED_AT_ONCE_BYTES_MAX) or (
+        looks and int.from_bytes(data[COUNT], "big") > WALKED_AT_ONCE_RECORDS_MAX
+    ):
+        return True
+    bytes_max = 2 * PACKED_AT_ONCE_BYTES_MAX if packs else WALKED_AT_ONCE_BYTES_MAX
+    if not codec:
+        return len(data) - HEADER_BYTES > bytes_max
+    try:
+        batch = Batch.read(data)
+        return _room(batch.codec, batch.payload, bytes_max) > bytes_max
+    except DecodeError:
+        return False
+
+
+def _room(codec: Codec, payload: memoryview, enough: int) -> int:
+    """How many bytes this may decompress to; counted no further than `enough`. Of gzip, which may lie, as it claims."""
+    match codec:
+        case Codec.NONE:
+            return len(payload)
+        case Codec.GZIP:
+            return max(len(payload), int.from_bytes(payload[-4:], "little")) * GZIP_COST
+        case Codec.SNAPPY:
+            from wire.records import xerial  # which loads cramjam
+
+            return xerial.claimed_bytes(payload)
+        case Codec.LZ4:
+            return frames.lz4_room(payload, enough)
+        case Codec.ZSTD:
+            return frames.zstd_room(payload, enough)
+
+
+def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = False) -> Batch:
+    """The batch as it is to be stored, its offsets aside. ApiError: a record in it is refused.
+
+    `at_once`: on the loop. LongWork: it must not be.
+    """
+    bytes_max = config.decompressed_bytes_max
+    if at_once:
+        bytes_max = min(bytes_max, WALKED_AT_ONCE_BYTES_MAX)
+    try:
+        if opens_records(config):
+            batch = _looked_at(batch, config, now_ms, bytes_max, WALKED_AT_ONCE_RECORDS_MAX if at_once else None)
+        target = CODECS.get(config.compression_type)
+        if target is not None and batch.codec is not target:
+            batch = Batch.read(recompress(batch, target, _level(config, target), bytes_max))
+    except NoKeys as error:
+        raise KeysRequired(error.indexes, error.count) from error
+    except TooLong as error:
+        raise LongWork from error
+    except TooLarge as error:
+        if bytes_max < config.decompressed_bytes_max:
+            raise LongWork from error
+        raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except DecodeError as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
+    if batch.size > config.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {batch.size} bytes after compression to "
+            f"{config.compression_type}, max.message.bytes is {config.max_message_bytes}",
+        )
+    return Batch.read(stamped(batch, now_ms)) if config.log_append_time else batch
+
+
+def _looked_at(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, headers_max: int | None) -> Batch:
+    """The batch with the timestamp of its youngest record as its largest, whatever its header says, as in Kafka."""
+    oldest, youngest = validate_records(batch, bytes_max, key_required=config.compacted, headers_max=headers_max)
+    if config.log_append_time:
+        return batch
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    if (oldest != NO_TIMESTAMP and now_ms - oldest > before) or youngest - now_ms > after:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamps from {oldest} to {youngest}: more than {before} ms "
+            f"behind or {after} ms ahead of the broker's time {now_ms}",
+        )
+    if batch.max_timestamp == max(youngest, NO_TIMESTAMP):
+        return batch
+    return Batch.read(sealed(replace(batch, max_timestamp=max(youngest, NO_TIMESTAMP)), batch.payload))
+
+
+def _level(config: LogConfig, codec: Codec) -> int | None:
+    return {
+        Codec.GZIP: config.compression_gzip_level,
+        Codec.LZ4: config.compression_lz4_level,
+        Codec.ZSTD: config.compression_zstd_level,
+    }.get(codec)

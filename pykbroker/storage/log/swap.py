@@ -1,0 +1,58 @@
+"""A compacted segment takes the place of those that it was made of, whatever crash comes meanwhile.
+
+Its files are durable as `.cleaned`. Then, each step made durable before the next one:
+1. they are named `.swap`: while one is still named `.cleaned`, a start drops them, and the old segments are all there;
+2. the old files get the suffix `.deleted`, those of the first segment before the others: a start completes the swap;
+3. `.swap` is taken off the new ones.
+Readers have the new segment from step 2 on. Those that are still in an old one have its files until these are removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from pykbroker.storage.log.durability import Durability
+from pykbroker.storage.segments.leftovers import CLEANED, SWAP
+from pykbroker.storage.segments.opening import Opening
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segments import OWN_FILES, Segments
+
+
+class Interrupted(Exception):
+    """The log became another one while it was compacted: it was cut, or shrank, or is not compacted any more."""
+
+
+def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
+    """Interrupted: they are not all there any more."""
+    at = bisect_left(segments.sealed, sources[0].base_offset, key=lambda one: one.base_offset)
+    if segments.sealed[at : at + len(sources)] != sources:
+        raise Interrupted(f"segment {sources[0].base_offset} is not what it was")
+
+
+async def swap(
+    opening: Opening, segments: Segments, durability: Durability, sources: list[SealedSegment], cleaned: SealedSegment
+) -> None:
+    """Put `cleaned`, which is durable, in the place of `sources`. Nobody else changes the segments meanwhile.
+
+    ApiError: the log was deleted. OSError: the disk refused; after step 1 that is final for this log.
+    """
+    await durability.sync_names()
+    _rename(opening, cleaned, CLEANED, SWAP)
+    await durability.sync_names()
+    try:
+        segments.put(sources, cleaned)
+        await durability.sync_names()
+        _rename(opening, cleaned, SWAP, "")
+        await durability.sync_names()
+    except OSError as failure:
+        durability.failed = durability.failed or failure
+        raise
+    cleaned.unwritten = False
+    opening.loaded.use(cleaned)
+
+
+def _rename(opening: Opening, cleaned: SealedSegment, old: str, new: str) -> None:
+    for suffix in OWN_FILES:
+        path = cleaned.path(suffix)
+        if opening.disk.exists(path + old):
+            opening.disk.rename(path + old, path + new)

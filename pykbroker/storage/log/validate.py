@@ -1,0 +1,106 @@
+"""What a broker demands of a client's batch, and what it says when it does not get it.
+
+The log tests all rules at once; only a batch that fails comes here to learn which one. The order is Kafka's.
+"""
+
+from __future__ import annotations
+
+from pykbroker.core.errors import ApiError
+from pykbroker.storage.log.rewrite import opens_records
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.world.disk import Buffer
+from wire.error_codes import ErrorCode
+from wire.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
+from wire.records.compression import Codec
+
+REFUSED_ATTRIBUTES = 0x2F
+"""Codec, LogAppendTime and control bit: together above the last codec when one of them must not be."""
+SIZE_TO_MAGIC = 17
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, no key, no value, no headers."""
+COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN
+"""A batch that is not opened may claim what would fill the most that is ever decompressed."""
+
+
+def single_batch(data: Buffer) -> Buffer:
+    """The one batch in `data`, without the beginning of another that was cut off. ApiError if there is not just one."""
+    size = _size_at(data, 0)
+    if size is None or size > len(data):
+        raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch for this partition")
+    following = _size_at(data, size)
+    if following is not None and size + following <= len(data):
+        raise ApiError(ErrorCode.INVALID_RECORD, "the request holds more than one record batch for this partition")
+    return data[:size]
+
+
+def _size_at(data: Buffer, at: int) -> int | None:
+    """What the batch at `at` claims to need; None when not even that is there."""
+    if at + SIZE_TO_MAGIC > len(data):
+        return None
+    length, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
+    if length < HEADER_BYTES - LENGTH_OVERHEAD and magic >= MAGIC:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is too small for a header")
+    if magic > MAGIC:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"batch of unknown magic {magic}")
+    if magic < MAGIC:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"batch of magic {magic}: only version 2 is accepted")
+    return LENGTH_OVERHEAD + length
+
+
+def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
+    """Why what is to be one whole batch cannot be appended; None if it can."""
+    try:
+        batch = Batch.read(single_batch(data))
+    except ApiError as error:
+        return error
+    return _wrong_size(batch, config) or _wrong_header(batch) or _wrong_time(batch, config, now_ms)
+
+
+def _wrong_size(batch: Batch, config: LogConfig) -> ApiError | None:
+    if batch.base_offset:
+        return ApiError(ErrorCode.INVALID_RECORD, f"a producer's base offset is 0, not {batch.base_offset}")
+    if batch.size > config.max_message_bytes:
+        return ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {batch.size} bytes, max.message.bytes is {config.max_message_bytes}",
+        )
+    if not batch.crc_ok():
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch's checksum is not {batch.crc:08x}")
+    if batch.size > config.segment_bytes:
+        return ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {batch.size} bytes, segment.bytes is {config.segment_bytes}"
+        )
+    return None
+
+
+def _wrong_header(batch: Batch) -> ApiError | None:
+    fault = None
+    if batch.count <= 0:
+        fault = f"a batch of {batch.count} records"
+    elif batch.last_offset_delta != batch.count - 1:
+        fault = f"{batch.count} records with offsets from 0 to {batch.last_offset_delta}"
+    elif batch.count > COMPRESSED_RECORDS_MAX or (
+        batch.count * RECORD_BYTES_MIN > batch.size and not batch.attributes & CODEC_MASK
+    ):
+        fault = f"{batch.count} records in a batch of {batch.size} bytes"
+    elif batch.is_control:
+        fault = "control records are the broker's to write"
+    elif batch.producer_id >= 0 and batch.base_sequence < 0:
+        fault = f"sequence {batch.base_sequence} of producer {batch.producer_id}"
+    elif batch.attributes & CODEC_MASK > max(Codec):
+        fault = f"unknown compression codec {batch.attributes & CODEC_MASK}"
+    return ApiError(ErrorCode.INVALID_RECORD, fault) if fault else None
+
+
+def _wrong_time(batch: Batch, config: LogConfig, now_ms: int) -> ApiError | None:
+    if batch.is_log_append_time:
+        return ApiError(ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is the broker's to set")
+    if config.log_append_time or opens_records(config):
+        return None
+    if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
+        return ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {batch.max_timestamp} is more than "
+            f"{config.message_timestamp_after_max_ms} ms ahead of the broker's time {now_ms}",
+        )
+    return None

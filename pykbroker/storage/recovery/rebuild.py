@@ -1,0 +1,123 @@
+"""State that a log's batches tell: producers at an offset, leader epochs, aborted transactions of a segment.
+
+Checksums are looked at: a bit that flipped in a marker would show aborted records, or hold up readers for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.files.checkpoints import EPOCHS, CorruptCheckpoint, decode_epochs
+from pykbroker.storage.files.errors import CorruptLog, patiently
+from pykbroker.storage.files.small_files import read_disposable
+from pykbroker.storage.recovery import producer_snapshot
+from pykbroker.storage.recovery.producer_snapshot import CorruptSnapshot
+from pykbroker.storage.recovery.replay import recall
+from pykbroker.storage.recovery.snapshot_fit import require_fit
+from pykbroker.storage.segments.leftovers import offsets_of
+from pykbroker.storage.segments.loading import attempt
+from pykbroker.storage.segments.segment import Segment, file_name
+from pykbroker.storage.segments.walk import Walk
+from pykbroker.world.disk import Disk
+from wire.records.batch import Batch
+
+logger = logging.getLogger(__name__)
+
+
+async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
+    """Show every batch that begins in start..end (exclusive), in order. CorruptLog."""
+    for segment in segments:
+        if not segment.may_hold(start) or segment.base_offset >= end:
+            continue
+        position = await patiently(partial(_position, segment, start))
+        walk = Walk(segment.file, position, segment.size, segment.base_offset, segment.base_offset, check_crc=True)
+        while found := await walk.more():
+            for _, batch in found:
+                if start <= batch.base_offset < end:
+                    visitor(batch)
+        if walk.damage:
+            raise CorruptLog(f"segment {segment.base_offset}: {walk.damage}")
+
+
+def _position(segment: Segment, offset: int) -> int:
+    segment.require_loaded()
+    return attempt(segment, lambda: segment.position_of(offset, segment.headers()))
+
+
+async def producers_at(
+    disk: Disk, directory: str, segments: Sequence[Segment], offset: int, snapshots: Sequence[int] | None = None
+) -> Producers:
+    """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on.
+
+    One from below the log's begin is of no use, as nobody knows what was written between. `snapshots`: the offsets of
+    those that there are, ascending, where the caller has looked.
+    """
+    producers, start = Producers(), 0
+    begin = segments[0].base_offset if segments else offset
+    if snapshots is None:
+        snapshots = offsets_of(disk.names(directory), ".snapshot")
+    for taken in reversed(snapshots):
+        if begin <= taken <= offset:
+            try:
+                content = await read_disposable(disk, file_name(directory, taken, ".snapshot"))
+                found = producer_snapshot.decode(content or b"")
+                await require_fit(found, segments, taken)
+            except (CorruptSnapshot, IsADirectoryError) as damage:
+                logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
+            else:
+                producers, start = found, taken
+                break
+    await visit(segments, start, offset, lambda batch: void(recall(producers, batch)))
+    return producers
+
+
+async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], segment: Segment) -> None:
+    """Complete `segment.aborted` from the log.
+
+    The .txnindex file is not asked: it has no checksum, and when it is missing it might never have been there.
+    """
+    producers = await producers_at(disk, directory, segments, segment.base_offset)
+    found: dict[int, AbortedTransaction] = {}
+
+    def take(batch: Batch) -> None:
+        if aborted := recall(producers, batch):
+            found[aborted.last_offset] = aborted
+
+    await visit([segment], segment.base_offset, segment.next_offset, take)
+    found |= {one.last_offset: one for one in segment.aborted}
+    segment.aborted = [found[marker] for marker in sorted(found)]
+    segment.aborted_unread = False
+
+
+async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> LeaderEpochs | None:
+    """As the file has them; None if it is not among the names in the directory, or does not hold."""
+    if EPOCHS not in names:
+        return None
+    try:
+        content = await read_disposable(disk, f"{directory}/{EPOCHS}")
+        return None if content is None else LeaderEpochs(decode_epochs(content))
+    except CorruptCheckpoint as damage:
+        logger.warning("%s: %s does not hold: %s", directory, EPOCHS, damage)
+        return None
+
+
+async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
+    """As the batches in `segments` have them."""
+    epochs = LeaderEpochs()
+    if segments:
+        await visit(
+            segments,
+            segments[0].base_offset,
+            segments[-1].next_offset,
+            lambda batch: void(epochs.assign(batch.leader_epoch, batch.base_offset)),
+        )
+    return epochs
+
+
+def void(_: object) -> None:
+    """For a visitor that has no use for an answer."""

@@ -1,0 +1,358 @@
+"""Opening a partition's directory: find the segments, cut a torn tail, rebuild what goes with the log.
+
+1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
+   on is, with checksums; what lies below was synced and is checked when it is read.
+2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
+3. So does the first segment that does not follow the one before. Only compaction makes gaps: below the offset up to
+   which the log is known to be compacted, or behind a segment with an index, which is written when the segment is
+   durable, and is removed before one rolls that grew since. (Kafka's have one always.) Any other one is a hole that a
+   power loss left.
+4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing. After a
+   clean shutdown it ends there.
+5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
+   a checkpoint has let nothing go.
+6. After a crash it may end earlier than it did, if what was not synced was lost, and goes on; a line says what tells
+   of more: the high watermark's checkpoint, a producer snapshot, a leader epoch. A kill of the broker loses nothing.
+7. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
+   what follows.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+
+import msgspec
+
+from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.core.replication.producers import Producers
+from pykbroker.storage.files import lost_writes
+from pykbroker.storage.files.checkpoints import EPOCHS
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.partition_directory import METADATA
+from pykbroker.storage.files.small_files import replace, warned
+from pykbroker.storage.recovery import producer_snapshot
+from pykbroker.storage.recovery.rebuild import producers_at, rebuilt_epochs, recorded_epochs
+from pykbroker.storage.recovery.replay import recall
+from pykbroker.storage.segments.checked import TO_THE_END
+from pykbroker.storage.segments.leftovers import INDEXES, offsets_of, tidy
+from pykbroker.storage.segments.loading import load
+from pykbroker.storage.segments.opening import REPLAYED_BYTES_MAX, UNLISTED, Opening
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segment import ActiveSegment, file_name
+from pykbroker.storage.segments.walk import Walk
+
+logger = logging.getLogger(__name__)
+
+NO_SNAPSHOT = -1
+
+
+class LogState(msgspec.Struct):
+    """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable.
+
+    `is_placed`: the directory was closed in order, with what is in it, and nothing was done to it since.
+    `epochs_durable`: what the file says of leader epochs; None where that is not known, or may not be durable.
+    `snapshot_offset`: of the newest producer snapshot, -1 where there is none.
+    """
+
+    active: ActiveSegment
+    sealed: list[SealedSegment]
+    unsynced: list[SealedSegment]
+    epochs: LeaderEpochs
+    producers: Producers
+    log_start_offset: int
+    recovery_point: int
+    is_placed: bool
+    epochs_durable: tuple[tuple[int, int], ...] | None
+    snapshot_offset: int = NO_SNAPSHOT
+
+
+def begin(opening: Opening) -> LogState:
+    """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
+    start = opening.log_start_offset
+    state = LogState(
+        opening.active(start),
+        [],
+        [],
+        LeaderEpochs(),
+        Producers(),
+        start,
+        max(0, opening.recovery_point),
+        is_placed=False,
+        epochs_durable=(),
+    )
+    state.active.checked.add(0, TO_THE_END)
+    state.active.indexed_bytes = 0
+    return state
+
+
+async def recover(opening: Opening, *, clean: bool) -> LogState:
+    """The state of a log, from its files. CorruptLog: damage below the recovery point."""
+    disk, directory = opening.disk, opening.directory
+    names = await tidy(disk, directory, clean=clean)
+    snapshots = offsets_of(names, ".snapshot")
+    bases = offsets_of(names, ".log")
+    epochs = await recorded_epochs(disk, directory, names)
+    epochs_durable = () if EPOCHS not in names else epochs.entries if clean and epochs is not None else None
+    if bases:
+        bases = await _beginning(opening, bases, epochs, clean=clean)
+    is_placed = clean and bool(bases)
+    if not bases:
+        _require_all(opening, opening.log_start_offset)
+        bases = [opening.log_start_offset]
+    first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
+    sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
+    state = LogState(
+        opening.active(bases[first]),
+        sealed,
+        [],
+        LeaderEpochs(),
+        Producers(),
+        max(bases[0], opening.log_start_offset),
+        opening.recovery_point,
+        is_placed,
+        epochs_durable,
+    )
+    if clean:
+        await _open_end(opening, state, names)
+    known = [*sealed, state.active] if clean else sealed
+    if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
+        epochs = await rebuilt_epochs(known)  # they were lost, or cut for a start that was not written down
+    state.epochs = epochs
+    state.producers = await producers_at(
+        disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
+    )
+    if not clean:
+        told = {
+            "the checkpoint of high watermarks": opening.high_watermark,
+            "a producer snapshot": max(snapshots, default=0),
+            "a leader epoch": max(state.epochs.starts, default=0),
+        }
+        state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
+        await _scan(opening, state, bases[first:])
+        if not indexes_of(names, state.active.base_offset):
+            state.active.indexed_bytes = 0
+        _tell_of_loss(opening, state.active.next_offset, told)
+    await _bound(opening, state)
+    _settle_snapshots(opening, state, snapshots, taken=clean)
+    return state
+
+
+async def _bound(opening: Opening, state: LogState) -> None:
+    """Hold what was found against where the log should begin and end. CorruptLog: what was synced is missing."""
+    end = state.active.next_offset
+    _require_all(opening, max(end, opening.log_start_offset))
+    if opening.log_start_offset > end:
+        end = await _begin_anew(opening, state)
+    state.epochs.truncate_end(end)
+    state.epochs.truncate_start(state.log_start_offset)
+    state.recovery_point = max(0, min(state.recovery_point, end))
+
+
+def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
+    """Warn of what was there before a crash and is not any more. `told`: how far the log reached, by who says so."""
+    witness = max(told, key=told.__getitem__)
+    if told[witness] > max(end, opening.log_start_offset):
+        logger.warning(
+            "%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
+            " broker loses none; a power failure loses what was not flushed. If there was none, a file of"
+            " this partition was removed or cut",
+            opening.disk.path,
+            opening.directory,
+            end,
+            witness,
+            told[witness],
+        )
+
+
+async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
+    """The segments, or none if the first ones never were durable. CorruptLog: they were, and are missing."""
+    begin = bases[0]
+    if epochs is not None and epochs.entries:
+        begin = epochs.entries[0][1]
+    elif epochs is None and not clean and opening.recovery_point == UNLISTED:
+        begin = opening.log_start_offset
+    if bases[0] <= max(begin, opening.log_start_offset):
+        return bases
+    if clean or opening.recovery_point > begin:
+        raise CorruptLog(
+            f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
+            "between is missing"
+        )
+    logger.warning("%s: what was below offset %d is lost", opening.directory, bases[0])
+    await _drop(opening, bases)
+    return []
+
+
+def indexes_of(names: list[str], base_offset: int) -> list[str]:
+    """The index files of a segment among the names of its directory."""
+    own = [f"{base_offset:020d}{suffix}" for suffix in INDEXES]
+    return [name for name in own if name in names]
+
+
+async def _open_end(opening: Opening, state: LogState, names: list[str]) -> None:
+    """After a clean shutdown: find the end of the active segment. CorruptLog: it is not where the log was closed."""
+    segment = state.active
+    present = indexes_of(names, segment.base_offset)
+    loading = await load(opening.disk, opening.directory, segment, present)
+    if not present:
+        segment.indexed_bytes = 0
+    elif (segment.index.encode(), segment.times.encode()) == (loading.index_file, loading.times_file):
+        segment.indexed_bytes = segment.size
+    if 0 < opening.recovery_point < segment.next_offset:
+        raise CorruptLog(
+            f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
+            f"{opening.recovery_point}: its last segment is not its own"
+        )
+    segment.aborted_unread = not segment.is_empty
+    if loading.damage:
+        await _cut(opening, segment, loading.damage, [])
+    segment.checked.add(segment.size, TO_THE_END)
+
+
+def _require_all(opening: Opening, end: int) -> None:
+    """CorruptLog: the log ends too early. Where it begins later, what is missing was deleted."""
+    if end < opening.recovery_point:
+        raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
+
+
+async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
+    """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
+    is_doubtful = lost_writes.are_noted(opening.disk)
+    if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
+        await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
+    for at, base in enumerate(bases):
+        if at:
+            if not _follows(opening, state.active, base):
+                await _drop(opening, bases[at:])
+                return
+            await _sync(opening, state.active)
+            sealed = SealedSegment.of(state.active, opening)
+            with warned(f"{opening.directory}: an index"):
+                await sealed.write_aborted()
+                sealed.write()
+            state.sealed.append(sealed)
+            state.unsynced.append(sealed)
+            state.active = opening.active(base)
+        damage = await _scan_segment(state)
+        if is_doubtful:
+            await lost_writes.write_again(state.active.file, state.active.size)
+        if damage:
+            await _cut(opening, state.active, damage, bases[at + 1 :])
+            return
+
+
+async def _scan_segment(state: LogState) -> str | None:
+    """Take every batch of the active segment into the state; answers what is wrong with those behind them."""
+    segment = state.active
+    walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
+    leader_epoch: int | None = None
+    while found := await walk.more():
+        for _, batch in found:
+            segment.note_batch(batch)
+            if batch.leader_epoch != leader_epoch:
+                leader_epoch = batch.leader_epoch
+                state.epochs.assign(leader_epoch, batch.base_offset)
+            if batch.producer_id >= 0 and (aborted := recall(state.producers, batch)):
+                segment.aborted.append(aborted)
+    segment.checked.add(0, TO_THE_END)
+    segment.rest()
+    return walk.damage
+
+
+def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
+    """Whether the segment of `base` goes on where the one before it ends. CorruptLog: what is missing was synced."""
+    end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
+    is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
+    if opening.may_lack(end, base) and (end == base or is_gap):
+        return True
+    if end < opening.recovery_point:
+        raise CorruptLog(
+            f"{opening.directory}: segment {before.base_offset} ends at offset {end}, the next one begins "
+            f"at {base}; all below {opening.recovery_point} was synced"
+        )
+    return False
+
+
+async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: list[int]) -> None:
+    """What is behind the good part of the file is no part of the log, for good, and first these segments go: as long
+    as the cut is not durable, they are found to lie behind one. CorruptLog: it was synced.
+    """
+    position, file = segment.size, segment.file
+    if segment.next_offset < opening.recovery_point:
+        raise CorruptLog(
+            f"{opening.directory}: {damage}, at byte {position} of segment {segment.base_offset}; all "
+            f"below offset {opening.recovery_point} was synced"
+        )
+    logger.warning(
+        "%s: %s; cut to offset %d, %d bytes of segment %d are dropped",
+        opening.directory,
+        damage,
+        segment.next_offset,
+        file.size - position,
+        segment.base_offset,
+    )
+    await _drop(opening, behind)
+    file.truncate(position)
+    await _sync(opening, segment)
+
+
+async def _sync(opening: Opening, segment: ActiveSegment) -> None:
+    try:
+        await segment.file.sync()
+    except OSError:
+        lost_writes.note(opening.disk)
+        raise
+
+
+async def _drop(opening: Opening, bases: list[int]) -> None:
+    """Remove these segments, durably."""
+    for base in bases:
+        logger.warning("%s: segment %d lies behind the cut and is dropped", opening.directory, base)
+        for suffix in (".log", *INDEXES):
+            if opening.disk.exists(path := file_name(opening.directory, base, suffix)):
+                opening.disk.remove(path)
+    if bases:
+        await opening.disk.sync_directory(opening.directory)
+
+
+async def _begin_anew(opening: Opening, state: LogState) -> int:
+    """The log ends below its start: what records were deleted up to was lost, and is not missed."""
+    start = opening.log_start_offset
+    logger.warning(
+        "%s: ends at offset %d, below its start %d; begins anew there",
+        opening.directory,
+        state.active.next_offset,
+        start,
+    )
+    await _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
+    state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
+    state.log_start_offset = start
+    return start
+
+
+def _settle_snapshots(opening: Opening, state: LogState, found: list[int], *, taken: bool) -> None:
+    """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
+    disk, directory, end = opening.disk, opening.directory, state.active.next_offset
+    bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
+    newest = max((offset for offset in found if offset <= end), default=NO_SNAPSHOT)
+    for offset in found:
+        if offset > end or (offset not in bases and offset != newest):
+            disk.remove(file_name(directory, offset, ".snapshot"))
+    state.snapshot_offset = newest
+    if not taken and needs_snapshot(state.active, newest):
+        path = file_name(directory, end, ".snapshot")
+        with warned(path):
+            replace(disk, path, producer_snapshot.encode(state.producers.entries()))
+            state.snapshot_offset = end
+
+
+def needs_snapshot(active: ActiveSegment, newest: int) -> bool:
+    """Whether the next start would need more than a few KiB of the active segment to know the producers at its end.
+
+    `newest`: the offset of the newest snapshot.
+    """
+    if active.next_offset <= max(newest, 0):
+        return False
+    is_covered = newest > active.base_offset or not active.base_offset
+    return not is_covered or active.size > REPLAYED_BYTES_MAX

@@ -1,0 +1,62 @@
+"""What a batch in the log means for the state that goes with it; appends, followers and recovery all come here."""
+
+from __future__ import annotations
+
+from struct import Struct, error
+
+from pykbroker.core.replication.producers import Producers
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.files.errors import CorruptLog
+from wire.errors import DecodeError
+from wire.records.batch import Batch
+from wire.records.record import records
+
+MARKER_KEY = Struct(">hh")
+MARKER_VALUE = Struct(">hi")
+MARKER_BYTES_MAX = 4096
+ABORT, COMMIT = 0, 1
+
+
+def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+    """Take a batch that stands in the log. Answers what readers must skip, if it ends such a transaction.
+
+    DecodeError: a control batch whose record does not parse.
+    """
+    if batch.producer_id < 0:
+        return None
+    if not batch.is_control:
+        producers.remember(
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+            batch.base_offset,
+            batch.last_offset_delta,
+            batch.max_timestamp,
+            batch.is_transactional,
+        )
+        return None
+    return _end_transaction(producers, batch)
+
+
+def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+    """As `remember`, for a batch from a file. CorruptLog: nobody stored a control batch like that."""
+    try:
+        return remember(producers, batch)
+    except DecodeError as damage:
+        raise CorruptLog(f"the control batch of offset {batch.base_offset}: {damage}") from None
+
+
+def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+    """Key: version i16, type i16 (0 abort, 1 commit); value: version i16, coordinator epoch i32."""
+    for record in records(batch, MARKER_BYTES_MAX):
+        try:
+            _, kind = MARKER_KEY.unpack_from(record.key or b"\0\0\xff\xff")
+            if kind not in (ABORT, COMMIT) or record.value is None:
+                continue
+            _, coordinator_epoch = MARKER_VALUE.unpack_from(record.value)
+        except error as short:
+            raise DecodeError(f"no marker: {short}") from None
+        return producers.remember_marker(
+            batch.producer_id, batch.producer_epoch, coordinator_epoch, record.offset, record.timestamp, kind == ABORT
+        )
+    return None

@@ -1,0 +1,72 @@
+"""The segment that compaction makes of others, beside them until it is whole and durable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykbroker.core.compaction.compactor import Compacted
+from pykbroker.storage.segments import txn_index
+from pykbroker.storage.segments.leftovers import CLEANED
+from pykbroker.storage.segments.opening import Opening
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segment import ActiveSegment
+from pykbroker.world.disk import File
+
+
+class CleanedSegment:
+    """Made of `sources`, it bears the offset of the first, and reaches as far as the last.
+
+    `require_log` raises if the directory is another log's by now.
+    """
+
+    def __init__(self, opening: Opening, sources: list[SealedSegment], require_log: Callable[[], None]) -> None:
+        self.sources = sources
+        self._opening, self._require_log = opening, require_log
+        self._base = sources[0].base_offset
+        self._active = ActiveSegment(self._base, self._created(".log"), opening.config)
+
+    def _path(self, suffix: str) -> str:
+        return f"{self._opening.directory}/{self._base:020d}{suffix}{CLEANED}"
+
+    def _created(self, suffix: str) -> File:
+        self._require_log()
+        file = self._opening.disk.open(self._path(suffix), create=True)
+        if file.size:
+            file.truncate(0)
+        return file
+
+    def add(self, compacted: Compacted) -> None:
+        """Batches that stay. OSError: the disk refuses."""
+        if compacted.data:
+            self._active.file.append(compacted.data)
+        for size, last_offset, max_timestamp in compacted.batches:
+            self._active.note(size, last_offset, max_timestamp)
+        self._active.aborted += compacted.aborted
+
+    async def finish(self) -> SealedSegment:
+        """All of it is durable. OSError: it is not."""
+        active = self._active
+        sealed = SealedSegment.of(active, self._opening)
+        sealed.next_offset = self.sources[-1].next_offset
+        sealed.checked.add(0, sealed.size)
+        await active.file.sync()
+        await self._write(".index", sealed.index.encode())
+        await self._write(".timeindex", sealed.times.encode())
+        if sealed.aborted:
+            await self._write(".txnindex", txn_index.encode(sealed.aborted))
+        return sealed
+
+    async def _write(self, suffix: str, content: bytes) -> None:
+        file = self._created(suffix)
+        try:
+            file.append(content)
+            await file.sync()
+        finally:
+            file.close()
+
+    def discard(self) -> None:
+        """Remove what was written, as far as it is there."""
+        self._active.file.close()
+        for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+            if self._opening.disk.exists(self._path(suffix)):
+                self._opening.disk.remove(self._path(suffix))

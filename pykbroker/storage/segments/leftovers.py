@@ -1,0 +1,107 @@
+"""What a crash leaves in a partition's directory: files half written, half deleted, half swapped."""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.segments.walk import Walk
+from pykbroker.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+OFFSET_DIGITS = 20
+CLEANED = ".cleaned"
+DELETED = ".deleted"
+HALF_DONE = (DELETED, CLEANED, ".tmp")
+INDEXES = (".index", ".timeindex", ".txnindex")
+SWAP = ".swap"
+
+
+def offsets_of(names: list[str], suffix: str) -> list[int]:
+    """The offsets that name files with this suffix, ascending."""
+    stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
+    return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
+
+
+async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
+    """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed.
+
+    After a clean shutdown nothing was: an index of a segment that is not there, between others, is all that is left of
+    it. In a compacted topic nothing else would tell.
+    """
+    names = disk.names(directory)
+    if any(name.endswith(SWAP) for name in names):
+        names = await _end_swaps(disk, directory, names)
+    for name in names:
+        if name.endswith(HALF_DONE):
+            disk.remove(f"{directory}/{name}")
+    segments = set(offsets_of(names, ".log"))
+    orphans = {
+        f"{base:020d}{suffix}" for suffix in INDEXES for base in offsets_of(names, suffix) if base not in segments
+    }
+    if clean and (
+        lost := [name for name in sorted(orphans) if _was_between(segments, name) and disk.size(f"{directory}/{name}")]
+    ):
+        raise CorruptLog(f"{directory}: {lost[0]} is there, and the segment's log is missing")
+    for name in sorted(orphans):
+        disk.remove(f"{directory}/{name}")
+    return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
+
+
+def _was_between(segments: set[int], name: str) -> bool:
+    return bool(segments) and min(segments) < int(name.partition(".")[0]) < max(segments)
+
+
+async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Complete what had begun to take the place of others, drop what had not; answers the names that there are then.
+
+    While a file is still named `.cleaned`, nothing was replaced from its offset on.
+    """
+    await disk.sync_directory(directory)  # what is seen here may not be durable, after a kill
+    bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
+    unbegun = min((base for suffix in (".log", *INDEXES) for base in offsets_of(bare, suffix)), default=None)
+    for name in names:
+        if unbegun is not None and name.endswith(SWAP) and int(name.partition(".")[0]) >= unbegun:
+            disk.remove(f"{directory}/{name}")
+    for base in offsets_of(disk.names(directory), ".log" + SWAP):
+        await _complete_swap(disk, directory, base)
+    for name in disk.names(directory):
+        if name.endswith(SWAP):  # its log has taken its place already
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+    await disk.sync_directory(directory)
+    return disk.names(directory)
+
+
+async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
+    """A compacted segment takes the place of those whose offsets it covers; of them the first is removed first.
+
+    CorruptLog: it does not hold, and that one is gone.
+    """
+    file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
+    walk = Walk(file, 0, file.size, base, base, check_crc=True)
+    while await walk.more():
+        pass
+    file.close()
+    names = disk.names(directory)
+    if walk.damage:
+        _give_up_swap(disk, directory, base, names, walk.damage)
+        return
+    logger.info("%s: completes the compaction of offsets %d to %d", directory, base, walk.next_offset)
+    for suffix in (".log", *INDEXES):
+        for old in offsets_of(names, suffix):
+            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # its indexes may be new already
+                disk.remove(f"{directory}/{old:020d}{suffix}")
+    await disk.sync_directory(directory)
+    for name in names:
+        if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+
+
+def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damage: str) -> None:
+    """What was compacted is all there: do without the result."""
+    if f"{base:020d}.log" not in names:
+        raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
+    logger.warning("%s: the compaction of segment %d is given up: %s", directory, base, damage)
+    for name in names:
+        if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
+            disk.remove(f"{directory}/{name}")

@@ -1,0 +1,112 @@
+"""Opening a segment's file: its indexes from their files as far as these hold, the rest from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from pykbroker.storage.files.errors import CorruptLog, Mismatch, Pending, patiently
+from pykbroker.storage.files.small_files import read_disposable
+from pykbroker.storage.segments.headers import BadHeader, Headers
+from pykbroker.storage.segments.indexes import CorruptIndex, OffsetIndex, TimeIndex
+from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
+from pykbroker.storage.segments.walk import RELATIVE_OFFSET_MAX, Walk
+from pykbroker.world.disk import Disk, File
+
+T = TypeVar("T")
+
+
+class Loading(msgspec.Struct, gc=False):
+    """What was found. `damage` says what ends the segment before its file does.
+
+    `index_file`, `times_file`: what stood in the index files, None where there was none.
+    """
+
+    damage: str | None = None
+    index_file: bytes | None = None
+    times_file: bytes | None = None
+
+
+async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list[str] | None = None) -> Loading:
+    """Fill a segment that was just opened. Checksums are not looked at.
+
+    `present`: the names of its index files, where the caller knows that there are no others.
+    """
+    loading = Loading()
+    if present is None or present:
+        loading.index_file = await _read(disk, file_name(directory, segment.base_offset, ".index"))
+        loading.times_file = await _read(disk, file_name(directory, segment.base_offset, ".timeindex"))
+    if loading.index_file and loading.times_file is not None:
+        await _resume(segment, loading.index_file, loading.times_file)
+    loading.damage = await note_rest(segment, segment.file.size)
+    segment.rest()
+    return loading
+
+
+async def _read(disk: Disk, path: str) -> bytes | None:
+    """An index file; None where there is none, or a directory in its place, which stays there."""
+    return None if disk.is_directory(path) else await read_disposable(disk, path)
+
+
+async def note_rest(segment: ActiveSegment, end: int) -> str | None:
+    """Index what stands in the file between the segment's end and `end`; answers what does not hold there."""
+    walk = Walk(segment.file, segment.size, end, segment.base_offset, segment.next_offset, check_crc=False)
+    while found := await walk.more():
+        for _, batch in found:
+            segment.note_batch(batch)
+    return walk.damage
+
+
+def attempt(segment: Segment, look: Callable[[], T]) -> T:
+    """What a plain look into a segment answers. Pending: its indexes do not hold and must be built anew."""
+    try:
+        return look()
+    except (BadHeader, Mismatch):
+        raise Pending(partial(reindex, segment), "index", segment) from None
+
+
+async def reindex(segment: Segment) -> None:
+    """Build the indexes from the log, which may grow meanwhile. CorruptLog."""
+    await patiently(segment.require_loaded)
+    fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
+    while fresh.size < segment.size:
+        if damage := await note_rest(fresh, segment.size):
+            raise CorruptLog(f"segment {segment.base_offset}: {damage}")
+    fresh.rest()
+    segment.index, segment.times = fresh.index, fresh.times
+    segment.reindexed()
+
+
+async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) -> None:
+    """Go on behind the batch of the last index entry, if both indexes hold."""
+    base, file = segment.base_offset, segment.file
+    try:
+        index = OffsetIndex.decode(base, index_file, file.size)
+        times = TimeIndex.decode(base, times_file, base + RELATIVE_OFFSET_MAX + 1)
+        size, max_timestamp = await patiently(lambda: _last_batch(file, index, times))
+        segment.begin(max_timestamp)
+    except (CorruptIndex, BadHeader):
+        return
+    last_offset, position = index.entry(-1)
+    segment.resume(index, times, position + size, last_offset + 1)
+
+
+def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, int]:
+    """(size of the last indexed batch, max timestamp of the first). CorruptIndex: the log says otherwise. NotCached."""
+    headers = Headers(file, file.size)
+    headers.at(0)
+    first_timestamp = headers.max_timestamp
+    last_offset, position = index.entry(-1)
+    _, size, last_offset_there = headers.at(position)
+    youngest, of_offset = times.entry(-1) if times else (-1, -1)
+    if last_offset_there != last_offset or headers.max_timestamp > youngest:
+        raise CorruptIndex(f"the batch at byte {position} is not what the indexes say of it")
+    if times:
+        before = index.find(of_offset)
+        headers.at(headers.position_of(of_offset, before[1] if before else 0))
+        if headers.max_timestamp != youngest:
+            raise CorruptIndex(f"offset {of_offset} does not have the timestamp {youngest}")
+    return size, first_timestamp

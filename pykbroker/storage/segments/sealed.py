@@ -1,0 +1,153 @@
+"""A segment that another one follows. It never changes; until somebody reads it, it is a name and a size.
+
+1. Its indexes come from their files as far as these hold, and the rest from the log; then the files are put right.
+2. It ends where the next one begins, unless the topic is compacted; else something between them is lost.
+3. One that compaction has left empty is never opened to be read.
+4. What was not written by this process is checked, range by range, before it first leaves.
+"""
+
+from __future__ import annotations
+
+from pykbroker.storage.files.errors import CorruptLog, Pending
+from pykbroker.storage.files.small_files import replace, replace_durably, warned
+from pykbroker.storage.segments import txn_index
+from pykbroker.storage.segments.leftovers import DELETED
+from pykbroker.storage.segments.loading import load
+from pykbroker.storage.segments.opening import Opening
+from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
+
+
+class SealedSegment(Segment):
+    """Reading it raises Pending until it is loaded.
+
+    `is_dated`: its largest timestamp is known. `is_dropped`: its files are about to go. `unwritten`: its index files
+    are still to be written.
+    """
+
+    __slots__ = ("_disk", "_end_offset", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
+
+    def __init__(self, opening: Opening, base_offset: int, next_offset: int, size: int) -> None:
+        super().__init__(base_offset, opening.config)
+        self._opening, self._disk = opening, opening.disk
+        self.next_offset, self.size = next_offset, size
+        self.is_loaded = self.is_dropped = self.unwritten = False
+        is_empty = not size and opening.may_lack(base_offset, next_offset)
+        self._end_offset = base_offset if is_empty else next_offset
+        """One above the last offset of its batches; `next_offset` as long as nobody has looked."""
+        self.is_dated = is_empty
+        self.aborted_unread = True
+
+    @classmethod
+    def found(cls, opening: Opening, base_offset: int, next_offset: int) -> SealedSegment:
+        """One that nobody has looked into."""
+        size = opening.disk.size(file_name(opening.directory, base_offset, ".log"))
+        return cls(opening, base_offset, next_offset, size)
+
+    @classmethod
+    def of(cls, active: ActiveSegment, opening: Opening) -> SealedSegment:
+        """The active segment, never to grow again."""
+        active.rest()
+        sealed = cls(opening, active.base_offset, active.next_offset, active.size)
+        sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread
+        sealed.checked = active.checked
+        sealed._take(active)
+        sealed.unwritten = True
+        return sealed
+
+    @property
+    def _directory(self) -> str:
+        return self._opening.directory
+
+    def _take(self, active: ActiveSegment) -> None:
+        self.file, self.index, self.times = active.file, active.index, active.times
+        self.max_timestamp, self.max_timestamp_offset = active.max_timestamp, active.max_timestamp_offset
+        self._end_offset = active.next_offset
+        self.is_loaded = self.is_dated = True
+        self._opening.loaded.use(self)
+
+    def __str__(self) -> str:
+        return self.path(".log")
+
+    def may_hold(self, offset: int) -> bool:
+        return self._end_offset > max(offset, self.base_offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self.is_loaded:
+            self.file.close()
+
+    def unload(self) -> None:
+        """Give descriptor and memory back; slices that are still being sent keep the file open."""
+        if self.is_loaded and not self.unwritten:
+            self.is_loaded = False
+            self._opening.loaded.lend(self.file)
+            del self.file, self.index, self.times
+
+    async def load(self) -> None:
+        """Open the file and read the indexes, or build them."""
+        async with self._opening.loaded.loading:
+            if not self.is_loaded:
+                await self._load()
+
+    async def _load(self) -> None:
+        path = self.path(".log" + DELETED if self.is_dropped else ".log")
+        try:
+            file = self._disk.open(path)
+        except FileNotFoundError:
+            if self.is_dropped:
+                raise OSError(f"{path} is removed by now") from None
+            raise CorruptLog(f"{path} is missing") from None
+        if self.is_dropped and file.size != self.size:
+            raise OSError(f"{path} is of a newer segment by now")
+        segment = ActiveSegment(self.base_offset, file, self.config)
+        loading = await load(self._disk, self._directory, segment)
+        if damage := loading.damage or self._misfit(segment.next_offset):
+            file.close()
+            raise CorruptLog(f"{self._directory}: segment {self.base_offset}: {damage}")
+        self._take(segment)
+        if (self.index.encode(), self.times.encode()) != (loading.index_file, loading.times_file):
+            self.reindexed()
+
+    def _misfit(self, end: int) -> str | None:
+        """What is wrong with a segment that ends there."""
+        if self._opening.may_lack(end, self.next_offset):
+            return None
+        return f"ends at offset {end}, the next one begins at {self.next_offset}"
+
+    def reindexed(self) -> None:
+        with warned(self.path(".index")):
+            self.write()
+
+    def write(self) -> None:
+        """Write the index files, unless the segment is about to go."""
+        if self.is_dropped:
+            return
+        replace(self._disk, self.path(".index"), self.index.encode())
+        replace(self._disk, self.path(".timeindex"), self.times.encode())
+        if self.unwritten:
+            self.unwritten = False
+            self._opening.loaded.use(self)
+
+    async def write_aborted(self) -> None:
+        """Write the transaction index, durably: unlike the others, one that is cut short looks whole."""
+        if self.aborted and not self.aborted_unread and not self.is_dropped:
+            await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
+
+    def file_bytes(self, suffix: str) -> int:
+        """The size of one of its files, 0 where it is not there."""
+        path = self.path(suffix)
+        return self._disk.size(path) if self._disk.exists(path) else 0
+
+    def path(self, suffix: str) -> str:
+        """Of one of its files."""
+        return file_name(self._directory, self.base_offset, suffix)
+
+    def require_loaded(self) -> None:
+        """Pending, until the indexes are there."""
+        if not self.is_loaded:
+            raise Pending(self.load, "load", self)
+        self._opening.loaded.use(self)
+
+    def require_date(self) -> None:
+        if not self.is_dated:
+            raise Pending(self.load, "load", self)

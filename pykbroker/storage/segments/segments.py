@@ -1,0 +1,158 @@
+"""The segments of one log, in order: finding an offset among them, adding one, letting some go."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+
+from pykbroker.storage.files.errors import Pending, patiently
+from pykbroker.storage.segments.checked import TO_THE_END
+from pykbroker.storage.segments.leftovers import DELETED, INDEXES
+from pykbroker.storage.segments.loading import attempt, load
+from pykbroker.storage.segments.opening import Opening
+from pykbroker.storage.segments.scrub import check
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
+
+OWN_FILES = (".log", *INDEXES)
+SUFFIXES = (*OWN_FILES, ".snapshot")
+
+
+class Segments:
+    """Sealed ones, ascending and without overlap, then the active one.
+
+    `unsynced`: sealed and not yet durable. `doomed`: files renamed away, for the owner to remove after a while.
+    """
+
+    __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
+
+    def __init__(
+        self, opening: Opening, sealed: list[SealedSegment], unsynced: list[SealedSegment], active: ActiveSegment
+    ) -> None:
+        self._opening = opening
+        self.sealed, self.unsynced, self.active = sealed, unsynced, active
+        self.doomed: list[str] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all batches."""
+        return sum(segment.size for segment in self.sealed) + self.active.size
+
+    def every(self) -> list[Segment]:
+        """All of them."""
+        return [*self.sealed, self.active]
+
+    def since(self, offset: int) -> Iterator[Segment]:
+        """The segment that may hold `offset`, and those behind it, but for those that compaction has left empty."""
+        first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
+        if first + 1 < len(self.sealed) or offset < self.active.base_offset:
+            for at in range(max(first, 0), len(self.sealed)):
+                if self.sealed[at].may_hold(offset):
+                    yield self.sealed[at]
+        yield self.active
+
+    def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
+        """(segment, position, size) of the whole batches to read. Pending or NotCached: not without waiting.
+
+        Compaction may have left nothing at or above `offset` in a segment; then the next one has it.
+        """
+        for segment in self.since(offset):
+            segment.require_loaded()
+            look = partial(segment.extent, offset, bytes_max, upper_offset, at_least_one)
+            position, size = attempt(segment, look)
+            if position < segment.size:
+                if not segment.checked.covers(position, position + size):
+                    work = partial(check, segment, self._opening.directory, position, size)
+                    raise Pending(work, "check", segment, "from byte", position, "to", position + size)
+                return segment, position, size
+        return self.active, self.active.size, 0
+
+    def roll(self, base_offset: int) -> ActiveSegment:
+        """Seal the active segment and begin another one. First goes an index that an earlier stop has left: to recovery
+        it says that the segment is durable.
+        """
+        index = file_name(self._opening.directory, self.active.base_offset, ".index")
+        if self._opening.disk.exists(index):
+            self._opening.disk.remove(index)
+        following = self._opening.active(base_offset)
+        following.checked.add(0, TO_THE_END)
+        following.indexed_bytes = 0
+        sealed = SealedSegment.of(self.active, self._opening)
+        self.sealed.append(sealed)
+        self.unsynced.append(sealed)
+        self.active = following
+        return following
+
+    def drop_oldest(self) -> None:
+        """Let a sealed segment go: its files get names that nobody reads."""
+        going = self.sealed.pop(0)
+        self._drop(going)
+        self.unsynced = [segment for segment in self.unsynced if segment is not going]
+
+    def put(self, sources: list[SealedSegment], cleaned: SealedSegment) -> None:
+        """One segment takes the place of these, which follow each other."""
+        at = self.sealed.index(sources[0])
+        self.sealed[at : at + len(sources)] = [cleaned]
+        for segment in sources:
+            segment.is_dropped = True
+            self._opening.loaded.forget(segment)
+            self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
+
+    async def drop_newest(self) -> ActiveSegment:
+        """Drop the active segment; the one before it is active now."""
+        self._drop(self.active)
+        before = self.sealed.pop()
+        self.unsynced = [segment for segment in self.unsynced if segment is not before]
+        self._opening.loaded.forget(before)
+        self.active = await self._opened(before.base_offset)
+        return self.active
+
+    async def cut(self, offset: int) -> ActiveSegment:
+        """Drop the batch of the active segment that holds `offset`, and all behind it."""
+        base_offset = self.active.base_offset
+        self._doom(base_offset, INDEXES)
+        whole = await self._opened(base_offset)
+        whole.file.truncate(await patiently(lambda: whole.position_of(offset, whole.headers())))
+        self.active = await self._opened(base_offset)
+        return self.active
+
+    async def _opened(self, base_offset: int) -> ActiveSegment:
+        segment = self._opening.active(base_offset)
+        await load(self._opening.disk, self._opening.directory, segment)
+        segment.aborted_unread = True
+        segment.checked.add(segment.size, TO_THE_END)
+        return segment
+
+    def begin_anew(self, offset: int) -> ActiveSegment:
+        """Drop the only segment, and begin with an empty one."""
+        self._drop(self.active)
+        self.active = self._opening.active(offset)
+        self.active.checked.add(0, TO_THE_END)
+        return self.active
+
+    def _drop(self, segment: Segment) -> None:
+        if isinstance(segment, SealedSegment):
+            segment.is_dropped = True
+            self._opening.loaded.forget(segment)
+        self._doom(segment.base_offset, SUFFIXES)
+
+    def _doom(self, base_offset: int, suffixes: tuple[str, ...]) -> None:
+        disk = self._opening.disk
+        for suffix in suffixes:
+            path = file_name(self._opening.directory, base_offset, suffix)
+            if disk.exists(path):
+                disk.rename(path, path + DELETED)
+                self.doomed.append(path + DELETED)
+
+    def close(self) -> None:
+        """Give the files back; slices that are still being sent fail from now on."""
+        self.forget()
+        for segment in self.sealed:
+            segment.close()
+        self.active.file.close()
+
+    def forget(self) -> None:
+        """Let the files be closed when nobody reads them any more."""
+        for segment in self.sealed:
+            self._opening.loaded.forget(segment)

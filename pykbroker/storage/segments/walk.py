@@ -1,0 +1,103 @@
+"""Going through a segment's file batch by batch, from the disk and without trust.
+
+What ends the walk early stands in `damage`, and `position` is where the good part ends: a batch that is cut off, of a
+wrong magic or checksum, or whose offsets go back. Memory: `CHUNK_BYTES`, or one batch if that is larger.
+"""
+
+from __future__ import annotations
+
+from pykbroker.storage.files.reading import CHUNK_BYTES, read_file
+from pykbroker.world.disk import Buffer, File
+from wire.errors import DecodeError
+from wire.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Batch
+from wire.records.crc import crc32c
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+"""How far an offset may be above its segment's base."""
+
+
+class Walk:
+    """One pass from `position` to `end` (bytes) of the segment of `base_offset`.
+
+    `next_offset` is the least that the next batch may begin with.
+    """
+
+    def __init__(
+        self, file: File, position: int, end: int, base_offset: int, next_offset: int, *, check_crc: bool
+    ) -> None:
+        self.position, self.next_offset = position, next_offset
+        self._offset_max = base_offset + RELATIVE_OFFSET_MAX
+        self.damage: str | None = None
+        self._file, self._end, self._check_crc = file, end, check_crc
+        self._wanted = CHUNK_BYTES
+
+    async def more(self) -> list[tuple[int, Batch]]:
+        """The batches of the next chunk, each with its position; empty at the end of what is good."""
+        while self.damage is None and self.position < self._end:
+            data = await read_file(self._file, self.position, min(self._wanted, self._end - self.position))
+            if found := self._parse(data):
+                return found
+        return []
+
+    def _parse(self, data: Buffer) -> list[tuple[int, Batch]]:
+        view, found = memoryview(data), list[tuple[int, Batch]]()
+        self._wanted = CHUNK_BYTES
+        at = self._take(view, found)
+        if at < len(view):
+            self._stop(view, at, self.position - at)
+        return found
+
+    def _take(self, view: memoryview, found: list[tuple[int, Batch]]) -> int:
+        """Take the batches at the front of `view` that are whole and hold; answers where they end.
+
+        A start reads millions of batches, so this loop has no calls but those it cannot do without.
+        """
+        start, next_offset, offset_max, check_crc = self.position, self.next_offset, self._offset_max, self._check_crc
+        at, last_at, end = 0, len(view) - HEADER_BYTES, 0
+        while at <= last_at:
+            fields = HEADER.unpack_from(view, at)
+            base_offset, batch_length, _, magic, crc, _, delta = fields[:7]
+            end = at + LENGTH_OVERHEAD + batch_length
+            if (
+                end > len(view)
+                or end < at + HEADER_BYTES
+                or magic != MAGIC
+                or base_offset < next_offset
+                or delta < 0
+                or base_offset + delta > offset_max
+            ):
+                break
+            buffer = view[at:end]
+            if check_crc and crc32c(buffer, CRC_START) != crc:
+                break
+            found.append((start + at, Batch(buffer, *fields)))
+            at, next_offset = end, base_offset + delta + 1
+        self.position, self.next_offset = start + at, next_offset
+        return at
+
+    def _stop(self, view: memoryview, at: int, start: int) -> None:
+        """Find out why the batch at `at` was not taken: it ends behind `view`, or it is damaged.
+
+        `start`: the position in the file at which `view` begins.
+        """
+        claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
+        size = max(claimed, HEADER_BYTES)
+        if at + size > len(view):
+            if at and start + len(view) < self._end:
+                return
+            if start + at + size <= self._end:
+                self._wanted = size
+                return
+        try:
+            self.damage = self._fault(Batch.read(view, at))
+        except DecodeError as error:
+            self.damage = str(error)
+
+    def _fault(self, batch: Batch) -> str:
+        if batch.base_offset < self.next_offset:
+            return f"batch of offset {batch.base_offset} where {self.next_offset} or more was due"
+        if batch.last_offset_delta < 0:
+            return f"batch of offset {batch.base_offset} ends {-batch.last_offset_delta} before it begins"
+        if batch.last_offset > self._offset_max:
+            return f"batch of offset {batch.base_offset} is too far from the others of its segment"
+        return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"

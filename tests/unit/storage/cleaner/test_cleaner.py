@@ -1,0 +1,234 @@
+"""Which logs the cleaner takes, in which order, what it writes down, and what it does when something goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.core.config import BrokerConfig
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.worker import InlineWorkers
+from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.checkpoints import CLEANED, decode_offsets
+from pykbroker.storage.log.log import Log
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.worker import WorkerGone
+from tests.unit.storage.compacted import COMPACTED, last_values, put
+from tests.unit.storage.logs import NOW, file_bytes
+
+ID = bytes(range(16))
+FAST = CleanerSettings(backoff_ms=15_000, keys_max=1000, bytes_per_second=1e300)
+
+
+@dataclass
+class Part:
+    """A partition."""
+
+    log: Log | None
+    directory: LogDirectory
+    is_online: bool = True
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.log_end_offset
+
+
+class House:
+    """A directory of partitions, and a cleaner."""
+
+    def __init__(self, disk: SystemDisk, directory: LogDirectory) -> None:
+        self.disk, self.directory, self.parts = disk, directory, []
+        self.settings = FAST
+        self.cleaner = self.with_workers(InlineWorkers(InlineOffLoop()))
+
+    def with_workers(self, workers) -> Cleaner:
+        return Cleaner(lambda: self.parts, workers, lambda: self.settings, lambda: NOW)
+
+    async def add(self, name: str, batches: int = 20, **config: object) -> Part:
+        """A partition with so many batches of one key."""
+        log = await self.directory.create_log(name, 0, ID, msgspec.structs.replace(COMPACTED, **config))
+        part = Part(log, self.directory)
+        self.parts.append(part)
+        await self.fill(part, batches)
+        return part
+
+    async def fill(self, part: Part, batches: int) -> None:
+        for number in range(batches):
+            put(part.log, [(b"key", b"%d" % number * 50)])
+        await part.log.flush()
+
+    def checkpointed(self) -> dict[tuple[str, int], int]:
+        file = self.disk.open(CLEANED)
+        return decode_offsets(file_bytes(file))
+
+
+async def opened(disk: SystemDisk) -> LogDirectory:
+    return await LogDirectory.open(disk, off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+
+
+@pytest.fixture
+async def house(disk: SystemDisk) -> House:
+    return House(disk, await opened(disk))
+
+
+def dirty(part: Part) -> bool:
+    return part.log.cleaned_offset < part.log.segments.active.base_offset
+
+
+async def test_every_log_that_is_due_is_compacted_and_that_is_written_down(house: House) -> None:
+    one, two = await house.add("one"), await house.add("two", 40)
+    small = await house.add("small", 1)
+    before = await last_values(two.log)
+    await house.cleaner.round()
+    assert not dirty(one)
+    assert not dirty(two)
+    assert await last_values(two.log) == before
+    assert house.checkpointed() == {("one", 0): one.log.cleaned_offset, ("two", 0): two.log.cleaned_offset}
+    assert small.log.cleaned_offset == 0
+
+
+async def test_the_dirtiest_comes_first(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    clean, dirty = await house.add("clean"), await house.add("dirty")
+    await house.cleaner.round()
+    await house.fill(clean, 5)
+    await house.fill(dirty, 50)
+    with caplog.at_level(logging.INFO, "pykbroker.storage.cleaner.cleaner"):
+        await house.cleaner.round()
+    assert [record.args[0] for record in caplog.records] == ["dirty-0", "clean-0"]
+
+
+@pytest.mark.parametrize(("ratio", "taken"), [(0.3, True), (0.99, False)])
+async def test_what_is_not_dirty_enough_is_left(house: House, ratio: float, taken: bool) -> None:
+    part = await house.add("part", 20, min_cleanable_dirty_ratio=0.9)
+    await house.cleaner.round()
+    part.log.configure(msgspec.structs.replace(part.log.config, min_cleanable_dirty_ratio=ratio))
+    for number in range(100):
+        put(part.log, [(b"key %d" % number, b"value" * 10)])
+    await part.log.flush()
+    part.log.cleaned_offset = part.log.segments.sealed[len(part.log.segments.sealed) // 2].base_offset
+    await house.cleaner.round()
+    assert dirty(part) is not taken
+
+
+async def test_other_logs_are_left(house: House) -> None:
+    kept = await house.add("kept", cleanup_policy=("delete",))
+    offline = await house.add("offline")
+    offline.is_online = False
+    both = await house.add("both", cleanup_policy=("compact", "delete"))
+    house.parts.append(Part(None, house.directory))
+    await house.cleaner.round()
+    assert (dirty(kept), dirty(offline), dirty(both)) == (True, True, False)
+
+
+async def test_a_log_that_does_not_hold_is_left_alone_from_then_on(house: House, caplog) -> None:
+    bad, good = await house.add("bad", 60), await house.add("good")
+    file = house.disk.open(bad.log.segments.sealed[0].path(".log"))
+    data = bytearray(await file.read(0, file.size))
+    data[80] ^= 1
+    file.truncate(0)
+    file.append(data)
+    for _ in range(2):
+        await house.cleaner.round()
+    assert dirty(bad)
+    assert not dirty(good)
+    assert house.directory.failed is None
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_compacted(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its oldest dirty segment says whether it has waited for too long, and is gone."""
+    bad, behind = [await house.add(name, 60, max_compaction_lag_ms=1) for name in ("bad", "behind")]
+    gone = bad.log.segments.sealed[0]
+    gone.unload()
+    house.disk.remove(gone.path(".log"))
+    await house.cleaner.round()
+    assert (dirty(bad), dirty(behind)) == (True, False)
+    await house.cleaner.round()
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert errors == [f"{house.directory.path}/bad-0 is not compacted any more: {gone.path('.log')} is missing"]
+
+
+async def test_what_the_disk_refuses_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = await house.add("part")
+    with monkeypatch.context() as full:
+        full.setattr(house.disk, "open", refuse_room)
+        await house.cleaner.round()
+    assert dirty(part)
+    assert house.directory.failed is None
+    await house.cleaner.round()
+    assert not dirty(part)
+
+
+def refuse_room(path: str, **_: object) -> None:
+    raise OSError(errno.ENOSPC, "full", path)
+
+
+async def test_a_worker_that_is_gone_costs_a_round(house: House) -> None:
+    class Broken:
+        @asynccontextmanager
+        async def start(self, _machine):
+            yield self
+
+        async def ask(self, _message):
+            raise WorkerGone("it died")
+
+    part = await house.add("part")
+    await house.with_workers(Broken()).round()
+    assert dirty(part)
+    assert not [name for name in house.disk.names("part-0") if name.endswith(".cleaned")]
+    await house.cleaner.round()
+    assert not dirty(part)
+
+
+async def test_no_more_bytes_go_in_a_second_than_may(house: House, autojump_clock: trio.testing.MockClock) -> None:
+    part = await house.add("part", 200)
+    whole = sum(one.size for one in part.log.segments.sealed)
+    house.settings = FAST._replace(bytes_per_second=1000.0)
+    begun = trio.current_time()
+    await house.cleaner.round()
+    after = sum(one.size for one in part.log.segments.sealed)
+    assert trio.current_time() - begun == pytest.approx((2 * whole + after) / 1000)
+
+
+async def test_rounds_come_after_the_backoff(house: House, autojump_clock: trio.testing.MockClock) -> None:
+    part = await house.add("part")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(house.cleaner.run)
+        await trio.sleep(1)
+        assert not dirty(part)
+        await house.fill(part, 20)
+        await trio.sleep(13.9)
+        assert dirty(part)
+        await trio.sleep(0.2)
+        assert not dirty(part)
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_next_start_goes_on_where_this_one_ended(house: House) -> None:
+    part = await house.add("part")
+    await house.cleaner.round()
+    cleaned = part.log.cleaned_offset
+    await house.directory.close(high_watermarks={})
+    again = await opened(house.disk)
+    log = await again.open_log("part", 0, ID, COMPACTED)
+    assert log.cleaned_offset == cleaned > 0
+    await again.delete_logs([("part", 0)])
+    assert house.checkpointed() == {}
+
+
+def test_settings_are_kafkas() -> None:
+    settings = CleanerSettings.of(BrokerConfig.from_mapping({}))
+    assert settings.backoff_ms == 15_000
+    assert settings.keys_max == int(134_217_728 * 0.9 / 200)
+    tight = {"log.cleaner.io.buffer.load.factor": "0", "log.cleaner.io.max.bytes.per.second": "0"}
+    assert CleanerSettings.of(BrokerConfig.from_mapping(tight))[1:] == (1, 1.0)

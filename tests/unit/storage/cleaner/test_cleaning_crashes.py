@@ -1,0 +1,180 @@
+"""The power goes at any point of a compacted log's life, in every phase of every swap, and again while it recovers.
+
+At the next start all that was synced is there, consumers find every key's last value, and producers go on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+
+from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.log.log import Log
+from tests.unit.storage.compacted import RETENTION_MS, Pairs, clean, end, last_values, opened, put
+from tests.unit.storage.logs import DIRECTORY, NOW
+
+pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+
+KEYS = [b"a", b"b", b"c", b"d" * 30]
+STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
+Written = tuple[int, int, Pairs | bool]
+"""(first offset, producer id or -1, the pairs of a batch or whether a transaction is committed)"""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was written, in order; all below `synced` is durable."""
+
+    written: tuple[Written, ...] = ()
+    synced: int = 0
+
+    def expected(self, log_end: int) -> tuple[dict[bytes, bytes], dict[int, int]]:
+        """In a log that ends there: each key's last value, and the open transactions with their first offsets."""
+        decided: list[tuple[int, bytes, bytes | None]] = []
+        pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
+        for first, producer, what in self.written:
+            if first >= log_end:
+                break
+            if isinstance(what, bool):
+                decided += pending.pop(producer, []) if what else (pending.pop(producer, []) and [])
+            else:
+                records = [(first + at, *pair) for at, pair in enumerate(what)]
+                (decided if producer < 0 else pending.setdefault(producer, [])).extend(records)
+        since = {producer: records[0][0] for producer, records in pending.items()}
+        stable = min([log_end, *since.values()])
+        last = {key: value for offset, key, value in sorted(decided) if offset < stable}
+        return {key: value for key, value in last.items() if value is not None}, since
+
+
+def empty_directory() -> Volume:
+    """With nothing in it, durable."""
+    volume = Volume()
+    volume.make_directory(DIRECTORY)
+    return after_power_loss(volume, Random(0), ALL_KEPT)
+
+
+class Life:
+    """A compacted log's life, and what is known meanwhile."""
+
+    def __init__(self, seed: int) -> None:
+        self.known = Known()
+        self.recording = Recording(self.known, empty_directory())
+        self._dice = Random(seed)
+        self._open: set[int] = set()
+        self.cleaned = 0
+
+    async def live(self) -> None:
+        """Write, end transactions, compact; time goes on."""
+        dice, now_ms = self._dice, NOW
+        log = await opened(SimDisk(self.recording.volume))
+        for _ in range(STEPS):
+            step = dice.random()
+            if step < 0.7:
+                self._put(log, dice.choice([-1, -1, 1, 2]))
+            elif step < 0.85 and self._open:
+                self._end(log, self._open.pop(), dice.random() < 0.5)
+            elif step < 0.9:
+                await self._flush(log)
+            else:
+                await self._flush(log)
+                self.cleaned += await clean(log, now_ms, dice.choice([2, 1000]))
+                now_ms += RETENTION_MS // 2
+
+    def _put(self, log: Log, producer: int) -> None:
+        dice = self._dice
+        pairs: Pairs = [
+            (dice.choice(KEYS), dice.choice([None, dice.randbytes(dice.randrange(1, 150))]))
+            for _ in range(dice.randrange(1, 4))
+        ]
+        self._note(written=(*self.known.written, (log.log_end_offset, producer, pairs)))
+        put(log, pairs, producer)
+        self._open |= {producer} - {-1}
+
+    def _end(self, log: Log, producer: int, commit: bool) -> None:
+        self._note(written=(*self.known.written, (log.log_end_offset, producer, commit)))
+        end(log, producer, commit=commit)
+
+    async def _flush(self, log: Log) -> None:
+        await log.flush()
+        self._note(synced=log.log_end_offset)
+
+    def _note(self, **news: object) -> None:
+        self.known = replace(self.known, **news)
+        self.recording.note(self.known)
+
+
+async def check(ending: Ending[Known], dice: Random) -> None:
+    """Recover, perhaps twice; then compact what can be."""
+    where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
+    volume, known = ending.volume, ending.known
+    recovery_point = dice.choice([0, known.synced])
+    if not dice.randrange(3):
+        again = Recording(known, volume)
+        await opened(SimDisk(again.volume), recovery_point=recovery_point)
+        volume = again.ending(dice.randrange(len(again.calls) + 1), 0, ending.number).volume
+    log = await opened(SimDisk(volume), recovery_point=recovery_point)
+    assert log.log_end_offset >= known.synced, where
+    expected, since = known.expected(log.log_end_offset)
+    for _ in range(2):
+        assert await last_values(log) == expected, where
+        assert {
+            one.producer_id: one.txn_first_offset for one in log.producers.entries() if one.txn_first_offset >= 0
+        } == since, where
+        await clean(log, NOW + 10 * RETENTION_MS)
+    assert not [name for name in log.segments.sealed if name.base_offset > log.log_end_offset], where
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_no_crash_costs_a_keys_last_value(seed: int) -> None:
+    life = Life(seed)
+    await life.live()
+    assert life.cleaned >= 2
+    dice = Random(seed)
+    phases = Counter(str(call[1][-1]).rpartition(".")[2] for call in life.recording.calls if call[0] == "rename")
+    assert phases["swap"] >= 6
+    assert phases["deleted"] >= 6
+    for ending in life.recording.endings(ENDINGS, seed):
+        await check(ending, dice)
+
+
+async def test_a_kill_in_any_phase_leaves_nothing_behind() -> None:
+    life = Life(7)
+    await life.live()
+    for point in range(len(life.recording.calls)):
+        volume = life.recording.ending(point, 0, 7).volume
+        await opened(SimDisk(volume))
+        left = volume.find_directory(DIRECTORY).entries
+        assert not [name for name in left if name.endswith((".swap", ".cleaned", ".deleted"))]
+
+
+async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
+    """What a start does to the disk of a process that was killed at `point`, behind all that this one had done."""
+    again = Recording(killed.ending(point, 0, 0).known, empty_directory())
+    for call in killed.calls[:point]:
+        again.volume.play(call)
+    await opened(SimDisk(again.volume))
+    return again
+
+
+async def test_no_power_loss_after_a_kill_takes_what_was_being_swapped() -> None:
+    """A start finds files named `.swap` that no sync has covered. It removes the old ones; then the power goes."""
+    life, begun = Life(3), 0
+    await life.live()
+    calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]
+    for point in range(1, len(calls)):
+        if calls[point - 1] == ".swap" != calls[point]:
+            begun += 1
+            again = await restarted(life.recording, point)
+            removals = [at for at, (name, _) in enumerate(again.calls, 1) if at > point and name == "remove"]
+            for ending in again.endings(SWAP_ENDINGS, point, removals):
+                log = await opened(SimDisk(ending.volume))
+                where = f"killed at {point}, then {ending.last_call}, ending {ending.number}"
+                assert log.log_end_offset >= ending.known.synced, where
+                assert await last_values(log) == ending.known.expected(log.log_end_offset)[0], where
+    assert begun > 5

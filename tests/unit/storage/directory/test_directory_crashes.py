@@ -1,0 +1,93 @@
+"""The power goes at any point of a log directory's life: topics are made, committed, deleted, made again by that name.
+
+At the next start a partition is whole, or one of which nothing was ever said; never another topic's, never offline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.directory.log_directory import LogDirectory
+from tests.unit.storage.logs import NOW, SMALL, batch
+
+KEY = "t", 0
+ENDINGS = 6
+
+
+@dataclass(frozen=True)
+class Known:
+    """`topic_id`: whose partition it is, None: nobody's. All below `synced` is durable. It may begin at `start`."""
+
+    topic_id: bytes | None = None
+    synced: int = 0
+    start: int = 0
+    before: bytes | None = None
+    """The topic that is being deleted; its directory may still be there."""
+
+
+async def opened(volume: Volume) -> LogDirectory:
+    return await LogDirectory.open(SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+
+
+async def lived(lives: int) -> Recording[Known]:
+    known = Known()
+    recording = Recording(known)
+    directory = await opened(recording.volume)
+    for life in range(lives):
+        topic_id = bytes([life + 1]) * 16
+        known = Known(topic_id, before=known.topic_id)
+        recording.note(known)
+        if known.before is not None:
+            await directory.delete_logs([("t", 0)])
+        known = replace(known, before=None)
+        recording.note(known)
+        log = await directory.create_log(*KEY, topic_id, SMALL)
+        for number in range(12 - 4 * life):
+            log.append(batch(b"%d" % number * 40), 0, NOW)
+        await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
+        await directory.checkpoint()
+        await log.flush()
+        known = replace(known, synced=log.log_end_offset)
+        recording.note(known)
+        await directory.checkpoint()
+        known = replace(known, start=5)
+        recording.note(known)
+        if not life:
+            log.delete_records(5)
+            await directory.checkpoint()
+    return recording
+
+
+async def check(ending: Ending[Known]) -> None:
+    where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
+    known = ending.known
+    directory = await opened(ending.volume)
+    if known.topic_id is None:
+        return
+    found = {(one.topic, one.partition): one.topic_id for one in directory.partitions()}
+    if KEY not in found:
+        assert directory.high_watermark(*KEY) == 0 or known.before is not None, f"{where}: its directory is gone"
+        assert known.synced == 0, where
+        await directory.create_log(*KEY, known.topic_id, SMALL)
+    elif known.before is None or found[KEY] != known.before:
+        await directory.open_log(*KEY, known.topic_id, SMALL)
+    else:
+        return
+    log = directory.logs[KEY]
+    assert log.log_end_offset >= known.synced, where
+    assert log.log_start_offset in (0, known.start), where
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_a_partition_is_never_another_topics_and_never_offline(seed: int) -> None:
+    recording = await lived(3)
+    points = range(len(recording.calls) + 1)
+    assert len(points) > 100
+    for ending in recording.endings(ENDINGS, seed, points):
+        await check(ending)

@@ -1,0 +1,580 @@
+"""A log directory as a whole: who may use it, what it finds, what it writes down, and how it is left."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import threading
+
+import pytest
+import trio
+import trio.testing
+from msgspec.structs import replace
+
+from pykbroker.core.errors import ApiError, StartError
+from pykbroker.storage.directory import log_directory
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.log import durability
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.house import House
+from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
+
+TOPIC_ID = bytes(range(16))
+
+
+async def test_an_orderly_stop_writes_what_the_next_start_needs(house: House) -> None:
+    first = await house.open()
+    assert not first.clean
+    log = await first.create_log("topic", 3, TOPIC_ID, SMALL)
+    filled(log, 30)
+    whole, end = await every_byte(log), log.log_end_offset
+    log.delete_records(5)
+    await first.close(broker_epoch=17, high_watermarks={("topic", 3): end})
+    assert json.loads((house.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 3): end}
+    assert house.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
+    assert (house.path / "cleaner-offset-checkpoint").read_bytes() == b""
+
+    second = await house.open()
+    assert second.clean
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert [(one.topic, one.partition, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
+    assert second.high_watermark("topic", 3) == end
+    log = await second.open_log("topic", 3, TOPIC_ID, SMALL)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (5, end, end)
+    assert whole.endswith(await every_byte(log))
+    await second.close(high_watermarks={})
+
+
+async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+    await log.flush()
+    point = log.log_end_offset
+    await directory.checkpoint()
+    log.append(batch(), 0, NOW)
+    house.crash()
+    with next(house.path.glob(f"topic-0/*{log._active.base_offset}.log")).open("ab") as file:
+        file.write(b"half a batch")
+    directory = await house.open()
+    assert not directory.clean
+    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
+
+
+async def test_one_broker_at_a_time(house: House) -> None:
+    await house.open()
+    other = House(house.path)
+    with pytest.raises(StartError, match="in use"):
+        await other.open()
+    house.crash()
+    await other.open()
+
+
+async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    for name in (
+        "backup",
+        "topic-01",
+        "topic-1",
+        "topic-1.0123456789abcdef0123456789abcdef-stray",
+        "lost+found",
+        "__cluster_metadata-0",
+    ):
+        (house.path / name).mkdir()
+    (house.path / "a file-0").touch()
+    directory = await house.open()
+    assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
+        f"{house.path}/{name} is no partition's directory and is left alone" for name in ("backup", "topic-01")
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"version: 0\ntopic_id: ?", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
+)
+async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: House, content: bytes | None) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 3})
+    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata.unlink()
+    if content is not None:
+        metadata.write_bytes(content)
+    before = sorted(path.name for path in house.path.glob("topic-0/*.log"))
+    directory = await house.open()
+    with pytest.raises(CorruptLog):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.close(high_watermarks={})
+    assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
+    assert (house.path / ".kafka_cleanshutdown").exists()
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
+
+
+async def test_a_checkpoint_that_does_not_hold_is_not_used(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 3})
+    (house.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
+    (house.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
+    directory = await house.open()
+    assert directory.high_watermark("topic", 0) == 0
+    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert log.log_end_offset == 6
+
+
+async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 3)
+    await directory.delete_logs([("topic", 0)])
+    assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
+    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 0
+    await directory.delete_logs([("topic", 0)])
+    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
+    house.now_ms += 59_999
+    await directory._chores.round()
+    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
+    house.now_ms += 1
+    await directory._chores.round()
+    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+
+
+async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
+    directory = await house.open()
+    await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("a" * 249, 0)])
+    house.crash()
+    directory = await house.open()
+    assert directory.partitions() == []
+    house.now_ms += 60_000
+    await directory._chores.round()
+    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+
+
+async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) -> None:
+    """What rolled is made durable, what waited for flush.ms too; old files go; checkpoints are written."""
+    directory = await house.open()
+    rolled = await directory.create_log("rolled", 0, TOPIC_ID, SMALL)
+    filled(rolled, 30)
+    waits = await directory.create_log("waits", 0, TOPIC_ID, replace(LogConfig(), flush_ms=5000))
+    waits.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW)
+    never = await directory.create_log("never", 0, TOPIC_ID, LogConfig())
+    never.append(batch(), 0, NOW)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory.run)
+        await trio.sleep(2)
+        assert (rolled.recovery_point, waits.recovery_point) == (rolled.log_end_offset, 0)
+        rolled.configure(replace(SMALL, retention_bytes=0))
+        await rolled.retain(NOW, rolled.log_end_offset)
+        house.now_ms += 6000
+        await trio.sleep(2)
+        assert (waits.recovery_point, never.recovery_point) == (1, 0)
+        assert list(house.path.glob("rolled-0/*.deleted"))
+        house.now_ms += 60_000
+        await trio.sleep(2)
+        assert not list(house.path.glob("rolled-0/*.deleted"))
+        assert house.offsets("recovery-point-offset-checkpoint") == {
+            ("rolled", 0): rolled.log_end_offset,
+            ("waits", 0): 1,
+            ("never", 0): 0,
+        }
+        assert len(waits.producers) == 1
+        house.now_ms += 86_400_000
+        await trio.sleep(2)
+        assert len(waits.producers) == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_loop_goes_on_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open(SystemOffLoop())
+    await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("topic", 0)])
+    house.now_ms += 60_000
+    threads, remove = set(), SystemDisk.remove
+
+    def note(disk: SystemDisk, path: str) -> None:
+        threads.add(threading.get_ident())
+        remove(disk, path)
+
+    monkeypatch.setattr(SystemDisk, "remove", note)
+    await directory._chores.round()
+    assert not list(house.path.glob("topic-0*"))
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+
+    async def fail(_: SystemFile) -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemFile, "sync", fail)
+        patch.setattr(log_directory, "CHORE_INTERVAL_S", 0)
+        await directory.run()
+    assert directory.failed is log.failed is not None
+    await directory.close(high_watermarks={})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert not (await house.open()).clean
+
+
+@pytest.mark.parametrize(
+    "number",
+    [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT, errno.EACCES, errno.EBADF],
+)
+async def test_what_is_used_up_for_now_is_no_failure(house: House, number: int) -> None:
+    directory = await house.open()
+    directory.fail(OSError(number, os.strerror(number)))
+    assert directory.failed is None
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV, errno.ESTALE, 4711])
+async def test_a_disk_that_is_broken_fails_for_good(house: House, number: int) -> None:
+    directory = await house.open()
+    directory.fail(failure := OSError(number, os.strerror(number)))
+    directory.fail(OSError(errno.EIO, "Input/output error"))
+    assert directory.failed is failure
+
+
+async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.disk = SystemDisk(str(house.path), SystemOffLoop())
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    filled(log, 30)
+    waiting, go, sync = trio.Event(), trio.Event(), SystemFile.sync
+
+    async def slow(file: SystemFile) -> None:
+        waiting.set()
+        await go.wait()
+        await sync(file)
+
+    monkeypatch.setattr(SystemFile, "sync", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory._chores.round)
+        nursery.start_soon(directory.checkpoint)
+        await waiting.wait()
+        await directory.delete_logs([("topic", 0)])
+        go.set()
+    with pytest.raises(ApiError):
+        await log.flush()
+    assert log.failed is directory.failed is None
+
+
+async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log.append(batch(), 0, NOW)
+    waiting, go = trio.Event(), trio.Event()
+
+    async def slow(file: SystemFile) -> None:
+        if "leader-epoch-checkpoint" in file.path:
+            waiting.set()
+            await go.wait()
+
+    monkeypatch.setattr(SystemFile, "sync", slow)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory._chores.round)
+        log.configure(replace(SMALL, flush_ms=0))
+        await waiting.wait()
+        await directory.delete_logs([("topic", 0)])
+        go.set()
+    assert log.failed is directory.failed is None
+
+
+async def test_a_disk_that_refuses_to_delete_stops_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = await house.open()
+    for partition in range(3):
+        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+    rename = SystemDisk.rename
+
+    def refuse(disk: SystemDisk, old: str, new: str) -> None:
+        if old == "topic-1":
+            raise OSError(errno.EROFS, "Read-only file system")
+        rename(disk, old, new)
+
+    monkeypatch.setattr(SystemDisk, "rename", refuse)
+    await directory.delete_logs([("topic", index) for index in range(3)])
+    assert "topic-1 cannot be renamed" in caplog.text
+    assert directory.failed is not None
+    assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
+        f"topic-0.{TOPIC_ID.hex()}-delete",
+        "topic-1",
+        f"topic-2.{TOPIC_ID.hex()}-delete",
+    ]
+
+
+async def test_a_topic_is_deleted_without_looking_through_its_directory(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look costs as much as there are partitions; and one fsync is enough for all of them."""
+    directory = await house.open()
+    for partition in range(20):
+        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+    listed, synced = [], []
+
+    async def note(_: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
+        synced.append(path)
+
+    monkeypatch.setattr(SystemDisk, "names", lambda _, path: listed.append(path))
+    monkeypatch.setattr(SystemDisk, "sync_directory", note)
+    await directory.delete_logs([("topic", index) for index in range(20)])
+    assert (listed, synced) == ([], [""])
+
+
+async def test_a_disk_that_was_full_is_looked_after_again(
+    house: House,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
+    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
+    directory = await house.open()
+    needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    await directory.create_log("old", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("old", 0)])
+    needs.append(batch(), 0, NOW)
+    other.append(batch(), 0, NOW)
+    written = SystemFile.append
+
+    def full(file: SystemFile, data: bytes) -> int:
+        if "needs-0" in file.path or "point-offset-checkpoint" in file.path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return written(file, data)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(directory.run)
+        with monkeypatch.context() as patch:
+            patch.setattr(SystemFile, "append", full)
+            house.now_ms += 60_000
+            await trio.sleep(5)
+            assert not list(house.path.glob("old-0*"))
+            assert (needs.recovery_point, other.recovery_point) == (0, 1)
+            assert caplog.text.count("refuses some upkeep") == 1
+        house.now_ms += 60_000
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+    assert needs.recovery_point == 1
+    assert house.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
+
+
+async def test_a_log_that_cannot_be_closed_keeps_the_stop_from_being_clean_but_no_other_from_being_closed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = await house.open()
+    damaged, sound = [await directory.create_log("topic", partition, TOPIC_ID, SMALL) for partition in range(2)]
+    filled(damaged, 30)
+    filled(sound, 3)
+
+    def refuse(segment: SealedSegment) -> None:
+        raise CorruptLog("segment 0: batch 7 does not hold")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SealedSegment, "require_loaded", refuse)
+        await directory.close(high_watermarks={("topic", 1): 6})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
+
+
+async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    directory.set_offline("topic", 0)
+    await directory.close(high_watermarks={})
+    assert not (house.path / ".kafka_cleanshutdown").exists()
+
+
+async def test_what_a_clean_shutdown_left_is_found_damaged_by_each_start(house: House) -> None:
+    """Its end is not where it was closed, which after a crash could be a tail that was not synced."""
+    directory = await house.open()
+    for partition, count in enumerate((3, 9)):
+        filled(await directory.create_log("topic", partition, TOPIC_ID, LogConfig()), count)
+    await directory.close(high_watermarks={})
+    one, other = (house.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
+    one.write_bytes(other.read_bytes())
+    for _ in range(3):
+        directory = await house.open()
+        with pytest.raises(CorruptLog, match="its last segment is not its own"):
+            await directory.open_log("topic", 0, TOPIC_ID, LogConfig())
+        filled(await directory.open_log("topic", 1, TOPIC_ID, LogConfig()), 1)
+        await directory.close(high_watermarks={})
+
+
+async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: House) -> None:
+    directory = await house.open()
+    for partition in range(2):
+        filled(await directory.create_log("topic", partition, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={})
+    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata.unlink()
+    metadata.mkdir()
+    directory = await house.open()
+    with pytest.raises(CorruptLog, match="does not say"):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert (await directory.open_log("topic", 1, TOPIC_ID, SMALL)).log_end_offset == 6
+
+
+@pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
+async def test_a_partition_that_cannot_be_made_leaves_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    directory = await house.open()
+    opened = SystemDisk.open
+
+    def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
+        if refused in path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return opened(disk, path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemDisk, "open", full)
+        with pytest.raises(OSError, match="No space"):
+            await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert (directory.partitions(), list(house.path.glob("topic-0*"))) == ([], [])
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={})
+    assert (house.path / ".kafka_cleanshutdown").exists()
+
+
+async def test_an_attempt_to_make_a_partition_is_finished_by_the_next_start(house: House) -> None:
+    (house.path / "topic-0").mkdir()
+    directory = await house.open()
+    assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+    await directory.close(high_watermarks={})
+    assert [one.topic_id for one in (await house.open()).partitions()] == [TOPIC_ID]
+
+
+async def test_what_held_something_once_is_not_made_anew(house: House) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 6})
+    for path in house.path.glob("topic-0/*"):
+        path.unlink()
+    with pytest.raises(CorruptLog, match="does not say"):
+        await (await house.open()).open_log("topic", 0, TOPIC_ID, SMALL)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_log_without_segments_is_not_begun_anew(house: House, is_known: bool) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    if is_known:
+        await directory.checkpoint_high_watermarks({("topic", 0): 6})
+    house.crash()
+    (house.path / "topic-0" / f"{0:020d}.log").unlink()
+    directory = await house.open()
+    if is_known:
+        with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
+            await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+        assert not list(house.path.glob("topic-0/*.log"))
+    else:
+        assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+
+
+async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    directory = await house.open()
+    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={("topic", 0): 6})
+    directory = await house.open()
+    await directory.set_aside(directory.partitions())
+    stray = f"topic-0.{TOPIC_ID.hex()}-stray"
+    assert f"{house.path}/topic-0 is of a topic" in caplog.text
+    assert stray in caplog.text
+    assert (directory.partitions(), directory.high_watermark("topic", 0)) == ([], 0)
+    assert (house.path / stray / f"{0:020d}.log").stat().st_size > 0
+    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 0
+    house.now_ms += 10**9
+    await directory.close(high_watermarks={})
+    await house.open()
+    assert (house.path / stray).exists()
+
+
+async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_after_a_crash(house: House) -> None:
+    directory = await house.open()
+    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log.append(batch(b"a"), 0, NOW)
+    end_of_first = log.size_bytes
+    log.append(batch(b"b"), 0, NOW)
+    await log.flush()
+    await directory.checkpoint()
+    house.crash()
+    os.truncate(house.path / "topic-0" / f"{0:020d}.log", end_of_first)
+    directory = await house.open()
+    with pytest.raises(CorruptLog, match="ends at offset 1; all below 2 was synced"):
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_that_name(
+    house: House, restart: bool
+) -> None:
+    directory = await house.open()
+    for topic in ("topic", "other"):
+        log = await directory.create_log(topic, 0, TOPIC_ID, SMALL)
+        filled(log, 9)
+        await log.flush()
+    end = log.log_end_offset
+    directory.logs["topic", 0].delete_records(4)
+    await directory.checkpoint()
+    await directory.checkpoint_high_watermarks({("topic", 0): end, ("other", 0): end})
+    if restart:
+        house.crash()
+        directory = await house.open()
+        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    await directory.delete_logs([("topic", 0)])
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert house.offsets(name) == {("other", 0): end}
+    assert house.offsets("log-start-offset-checkpoint") == {}
+    log = await directory.create_log("topic", 0, bytes(reversed(TOPIC_ID)), SMALL)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+
+
+async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_away(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = await house.open()
+    for index in range(2):
+        filled(await directory.create_log("topic", index, TOPIC_ID, SMALL), 2)
+
+    async def refuse(disk: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
+        if path == "topic-0":
+            raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
+    await directory.checkpoint_high_watermarks({("topic", 0): 2, ("topic", 1): 2})
+    assert house.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
+
+
+@pytest.mark.parametrize("marker", [None, b'{"version":0,"brokerEpoch":17}'])
+async def test_who_does_not_start_leaves_the_marker_as_it_was(house: House, marker: bytes | None) -> None:
+    path = house.path / ".kafka_cleanshutdown"
+    if marker is not None:
+        path.write_bytes(marker)
+    directory = await house.open()
+    assert not path.exists()
+    await directory.leave_untouched()
+    assert (path.read_bytes() if path.exists() else None) == marker
+    assert not (house.path / ".lock").exists()
+    assert (await house.open()).clean is (marker is not None)

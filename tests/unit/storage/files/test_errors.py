@@ -1,0 +1,62 @@
+"""Waiting for what a plain call misses, as often as that makes sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.storage.files.errors import WAITS_MAX, Pending, patiently
+from pykbroker.storage.segments.segment import file_name
+from pykbroker.world.disk import MISSES_MAX, NotCached
+from pykbroker.world.system_disk import SystemDisk
+
+
+class Cold:
+    """Answers a call when it has been waited for `waits` times; each wait is for the next of `kinds` things."""
+
+    def __init__(self, waits: int, kinds: int = 1) -> None:
+        self.waits, self.kinds, self.waited = waits, kinds, 0
+
+    def call(self) -> str:
+        if self.waited < self.waits:
+            raise Pending(self._work, "load", file_name("topic-0", self.waited % self.kinds, ".log"))
+        return "an answer"
+
+    async def _work(self) -> None:
+        self.waited += 1
+
+
+@pytest.mark.parametrize("waits", [0, WAITS_MAX - 1, WAITS_MAX])
+async def test_the_same_work_may_be_undone_a_few_times(waits: int) -> None:
+    cold = Cold(waits)
+    assert (await patiently(cold.call), cold.waited) == ("an answer", waits)
+
+
+async def test_work_that_is_always_undone_is_a_bug_and_ends_at_once() -> None:
+    cold = Cold(WAITS_MAX + 1)
+    with pytest.raises(AssertionError, match="had to load topic-0/0{20}.log 10 times, and would have to once more"):
+        await patiently(cold.call)
+    assert cold.waited == WAITS_MAX
+
+
+async def test_a_call_may_wait_for_ever_so_many_things() -> None:
+    cold = Cold(20_000, kinds=20_000)
+    assert (await patiently(cold.call), cold.waited) == ("an answer", 20_000)
+
+
+@pytest.mark.parametrize("misses", [MISSES_MAX - 1, MISSES_MAX, MISSES_MAX + 1])
+async def test_a_machine_short_of_memory_may_drop_the_same_bytes_many_times(misses: int, disk: SystemDisk) -> None:
+    file, left = disk.open("one", create=True), misses
+    file.append(b"abc")
+
+    def read() -> str:
+        nonlocal left
+        if left:
+            left -= 1
+            raise NotCached(file, 0, 3)
+        return "bytes"
+
+    if misses <= MISSES_MAX:
+        assert await patiently(read) == "bytes"
+    else:
+        with pytest.raises(OSError, match="10000 times, what had just been read was not in memory any more"):
+            await patiently(read)

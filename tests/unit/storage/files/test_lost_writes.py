@@ -1,0 +1,104 @@
+"""An fsync fails, the broker starts anew while the page cache lives, the power goes: nothing that counted is lost."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from random import Random
+
+import pytest
+
+from pykbroker.sim.disk import DiskFaults, SimDisk
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.power_loss import Luck, after_power_loss
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files import lost_writes
+from pykbroker.storage.files.reading import CHUNK_BYTES
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.storage.logs import NOW, SMALL, batch, every_byte
+
+KEY, TOPIC_ID = ("t", 0), bytes(range(16))
+ALL_LOST = Luck(in_order=False, kept=0.0, zeros=0.0, names_in_order=True, names_kept=0.0)
+
+
+async def opened(disk: SimDisk) -> LogDirectory:
+    return await LogDirectory.open(disk, off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+
+
+async def failed(flushed: int) -> Volume:
+    """A log's process was killed after an fsync failed; so many batches had been flushed before."""
+    volume, faults = Volume(), DiskFaults()
+    disk = SimDisk(volume, faults=faults)
+    directory = await opened(disk)
+    log = await directory.create_log(*KEY, TOPIC_ID, SMALL)
+    for number in range(40):
+        if number == flushed:
+            await log.flush()
+            await directory.checkpoint()
+        log.append(batch(b"%d" % number * 40), 0, NOW)
+    faults.sync_fails = 1.0
+    with pytest.raises(OSError, match="Input/output error"):
+        await log.flush()
+    disk.release()
+    return volume
+
+
+@pytest.mark.parametrize("flushed", [-1, 0, 1, 25])
+async def test_what_counted_after_a_failed_fsync_outlives_the_page_cache(flushed: int) -> None:
+    volume = await failed(flushed)
+    disk = SimDisk(volume)
+    directory = await opened(disk)
+    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    seen = await every_byte(log)
+    await log.flush()
+    assert log.recovery_point == log.log_end_offset > max(flushed, 0)
+    directory = await opened(SimDisk(after_power_loss(volume, Random(0), ALL_LOST)))
+    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    assert await every_byte(log) == seen
+
+
+async def test_the_note_stays_until_the_directory_is_left_in_order() -> None:
+    volume = await failed(0)
+    disk = SimDisk(volume)
+    for _ in range(2):
+        assert lost_writes.are_noted(disk)
+        directory = await opened(disk)
+        await directory.open_log(*KEY, TOPIC_ID, SMALL)
+        disk.release()
+    directory = await opened(disk)
+    await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    await directory.close(high_watermarks={})
+    assert not lost_writes.are_noted(disk)
+    assert (await opened(disk)).clean
+
+
+async def test_without_a_failure_nothing_is_written_twice() -> None:
+    volume = Volume()
+    log = await (await opened(disk := SimDisk(volume))).create_log(*KEY, TOPIC_ID, SMALL)
+    log.append(batch(), 0, NOW)
+    disk.release()
+    directory = await opened(SimDisk(volume))
+    calls: list[str] = []
+    volume.noted = lambda name, args: calls.append(name)
+    await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    assert calls.count("write") == 0
+
+
+async def test_a_directory_that_takes_no_note_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    class Full(SimDisk):
+        def open(self, path: str, *, create: bool = False) -> None:
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    with caplog.at_level(logging.ERROR):
+        lost_writes.note(Full(Volume()))
+    assert "Read-only file system" in caplog.text
+
+
+async def test_a_file_is_written_again_as_it_is(disk: SystemDisk) -> None:
+    data = Random(1).randbytes(2 * CHUNK_BYTES + 7)
+    file = disk.open("file", create=True)
+    file.append(data)
+    await lost_writes.write_again(file, file.size)
+    assert file.size == len(data)
+    assert bytes(await file.read(0, len(data))) == data

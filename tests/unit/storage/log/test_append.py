@@ -1,0 +1,408 @@
+"""Appending: offsets, refusals, duplicates, rewriting, rolling, and a disk that refuses."""
+
+from __future__ import annotations
+
+import errno
+from struct import pack_into
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.producers import Marker
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.world import system_disk
+from pykbroker.world.system_disk import SystemDisk
+from tests.unit.storage.logs import (
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    content,
+    every_batch,
+    every_byte,
+    filled,
+    marker,
+    open_log,
+)
+from wire.error_codes import ErrorCode
+from wire.records.batch import Batch
+from wire.records.builder import sealed
+from wire.records.compression import Codec, compress
+from wire.records.control import ControlRecord, ControlType, control_records
+from wire.records.record import records
+from wire.stored.control import EndTxnMarker
+
+
+def refused(log: Log, data: Any) -> ErrorCode:
+    end, size = log.log_end_offset, log.size_bytes
+    with pytest.raises(ApiError) as refusal:
+        log.append(data, 0, NOW)
+    assert (log.log_end_offset, log.size_bytes) == (end, size)
+    return refusal.value.code
+
+
+def changed(data: bytes, **header: int) -> bytes:
+    """The batch with another header, and the checksum of that."""
+    one = Batch.read(data)
+    return sealed(replace(one, **header), one.payload)
+
+
+async def test_batches_get_the_next_offsets_and_the_epoch_and_keep_their_checksum(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    first, second = log.append(batch(b"a", b"b"), 3, NOW), log.append(batch(b"c"), 4, NOW)
+    assert (first.base_offset, first.last_offset, first.log_append_time_ms, first.duplicate) == (0, 1, -1, False)
+    assert (second.base_offset, second.last_offset, log.log_end_offset) == (2, 2, 3)
+    assert [(one.base_offset, one.leader_epoch) for one in await every_batch(log)] == [(0, 3), (2, 4)]
+    assert log.epochs.entries == ((3, 0), (4, 2))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: memoryview(bytearray(data)), memoryview])
+@pytest.mark.parametrize("size", [10, 100_000])
+async def test_any_buffer_is_taken_and_a_large_writable_one_is_patched_in_place(
+    disk: SystemDisk, kind: Any, size: int
+) -> None:
+    log = await open_log(disk, LogConfig())
+    log.append(batch(), 0, NOW)
+    data = kind(batch(bytes(size)))
+    log.append(data, 7, NOW)
+    stored = (await every_batch(log))[1]
+    assert (stored.base_offset, stored.leader_epoch) == (1, 7)
+    patched = size > 10_000 and not memoryview(data).readonly
+    assert Batch.read(data).base_offset == (1 if patched else 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "data"),
+    [
+        (ErrorCode.INVALID_RECORD, b""),
+        (ErrorCode.INVALID_RECORD, batch()[:60]),
+        (ErrorCode.INVALID_RECORD, batch()[:-1]),
+        (ErrorCode.INVALID_RECORD, batch() + batch()),
+        (ErrorCode.INVALID_RECORD, batch()[:16] + b"\1" + batch()[17:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:16] + b"\3" + batch()[17:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:8] + (40).to_bytes(4, "big") + batch()[12:]),
+        (ErrorCode.CORRUPT_MESSAGE, batch()[:-1] + b"\xff"),
+        (ErrorCode.INVALID_RECORD, batch(base_offset=5)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=0)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=-1, last_offset_delta=-2)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), count=2)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), last_offset_delta=1)),
+        (ErrorCode.INVALID_RECORD, marker(1, commit=True)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), producer_id=5, base_sequence=-1)),
+        (ErrorCode.INVALID_RECORD, changed(batch(), attributes=5)),
+        (ErrorCode.INVALID_TIMESTAMP, changed(batch(), attributes=8)),
+        (ErrorCode.INVALID_TIMESTAMP, batch(timestamp=NOW + 3_600_001)),
+        (ErrorCode.MESSAGE_TOO_LARGE, batch(bytes(1_048_588))),
+    ],
+)
+async def test_refusals(disk: SystemDisk, code: ErrorCode, data: bytes) -> None:
+    assert refused(await open_log(disk, LogConfig()), data) is code
+
+
+async def test_a_batch_larger_than_a_segment_is_refused(disk: SystemDisk) -> None:
+    assert refused(await open_log(disk), batch(bytes(1000))) is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+async def test_what_is_at_the_limits_is_accepted(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(max_message_bytes=len(batch())))
+    log.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
+    log.append(batch(timestamp=-1), 0, NOW)
+    log.append(batch() + batch()[:30], 0, NOW)  # a second batch that was cut off is not there
+    assert log.log_end_offset == 3
+    assert refused(log, batch(b"valuee")) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_unknown_attribute_bits_are_stored_as_they_came(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append(changed(batch(), attributes=0x4080), 0, NOW)
+    assert (await every_batch(log))[0].attributes == 0x4080
+
+
+async def test_a_duplicate_answers_where_and_when_it_was_first_appended(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append(batch(), 0, NOW)
+    sent = batch(b"a", b"b", timestamp=NOW - 7, producer_id=9, producer_epoch=0, base_sequence=0)
+    log.append(sent, 0, NOW)
+    size = log.size_bytes
+    again = log.append(sent, 0, NOW)
+    assert (again.base_offset, again.last_offset, again.log_append_time_ms, again.duplicate) == (1, 2, NOW - 7, True)
+    assert (log.log_end_offset, log.size_bytes) == (3, size)
+    gap = batch(producer_id=9, producer_epoch=0, base_sequence=3)
+    assert refused(log, gap) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+async def test_log_append_time_is_the_brokers_and_the_deltas_stay(disk: SystemDisk) -> None:
+    log = await open_log(disk, replace(SMALL, message_timestamp_type="LogAppendTime"))
+    appended = log.append(batch(b"a", b"b", timestamp=5, step=3), 0, NOW)
+    assert appended.log_append_time_ms == NOW
+    stored = (await every_batch(log))[0]
+    assert (stored.is_log_append_time, stored.base_timestamp, stored.max_timestamp) == (True, 5, NOW)
+    assert [one.timestamp for one in records(stored, 1000)] == [NOW, NOW]
+
+
+@pytest.mark.parametrize("compression_type", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+async def test_compression_type_recompresses_what_came_in_another_codec(
+    disk: SystemDisk, compression_type: str
+) -> None:
+    log = await open_log(disk, LogConfig(compression_type=compression_type))
+    for codec in Codec:
+        data = batch(b"v" * 500, b"w", codec=codec, producer_id=3, producer_epoch=0, base_sequence=2 * codec)
+        log.append(data, 0, NOW)
+    stored = await every_batch(log)
+    name = "none" if compression_type == "uncompressed" else compression_type
+    assert {one.codec.name.lower() for one in stored} == {name}
+    assert [one.base_sequence for one in stored] == [0, 2, 4, 6, 8]
+    assert all([r.value for r in records(one, 10_000)] == [b"v" * 500, b"w"] for one in stored)
+
+
+async def test_a_compacted_topic_wants_keys(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(cleanup_policy=("compact",)))
+    log.append(batch(), 0, NOW)
+    assert refused(log, batch(key=None)) is ErrorCode.INVALID_RECORD
+
+
+async def test_records_too_old_are_refused_where_a_limit_is_set(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=1000))
+    log.append(batch(timestamp=NOW - 1000), 0, NOW)
+    assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
+
+
+async def test_every_record_is_looked_at_unless_that_is_switched_off(disk: SystemDisk) -> None:
+    broken = bytearray(batch(b"a", b"b"))
+    broken[-1] = 9  # a record of nine headers that are not there
+    one = Batch.read(broken)
+    broken = bytearray(sealed(one, one.payload))
+    log = await open_log(disk, LogConfig())
+    assert refused(log, broken) is ErrorCode.INVALID_RECORD
+    log.configure(LogConfig(validate_records=False))
+    assert log.append(broken, 0, NOW).last_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("claimed", "kept"),
+    [(0, NOW + 5), (-1, NOW + 5), (NOW + 4, NOW + 5), (NOW + 5, NOW + 5), (NOW + 6, NOW + 5), (2**63 - 1, NOW + 5)],
+)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+@pytest.mark.parametrize("compression_type", ["producer", "zstd"])
+async def test_the_largest_timestamp_is_that_of_the_records(
+    disk: SystemDisk, claimed: int, kept: int, codec: Codec, compression_type: str
+) -> None:
+    whole = Batch.read(batch(b"a", b"b", b"c", timestamp=NOW, step=5, codec=codec))
+    lying = sealed(
+        replace(whole, last_offset_delta=1, count=2, max_timestamp=claimed),
+        compress(codec, bytes(Batch.read(batch(b"a", b"b", timestamp=NOW, step=5)).payload)),
+    )
+    log = await open_log(disk, LogConfig(compression_type=compression_type))
+    log.append(lying, 0, NOW)
+    (stored,) = await every_batch(log)
+    assert (stored.max_timestamp, stored.base_timestamp, stored.crc_ok()) == (kept, NOW, True)
+    assert [record.timestamp for record in records(stored, 1000)] == [NOW, NOW + 5]
+
+
+async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig())
+    log.append(batch(b"a", timestamp=-1000), 0, NOW)
+    (stored,) = await every_batch(log)
+    assert stored.max_timestamp == -1
+
+
+@pytest.mark.parametrize(("ahead", "refusal"), [(3_600_000, None), (3_600_001, ErrorCode.INVALID_TIMESTAMP)])
+async def test_a_header_does_not_hide_records_of_the_future(
+    disk: SystemDisk, ahead: int, refusal: ErrorCode | None
+) -> None:
+    whole = Batch.read(batch(b"a", timestamp=NOW + ahead))
+    lying = sealed(replace(whole, max_timestamp=NOW), whole.payload)
+    log = await open_log(disk, LogConfig())
+    if refusal:
+        assert refused(log, lying) is refusal
+    else:
+        log.append(lying, 0, NOW)
+
+
+async def test_a_bomb_is_refused_and_long_work_goes_off_the_loop(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
+    bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
+    assert log.needs_off_loop(bomb)
+    with pytest.raises(ApiError) as told:
+        await log.open_off_loop(bomb, NOW)
+    assert told.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert not log.needs_off_loop(batch())
+    large = batch(bytes(1_200_000))
+    assert log.needs_off_loop(large)
+    appended = log.append_opened(await log.open_off_loop(large, NOW), 2)
+    assert (appended.base_offset, log.log_end_offset) == (0, 1)
+    with pytest.raises(ApiError):
+        await log.open_off_loop(large[:-1] + b"?", NOW)
+
+
+def limits() -> list[Any]:
+    return [
+        pytest.param(LogConfig(segment_bytes=len(batch()) * 3), [NOW] * 7, [0, 3, 6], id="size"),
+        pytest.param(LogConfig(segment_ms=1000), [NOW, NOW + 1000, NOW + 1001, NOW], [0, 2], id="time"),
+        pytest.param(LogConfig(segment_index_bytes=36, index_interval_bytes=0), [NOW] * 7, [0, 5], id="index"),
+    ]
+
+
+@pytest.mark.parametrize(("config", "timestamps", "bases"), limits())
+async def test_a_segment_rolls(disk: SystemDisk, config: LogConfig, timestamps: list[int], bases: list[int]) -> None:
+    log = await open_log(disk, config)
+    for timestamp in timestamps:
+        log.append(batch(timestamp=timestamp), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
+    assert len(await every_batch(log)) == len(timestamps)
+
+
+async def test_jitter_makes_a_segment_roll_earlier(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=500), jitter=lambda below: below - 1)
+    for timestamp in (NOW, NOW + 501, NOW + 502):
+        log.append(batch(timestamp=timestamp), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
+
+
+async def test_jitter_is_less_than_the_time_that_it_shortens(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=5000), jitter=lambda below: below - 1)
+    for timestamp in (NOW, NOW + 1, NOW + 2):
+        log.append(batch(timestamp=timestamp), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
+
+
+@pytest.mark.parametrize(("segment_ms", "bases"), [(500, [0, 1]), (5000, [0])])
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_the_active_segment_obeys_a_segment_ms_that_changes(
+    disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool
+) -> None:
+    log = await open_log(disk, config := LogConfig(segment_ms=1000))
+    log.append(batch(timestamp=NOW), 0, NOW)
+    if reopened:
+        await log.close()
+        log = await open_log(disk, config, clean=True)
+    log.configure(replace(config, segment_ms=segment_ms))
+    log.append(batch(timestamp=NOW + 700 if segment_ms < 1000 else NOW + 2000), 0, NOW)
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
+
+
+async def test_a_segment_rolls_before_its_offsets_pass_32_bits(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig())
+    log.append(batch(), 0, NOW)
+    far = bytearray(batch())
+    pack_into(">q", far, 0, 2**31)
+    log.append_stored(bytes(far))
+    assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 1]
+
+
+@pytest.mark.parametrize("written", [0, 1, 40])
+async def test_a_full_disk_leaves_nothing_behind(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    log = await open_log(disk)
+    places = filled(log, 3)
+    write = system_disk.pwrite
+
+    def full(fd: int, data: Any, offset: int) -> int:
+        if offset > log.size_bytes or not written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, bytes(data)[:written], offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system_disk, "pwrite", full)
+        with pytest.raises(OSError, match="No space"):
+            log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
+    assert [(one.base_offset, one.last_offset) for one in await every_batch(log)] == places
+    again = log.append(batch(producer_id=5, producer_epoch=0, base_sequence=0), 0, NOW)
+    assert not again.duplicate
+    await log.close()
+    assert len(await every_batch(await open_log(disk))) == 4
+
+
+@pytest.mark.parametrize("compression_type", ["producer", "gzip"])
+async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk_is_full(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str
+) -> None:
+    log = await open_log(disk, LogConfig(compression_type=compression_type))
+    first, second = (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=sequence) for sequence in range(2))
+
+    def full(_fd: int, _data: Any, _offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(system_disk, "pwrite", full)
+        with pytest.raises(OSError, match="No space"):
+            log.append(first, 0, NOW)
+    with pytest.raises(ApiError) as refusal:
+        log.append(second, 0, NOW)
+    assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [log.append(one, 0, NOW).base_offset for one in (first, second)] == [0, 1]
+
+
+async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_follow(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)
+    appended = log.append_stored(leader)
+    assert (appended.base_offset, appended.last_offset, log.log_end_offset) == (10, 15, 16)
+    for wrong in (
+        batch(base_offset=15),
+        batch(base_offset=16)[:-1],
+        batch(base_offset=16)[:-1] + b"?",
+        batch(base_offset=16) + batch(base_offset=16),
+    ):
+        with pytest.raises(ApiError) as refusal:
+            log.append_stored(wrong)
+        assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert (log.log_end_offset, await every_byte(log)) == (16, leader)
+    assert log.epochs.entries == ((2, 10), (3, 15))
+
+
+async def test_where_a_follower_has_a_gap_the_next_batch_is_read(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append_stored(batch(b"a", b"b") + batch(base_offset=10) + batch(base_offset=11))
+    for offset in range(2, 11):
+        assert Batch.read(content(await log.read_slowly(offset, 1, 12, at_least_one=True))).base_offset == 10
+    assert Batch.read(content(await log.read_slowly(1, 1, 12, at_least_one=True))).base_offset == 0
+
+
+async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
+    append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
+    assert log.last_stable_offset(2) == 0
+    for fenced, code in [
+        (Marker(4, 1, True, 0), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (Marker(4, 2, True, 0, 2), ErrorCode.INVALID_PRODUCER_EPOCH),
+    ]:
+        with pytest.raises(ApiError) as refusal:
+            log.append_marker(fenced, 0, NOW)
+        assert refusal.value.code is code
+    assert log.append_marker(Marker(4, 3, True, 7, 2), 0, NOW).base_offset == 2
+    assert log.append_marker(Marker(5, 0, False, 7), 0, NOW).base_offset == 3
+    with pytest.raises(ApiError) as refusal:
+        log.append_marker(Marker(5, 0, False, 6), 0, NOW)
+    assert refusal.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert log.last_stable_offset(4) == 4
+    found = log.aborted_transactions(0, log.read(0, 10_000, 4, at_least_one=True))
+    assert [(one.producer_id, one.first_offset) for one in found] == [(5, 1)]
+    stored = await every_batch(log)
+    assert [(one.producer_id, one.producer_epoch, one.is_control) for one in stored] == [
+        (4, 2, False),
+        (5, 0, False),
+        (4, 3, True),
+        (5, 0, True),
+    ]
+    assert [next(control_records(one)) for one in stored[2:]] == [
+        ControlRecord(2, ControlType.COMMIT, EndTxnMarker(7)),
+        ControlRecord(3, ControlType.ABORT, EndTxnMarker(7)),
+    ]
+
+
+async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):
+        with pytest.raises(ApiError) as refusal:
+            append()
+        assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    assert log.log_end_offset == 0
+    shown = log.producers.begin_verification(4, 0, -1, NOW)
+    assert log.append_as_leader(data, 0, shown).base_offset == 0

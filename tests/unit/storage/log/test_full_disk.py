@@ -1,0 +1,92 @@
+"""A disk that is full from any write on, then has room again: what was acknowledged is there, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+
+from pykbroker.sim.disk import SimDisk, SimFile
+from pykbroker.sim.off_loop import InlineOffLoop
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.world.disk import Buffer
+from tests.unit.storage.logs import NOW, SMALL, batch, every_batch
+
+KEY = "t", 0
+TOPIC_ID = bytes(range(16))
+WRITES_MAX = 400
+
+
+class Filling(SimDisk):
+    """Full from the `room`-th write on, until `room` is raised."""
+
+    room = 1 << 30
+
+    def _check_room(self, path: str) -> None:
+        self.take(path)
+
+    def take(self, path: str) -> None:
+        """One more write."""
+        self.room -= 1
+        if self.room < 0:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    def open(self, path: str, *, create: bool = False) -> SimFile:
+        return FillingFile(self, path, super().open(path, create=create)._inode)
+
+
+class FillingFile(SimFile):
+    """On that disk."""
+
+    def append(self, data: Buffer) -> int:
+        self._disk.take(self.path)  # type: ignore[attr-defined]
+        return super().append(data)
+
+
+async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
+    """The base offsets that were acknowledged, and whether the disk ever was full."""
+    disk = Filling(volume)
+    disk.faults.room_bytes, disk.room = 1 << 30, room
+    acknowledged: list[int] = []
+    directory = None
+    for _attempt in range(2):
+        try:
+            directory = await LogDirectory.open(disk, off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
+            break
+        except OSError:
+            disk.room = 1 << 30
+    assert directory is not None
+    for number in range(60):
+        try:
+            log = directory.logs.get(KEY) or await directory.create_log(*KEY, TOPIC_ID, SMALL)
+            acknowledged.append(
+                log.append(batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)), 0, NOW).base_offset
+            )
+            if number % 7 == 0:
+                await log.flush()
+                await directory.checkpoint()
+                await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
+        except OSError as full:
+            assert full.errno == errno.ENOSPC
+        if disk.room < -3:
+            disk.room = 1 << 30  # somebody made room
+    was_full = disk.room > room
+    disk.room = 1 << 30
+    await directory.close(high_watermarks={KEY: len(acknowledged)})
+    assert directory.failed is None
+    return acknowledged, was_full
+
+
+async def test_nothing_is_lost_whichever_write_finds_the_disk_full() -> None:
+    for room in range(WRITES_MAX):
+        volume = Volume()
+        acknowledged, was_full = await lived(volume, room)
+        directory = await LogDirectory.open(
+            SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5
+        )
+        log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+        assert [one.base_offset for one in await every_batch(log)] == acknowledged == list(range(len(acknowledged)))
+        assert len(acknowledged) > 50
+        if not was_full:
+            assert room > 100
+            return
+    raise AssertionError(f"the disk was full {WRITES_MAX} times")

@@ -1,0 +1,109 @@
+"""Which batches are opened in a thread: those that would hold up the loop, and no others."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+from msgspec import structs
+
+from pykbroker.core.errors import ApiError
+from pykbroker.storage.log.rewrite import (
+    GZIP_COST,
+    PACKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_BYTES_MAX,
+    WALKED_AT_ONCE_RECORDS_MAX,
+    LongWork,
+    is_long_work,
+    rewritten,
+)
+from pykbroker.storage.segments.config import LogConfig
+from tests.unit.storage.logs import NOW, batch
+from wire.records.batch import HEADER_BYTES, Batch
+from wire.records.builder import BatchBuilder, sealed
+from wire.records.compression import Codec
+
+LOOKING = LogConfig(max_message_bytes=4 << 20)
+TRUSTING = LogConfig(validate_records=False)
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+
+
+def holding(size: int, codec: Codec) -> bytes:
+    """A batch of one record that decompresses to so many bytes."""
+    overhead = len(batch(bytes(size - 30))) - HEADER_BYTES - (size - 30)
+    return batch(bytes(size - overhead), codec=codec)
+
+
+def packing(codec: str) -> LogConfig:
+    return structs.replace(TRUSTING, compression_type=codec)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_what_may_become_large_is_long_work(codec: Codec) -> None:
+    bomb = batch(bytes(2 << 20), codec=codec)
+    assert is_long_work(bomb, LOOKING)
+    assert is_long_work(bomb, packing("lz4" if codec is Codec.ZSTD else "zstd"))
+    assert not is_long_work(bomb, packing(codec.name.lower()))
+    assert not is_long_work(bomb, structs.replace(TRUSTING, message_timestamp_type="LogAppendTime"))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, *PACKED])
+def test_what_stays_small_is_not(codec: Codec) -> None:
+    small = batch(*[b"value"] * 100, codec=codec)
+    assert not is_long_work(small, LOOKING)
+    assert not is_long_work(small, packing("gzip"))
+
+
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY, Codec.GZIP])
+def test_decompressed_bytes_are_what_counts(codec: Codec, over: int, is_long: bool) -> None:
+    bytes_max = WALKED_AT_ONCE_BYTES_MAX // (GZIP_COST if codec is Codec.GZIP else 1)
+    data = holding(bytes_max + over, codec)
+    assert is_long_work(data, LOOKING) is is_long
+    if not is_long:
+        assert rewritten(Batch.read(data), LOOKING, NOW, at_once=True).count == 1
+
+
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+def test_many_records_are_long_work_where_each_is_looked_at(over: int, is_long: bool) -> None:
+    many = batch(*[b""] * (WALKED_AT_ONCE_RECORDS_MAX + over), codec=Codec.LZ4)
+    assert is_long_work(many, LOOKING) is is_long
+    assert not is_long_work(many, packing("lz4"))
+
+
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+def test_compressing_much_is_long_work(over: int, is_long: bool) -> None:
+    size = PACKED_AT_ONCE_BYTES_MAX - len(batch(bytes(60_000))) + 60_000 + over
+    assert is_long_work(batch(bytes(size)), packing("gzip")) is is_long
+
+
+def test_a_gzip_stream_that_claims_to_be_small_turns_out_to_be_long_work() -> None:
+    stream = zlib.compress(bytes(WALKED_AT_ONCE_BYTES_MAX + 1), 9, 31) + zlib.compress(b"", 9, 31)
+    lying = sealed(Batch.read(batch(codec=Codec.GZIP)), stream)
+    assert not is_long_work(lying, LOOKING)
+    with pytest.raises(LongWork):
+        rewritten(Batch.read(lying), LOOKING, NOW, at_once=True)
+    with pytest.raises(ApiError):
+        rewritten(Batch.read(lying), LOOKING, NOW)
+
+
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+def test_many_headers_turn_out_to_be_long_work(over: int, is_long: bool) -> None:
+    builder = BatchBuilder()
+    builder.append(b"key", b"value", (("name", None),) * (WALKED_AT_ONCE_RECORDS_MAX + over), NOW)
+    whole = Batch.read(builder.build())
+    assert not is_long_work(whole.buffer, LOOKING)
+    if is_long:
+        with pytest.raises(LongWork):
+            rewritten(whole, LOOKING, NOW, at_once=True)
+    else:
+        assert rewritten(whole, LOOKING, NOW, at_once=True) == whole
+    assert rewritten(whole, LOOKING, NOW) == whole
+
+
+@pytest.mark.parametrize("codec", PACKED[1:])
+def test_what_does_not_parse_is_left_to_be_refused(codec: Codec) -> None:
+    whole = batch(codec=codec)
+    bad = sealed(structs.replace(Batch.read(whole), last_offset_delta=0), b"\xff garbage")
+    for data in (bad, whole[:-1], whole[:HEADER_BYTES], whole[: HEADER_BYTES - 1], b""):
+        assert not is_long_work(data, LOOKING)

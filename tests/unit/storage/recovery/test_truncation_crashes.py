@@ -1,0 +1,108 @@
+"""The power goes while a log is cut back and written anew: it goes on with what it was, or with what it became."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+
+from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
+from pykbroker.sim.volume import Volume
+from tests.unit.storage.directory.test_directory_crashes import KEY, opened
+from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, open_log
+
+TOPIC_ID = bytes(range(16))
+OLD, NEW = 30, 12
+"""Batches of one record; 14 of them fill a segment."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """Contents one of which the log is a beginning of; all of `durable` is in it."""
+
+    contents: tuple[bytes, ...] = (b"",)
+    durable: bytes = b""
+
+
+async def lived(cut: int) -> Recording[Known]:
+    """Written and flushed, then cut at an offset in the directory, and written differently under the next epoch."""
+    known = Known()
+    recording = Recording(known)
+    directory = await opened(recording.volume)
+    log = await directory.create_log(*KEY, TOPIC_ID, SMALL)
+    await directory.checkpoint()
+    before = b""
+    for number in range(OLD):
+        stored = batch(b"old %2d" % number)
+        before += number.to_bytes(8, "big") + stored[8:12] + bytes(4) + stored[16:]
+    known = Known((before,))
+    recording.note(known)
+    for number in range(OLD):
+        log.append(batch(b"old %2d" % number), 0, NOW)
+    await log.flush()
+    assert await every_byte(log) == before
+    await directory.checkpoint()
+    known = replace(known, durable=before[: cut * len(batch(b"old  0"))])
+    recording.note(known)
+    await directory.truncate(*KEY, cut)
+    after = known.durable
+    for number in range(cut, cut + NEW):
+        stored = batch(b"new %2d" % number)
+        after += number.to_bytes(8, "big") + stored[8:12] + (1).to_bytes(4, "big") + stored[16:]
+    known = replace(known, contents=(after,))
+    recording.note(known)
+    for number in range(cut, cut + NEW):
+        log.append(batch(b"new %2d" % number), 1, NOW)
+    await log.flush()
+    assert await every_byte(log) == after
+    recording.note(replace(known, durable=after))
+    await directory.checkpoint()
+    return recording
+
+
+async def check(ending: Ending[Known]) -> None:
+    where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
+    directory = await opened(ending.volume)
+    if KEY not in {(one.topic, one.partition) for one in directory.partitions()}:
+        assert not ending.known.durable, where
+        return
+    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    found = await every_byte(log)
+    assert log.log_start_offset == 0, where
+    assert any(content.startswith(found) for content in ending.known.contents), where
+    assert found.startswith(ending.known.durable), where
+
+
+@pytest.mark.parametrize("cut", [0, 5, 14, 29])
+async def test_what_was_cut_off_does_not_come_back_beneath_what_follows(cut: int) -> None:
+    recording = await lived(cut)
+    for ending in recording.endings(6, cut):
+        await check(ending)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_lay_behind_a_torn_batch_does_not_come_back_behind_what_follows(seed: int) -> None:
+    """The segments that are dropped have the names of those to come."""
+    disk = SimDisk(Volume())
+    log = await open_log(disk)
+    for number in range(OLD):
+        log.append(batch(b"old %2d" % number), 0, NOW)
+    second = log.segments.sealed[1]
+    second.file.truncate(second.size - 10)
+    recording = Recording(b"", after_power_loss(disk.volume, Random(0), ALL_KEPT))
+    log = await open_log(SimDisk(recording.volume))
+    kept, written = log.log_end_offset, await every_byte(log)
+    assert second.base_offset < kept < second.next_offset
+    recording.note(written)
+    for number in range(kept, OLD):
+        stored = batch(b"new %2d" % number)
+        written += number.to_bytes(8, "big") + stored[8:12] + (1).to_bytes(4, "big") + stored[16:]
+        recording.note(written)
+        log.append(stored, 1, NOW)
+    assert second.next_offset in {one.base_offset for one in log.segments.every()}
+    for ending in recording.endings(10, seed):
+        again = await open_log(SimDisk(ending.volume))
+        assert written.startswith(await every_byte(again)), f"{ending.point} ({ending.last_call}), {ending.number}"

@@ -1,0 +1,247 @@
+"""Offsets by time and by epoch, and aborted transactions, against what a list of all records says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from msgspec import structs
+
+from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.log.log import Log
+from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.record_times import RECORDS_MAX, TimestampOffset
+from pykbroker.world.disk import FileSlice, NotCached
+from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.system_off_loop import SystemOffLoop
+from tests.unit.storage.logs import (
+    DIRECTORY,
+    NOW,
+    SMALL,
+    append_in_transaction,
+    batch,
+    content,
+    every_batch,
+    filled,
+    marker,
+    open_log,
+    slowly,
+)
+from wire.records.batch import Batch, batches
+from wire.records.builder import sealed
+from wire.records.compression import Codec, compress
+from wire.records.record import records
+from wire.records.zigzag import varint
+
+T = TypeVar("T")
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("order", ["rising", "random"])
+async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, order: str) -> None:
+    log, rng = await open_log(disk), random.Random(5)
+    for number in range(60):
+        timestamp = NOW + (number * 10 if order == "rising" else rng.randrange(600))
+        data = batch(*[b"v"] * (1 + number % 3), timestamp=timestamp, step=3, codec=Codec(number % 5))
+        log.append(data, number // 9, NOW)
+    if reopened:
+        await log.close()
+        log = await open_log(disk, clean=True)
+    model = [
+        (one.timestamp, one.offset, stored.leader_epoch)
+        for stored in await every_batch(log)
+        for one in records(stored, 10_000)
+    ]
+    end = log.log_end_offset
+    for timestamp in range(NOW - 2, NOW + 620, 3):
+        expected = next((TimestampOffset(*one) for one in model if one[0] >= timestamp), None)
+        assert await slowly(log.offset_for_timestamp, timestamp, end) == expected
+    largest = max(model, key=lambda one: one[0])
+    assert await slowly(log.max_timestamp) == TimestampOffset(*largest)
+    log.delete_records(largest[1] + 1)
+    assert await slowly(log.offset_for_timestamp, NOW, end) == next(
+        (TimestampOffset(*one) for one in model if one[1] > largest[1]), None
+    )
+
+
+async def test_what_is_not_committed_has_no_time(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.append(batch(timestamp=NOW), 0, NOW)
+    assert log.offset_for_timestamp(NOW, 0) is None
+    assert log.offset_for_timestamp(NOW, 1) == (NOW, 0, 0)
+
+
+async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    assert log.max_timestamp() is None
+    assert log.offset_for_timestamp(0, 0) is None
+    log.append(batch(timestamp=-1), 0, NOW)
+    assert log.max_timestamp() is None
+
+
+def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
+    """A batch that a client may send, whatever its payload is; the youngest of its records is of NOW + 1000."""
+    header = Batch.read(batch())
+    return sealed(
+        structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
+        payload,
+    )
+
+
+def record(offset_delta: int, timestamp_delta: int) -> bytes:
+    """One without key, value and headers."""
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + b"\x01\x01\0"
+    return varint(len(body)) + body
+
+
+@pytest.mark.parametrize("bad", ["garbage", "bomb", "cut off", "too many", "liar"])
+async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: SystemDisk, bad: str) -> None:
+    """Only header and checksum were looked at when it came; the reader is not to blame, and gets on."""
+    log = await open_log(disk, LogConfig(max_message_bytes=1 << 16, validate_records=False))
+    log.append(batch(timestamp=NOW), 0, NOW)
+    payload, count = {
+        "garbage": (b"what is no zstd frame", 1),
+        "bomb": (compress(Codec.ZSTD, bytes(2 << 20)), 1),
+        "cut off": (compress(Codec.ZSTD, record(0, 0) + record(1, 1000)[:-3]), 3),
+        "too many": (compress(Codec.ZSTD, record(0, 0) * RECORDS_MAX + record(0, 1000)), RECORDS_MAX + 1),
+        "liar": (compress(Codec.ZSTD, record(0, 0) + record(1, 0)), 2),
+    }[bad]
+    log.append(claiming(payload, Codec.ZSTD, count), 0, NOW)
+    end = log.log_end_offset
+    assert await slowly(log.offset_for_timestamp, NOW + 1, end) == (NOW + 1000, 1, 0)
+    assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
+
+
+async def test_a_batch_whose_end_is_gone_is_damage(disk: SystemDisk) -> None:
+    """Its header claims more bytes than its segment has."""
+    log = await open_log(disk)
+    filled(log, 20)
+    await log.flush()
+    segment = log.segments.sealed[0]
+    headers, position = segment.headers(), 0
+    while (following := position + headers.at(position)[1]) < segment.size:
+        position = following
+    segment.file.write_over(position + 8, (segment.size - position).to_bytes(4, "big"))
+    with pytest.raises(CorruptLog, match=f"segment 0: at byte {position}: "):
+        await slowly(log.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
+
+
+async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(disk: SystemDisk) -> None:
+    opened: list[object] = []
+
+    class Counting(SystemOffLoop):
+        async def __call__(self, function: Callable[..., T], *args: object) -> T:
+            opened.append(function)
+            return await super().__call__(function, *args)
+
+    disk.make_directory(DIRECTORY)
+    log = await Log.open(disk, DIRECTORY, LogConfig(), off_loop=Counting())
+    log.append(batch(bytes(20_000), b"", timestamp=NOW, step=10), 0, NOW)
+    log.append(batch(b"", b"", timestamp=NOW + 20, step=10, codec=Codec.LZ4), 0, NOW)
+    for timestamp, offset in ((NOW + 5, 1), (NOW + 25, 3)):
+        opened.clear()
+        with pytest.raises(NotCached):
+            log.offset_for_timestamp(timestamp, 4)
+        assert not opened
+        assert (await slowly(log.offset_for_timestamp, timestamp, 4) or ())[1] == offset
+        assert await slowly(log.offset_for_timestamp, timestamp, 4) is not None
+        assert len(opened) == 1
+
+
+async def test_where_epochs_end(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    log.become_leader(1)
+    log.append(batch(b"a", b"b"), 1, NOW)
+    log.become_leader(4)
+    log.append(batch(b"c"), 4, NOW)
+    assert [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 3, 4, 5)] == [(0, 0), (1, 2), (1, 2), (4, 3), (-1, -1)]
+
+
+async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[AbortedTransaction]]]:
+    """A log of interleaved transactions, read piece by piece, with what each piece is told to skip."""
+    log, rng = await open_log(disk, SMALL), random.Random(7)
+    sequences = dict.fromkeys(range(4), 0)
+    begun: set[int] = set()
+    for _ in range(300):
+        producer = rng.randrange(4)
+        if producer in begun and rng.random() < 0.3:
+            log.append_as_leader(marker(producer, commit=rng.random() < 0.5), 0)
+            begun.discard(producer)
+        elif producer < 3:
+            append_in_transaction(
+                log,
+                batch(
+                    b"v", producer_id=producer, producer_epoch=0, transactional=True, base_sequence=sequences[producer]
+                ),
+            )
+            sequences[producer] += 1
+            begun.add(producer)
+        else:
+            log.append(batch(b"plain"), 0, NOW)
+    if config.get("reopened"):
+        await log.close()
+        log = await open_log(disk, clean=True)
+    offset, found = 0, []
+    upper = log.last_stable_offset(log.log_end_offset)
+    while offset < upper:
+        data = await log.read_slowly(offset, rng.randrange(100, 2000), upper, at_least_one=True)
+        found.append((offset, await slowly(log.aborted_transactions, offset, data)))
+        offset = list(batches(content(data)))[-1].last_offset + 1
+    return found
+
+
+async def test_a_reader_is_told_what_to_skip(disk: SystemDisk) -> None:
+    """Every aborted transaction with data in the piece is named, first offset and all, and none that is committed."""
+    log, told = None, await fetched(disk)
+    log = await open_log(disk)
+    open_since: dict[int, int] = {}
+    void: set[int] = set()
+    data: dict[int, list[int]] = {}
+    for one in await every_batch(log):
+        if one.is_control:
+            kind = next(records(one, 1000)).key
+            since = open_since.pop(one.producer_id)
+            if kind == b"\0\0\0\0":
+                void |= {offset for offset in data[one.producer_id] if offset >= since}
+        elif one.is_transactional:
+            open_since.setdefault(one.producer_id, one.base_offset)
+            data.setdefault(one.producer_id, []).append(one.base_offset)
+    ends = [offset for offset, _ in told[1:]] + [log.last_stable_offset(log.log_end_offset)]
+    for (offset, aborted), end in zip(told, ends, strict=True):
+        skipped = {
+            at
+            for one in aborted
+            for at in data[one.producer_id]
+            if offset <= at < end and one.first_offset <= at < one.last_offset
+        }
+        assert skipped == {at for at in void if offset <= at < end}
+        assert len(aborted) == len(set(aborted))
+
+
+async def test_the_answers_are_the_same_after_a_restart(disk: SystemDisk, tmp_path: Path) -> None:
+    other = SystemDisk(str(tmp_path / "other"), SystemOffLoop(), durable=False)
+    assert await fetched(disk) == await fetched(other, reopened=True)
+
+
+async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
+    log = await open_log(disk, SMALL)
+    log.configure(type(SMALL)())
+    append_in_transaction(
+        log, batch(bytes(50_000), producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    )
+    log.append_as_leader(marker(1, commit=False), 0)
+    log.append(batch(bytes(50_000)), 0, NOW)
+    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
+    assert isinstance(data, FileSlice)
+    assert await slowly(log.aborted_transactions, 0, data) == [AbortedTransaction(1, 0, 1, 2)]
+    await log.close()
+    log = await open_log(disk, clean=True)
+    plain = await log.read_slowly(2, 10, 3, at_least_one=True)
+    assert log.aborted_transactions(2, plain) == []
+    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
+    with pytest.raises(NotCached):
+        log.aborted_transactions(0, data)
