@@ -82,19 +82,19 @@ from pykbroker.apis.write_txn_markers import WriteTxnMarkers
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_resource import ConfigResource
-from pykbroker.core.coordinator_key import partition_of
-from pykbroker.core.coordinator_topic import CoordinatorTopic, groups_topic, transactions_topic
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.coordinator.key import partition_of
+from pykbroker.core.coordinator.topic import CoordinatorTopic, groups_topic, transactions_topic
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import ApiError, StartError, StopError
-from pykbroker.core.fetch_session_cache import FetchSessionCache
-from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
+from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.group.asked import ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
-from pykbroker.core.live_config import LiveConfig
 from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC

@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 
 from pykbroker.cli.start import start
-from pykbroker.core.config_docs import DOCS, IDLE
-from pykbroker.core.config_row import Row
-from pykbroker.core.config_table import BROKER
+from pykbroker.core.config.docs import DOCS, IDLE
+from pykbroker.core.config.row import Row
+from pykbroker.core.config.table import BROKER
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs"

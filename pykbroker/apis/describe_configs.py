@@ -12,8 +12,8 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_entries import (
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.entries import (
     Entry,
     Source,
     describe_broker,
@@ -21,11 +21,11 @@ from pykbroker.core.config_entries import (
     describe_group,
     describe_topic,
 )
-from pykbroker.core.config_resource import ConfigResource
-from pykbroker.core.config_sheet import ConfigSheet
-from pykbroker.core.config_type import INTEGER, Type
+from pykbroker.core.config.live_config import Dynamic, LiveConfig
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.config.sheet import ConfigSheet
+from pykbroker.core.config.type import INTEGER, Type
 from pykbroker.core.errors import ApiError
-from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer

@@ -15,8 +15,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch_session import Fetching, Found, Wanted
-from pykbroker.core.fetch_session_cache import FetchSessionCache
+from pykbroker.core.fetch.session import Fetching, Found, Wanted
+from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType

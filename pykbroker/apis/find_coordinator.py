@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pykbroker.core.coordinator_key import partition_of
-from pykbroker.core.coordinator_topic import CoordinatorTopic
+from pykbroker.core.coordinator.key import partition_of
+from pykbroker.core.coordinator.topic import CoordinatorTopic
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer

@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right

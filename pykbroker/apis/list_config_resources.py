@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted

@@ -18,8 +18,8 @@ import trio
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError, KeysRequired
+from pykbroker.core.log.verification import Verification
 from pykbroker.core.names import INTERNAL_TOPICS
-from pykbroker.core.replication.verification import Verification
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.txn.transaction import TopicPartition

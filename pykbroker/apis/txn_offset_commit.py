@@ -16,10 +16,10 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import Transactions
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
+from pykbroker.core.log.producers import NO_SEQUENCE
+from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.replication.producers import NO_SEQUENCE
-from pykbroker.core.replication.verification import Verification
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted

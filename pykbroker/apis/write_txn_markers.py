@@ -13,7 +13,7 @@ import trio
 
 from pykbroker.coordinator.endings import Ending, Endings
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps

@@ -38,7 +38,7 @@ def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None
 
     `broker` without an id shows the dynamic defaults of all brokers.
     """
-    from pykbroker.core.config_entries import Source
+    from pykbroker.core.config.entries import Source
 
     async def work(admin: Admin) -> None:
         found = await admin.configs(resource(kind, name), name)
@@ -90,7 +90,7 @@ def alter(
 
 def resource(kind: str, name: str) -> int:
     """The number of a kind. click.UsageError for a topic without a name, or a broker without a number."""
-    from pykbroker.core.config_resource import ConfigResource
+    from pykbroker.core.config.resource import ConfigResource
 
     if kind == "topic" and not name:
         raise click.UsageError("which topic? Say its name")
@@ -104,8 +104,8 @@ def check_names(kind: str, names: Iterable[str]) -> None:
 
     A broker would take it for the config of a plugin, and never tell.
     """
-    from pykbroker.core.config import known
-    from pykbroker.core.config_table import BROKER, TOPIC
+    from pykbroker.core.config.config import known
+    from pykbroker.core.config.table import BROKER, TOPIC
 
     table = TOPIC if kind == "topic" else BROKER
     for name in names:
@@ -117,7 +117,7 @@ def check_names(kind: str, names: Iterable[str]) -> None:
 
 def row(found: DescribeConfigsResourceResult) -> tuple[str, str, str]:
     """Name, value and source of one config."""
-    from pykbroker.core.config_entries import Source
+    from pykbroker.core.config.entries import Source
 
     value = "(hidden)" if found.is_sensitive else "(none)" if found.value is None else found.value
     known = {source.value: source.name for source in Source}

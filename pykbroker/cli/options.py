@@ -13,8 +13,8 @@ import click
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.parameters import Address
 from pykbroker.cli.server_properties import Properties, advertised_address, listening_address, read_properties
-from pykbroker.core.config import BrokerConfig, known
-from pykbroker.core.config_table import BROKER, ONE_BROKER, TOPIC_SYNONYMS
+from pykbroker.core.config.config import BrokerConfig, known
+from pykbroker.core.config.table import BROKER, ONE_BROKER, TOPIC_SYNONYMS
 from pykbroker.core.errors import ApiError
 from pykbroker.core.settings import Settings
 

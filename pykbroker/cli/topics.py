@@ -99,8 +99,8 @@ def delete(names: Sequence[str], bootstrap: Address) -> None:
 async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
     """What was configured for this topic alone; nothing, where the broker does not describe configs."""
     from pykbroker.client.connection import UnsupportedVersion
-    from pykbroker.core.config_entries import Source
-    from pykbroker.core.config_resource import ConfigResource
+    from pykbroker.core.config.entries import Source
+    from pykbroker.core.config.resource import ConfigResource
 
     try:
         configs = await admin.configs(ConfigResource.TOPIC, topic)

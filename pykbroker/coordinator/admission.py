@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykbroker.coordinator.transactions import Transactions
-from pykbroker.core.replication.producers import Producers
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.verification import Verification
 from pykbroker.core.txn.transaction import TopicPartition
 from wire.error_codes import ErrorCode
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord, StoredRecord
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.producers import Marker
 from pykbroker.core.steps import Steps
 from wire.errors import DecodeError
 from wire.records.batch import Batch

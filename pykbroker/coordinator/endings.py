@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.replication.producers import Marker
 
 
 class Ending(Protocol):

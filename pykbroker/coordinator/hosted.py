@@ -15,9 +15,9 @@ from pykbroker.coordinator.call import Call, not_coordinator
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.machine import CoordinatorMachine, Said
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
 from pykbroker.core.outcome import Entry, Outcome
-from pykbroker.core.replication.producers import Marker
-from pykbroker.core.replication.verification import Verification
 from pykbroker.core.steps import Steps, finish
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import State, Turns

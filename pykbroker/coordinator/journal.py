@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pykbroker.core.replication.producers import Marker
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
 from pykbroker.world.disk import Buffer
 
 

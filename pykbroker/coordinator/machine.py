@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pykbroker.core.coordinator_record import LogRecord, StoredRecord
+from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.steps import Steps
 

@@ -12,7 +12,7 @@ from pykbroker.coordinator.endings import Endings
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.txn.requests import AwaitMarkers, Markers, MarkersWritten
 from pykbroker.core.txn.state import State
 from pykbroker.core.txn.transaction import TopicPartition, Transaction

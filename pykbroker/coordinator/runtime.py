@@ -12,9 +12,9 @@ from pykbroker.coordinator.call import Call, not_coordinator, refused
 from pykbroker.coordinator.hosted import Hosted
 from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.machine import CoordinatorMachine
-from pykbroker.core.coordinator_key import partition_of
+from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.verification import Verification
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
 

@@ -12,7 +12,7 @@ from pykbroker.coordinator.journal import Journal
 from pykbroker.coordinator.markers import MarkerWriter
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import ProducerIds, Transactions
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import TRANSACTION_STATE_TOPIC
 from pykbroker.core.txn.machine import TransactionsMachine

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)

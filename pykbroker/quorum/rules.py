@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 
 
 class LogRules(msgspec.Struct, frozen=True):

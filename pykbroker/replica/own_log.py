@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
 from pykbroker.replica.partition import Partition
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Buffer, FileSlice

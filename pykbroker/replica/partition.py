@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory

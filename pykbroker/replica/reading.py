@@ -10,7 +10,7 @@ from collections.abc import Generator
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch_session import Found, Wanted
+from pykbroker.core.fetch.session import Found, Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.files.errors import patiently

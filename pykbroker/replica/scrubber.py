@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import trio
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.partition import Partition
 from pykbroker.storage.cleaner.pace import Pace

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.config import Texts, topic_config
-from pykbroker.core.config_check import check_configs, check_topic_configs
-from pykbroker.core.config_entries import describe_topic
-from pykbroker.core.config_table import TOPIC
-from pykbroker.core.live_config import Dynamic, LiveConfig, readable
+from pykbroker.core.config.check import check_configs, check_topic_configs
+from pykbroker.core.config.config import Texts, topic_config
+from pykbroker.core.config.entries import describe_topic
+from pykbroker.core.config.live_config import Dynamic, LiveConfig, readable
+from pykbroker.core.config.table import TOPIC
 from pykbroker.storage.segments.config import LogConfig
 from wire.messages.create_topics import CreatableTopicConfigs
 

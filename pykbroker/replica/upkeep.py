@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import trio
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.directory.log_directory import LogDirectory

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import trio
 
-from pykbroker.core.host_counts import is_name
+from pykbroker.core.config.host_counts import is_name
 
 logger = logging.getLogger(__name__)
 

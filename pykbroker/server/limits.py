@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.host_counts import read_host_counts
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.server.host_names import by_address
 
 BUDGET_SHARE = 4

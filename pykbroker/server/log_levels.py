@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from pykbroker.core.config_type import INTEGER
+from pykbroker.core.config.type import INTEGER
 from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.metadata.alter_configs import Operation
 from wire.error_codes import ErrorCode

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pykbroker.core.replication.producers import BATCHES_REMEMBERED
+from pykbroker.core.log.producers import BATCHES_REMEMBERED
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from random import Random
 
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.verification import Verification
 from pykbroker.sim.crash_points import Ending, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, below, check_recovery, opened, require, stored

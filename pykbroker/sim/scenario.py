@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.settings import Settings
 from pykbroker.sim.broker_node import BrokerNode, LogWatch

@@ -31,8 +31,8 @@ def running_broker(
 
     `port` 0 is a free one, `topics` are partitions by name, `configs` broker configs by their Kafka names.
     """
-    from pykbroker.core.config import BrokerConfig
-    from pykbroker.core.config_table import ONE_BROKER
+    from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.config.table import ONE_BROKER
     from pykbroker.core.settings import Settings
 
     with tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True) as directory:

@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from pykbroker import broker
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.world.system import system_world
 from tests.unit.apis.conftest import Client

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from pykbroker.core.config_table import ONE_BROKER
+from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.world import system
 from tests.unit.apis.conftest import fetch_request, serving
 from tests.unit.apis.transactional import Talk

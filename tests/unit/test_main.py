@@ -33,5 +33,5 @@ def test_a_python_without_assertions_is_refused(options: list[str]) -> None:
 
 def test_help_loads_neither_the_loop_nor_the_broker() -> None:
     program = "import sys; from pykbroker.cli.main import pykbroker; pykbroker(['--help'], standalone_mode=False); "
-    program += "assert not {'trio', 'msgspec', 'pykbroker.broker', 'pykbroker.core.config'} & set(sys.modules)"
+    program += "assert not {'trio', 'msgspec', 'pykbroker.broker', 'pykbroker.core.config.config'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=50)

@@ -20,8 +20,8 @@ import trio
 
 from pykbroker import broker
 from pykbroker.cli.dumping import dumped
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_table import ONE_BROKER
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers

@@ -12,7 +12,7 @@ import msgspec
 from pykbroker.core.compaction.batch import emptied, rebuilt
 from pykbroker.core.compaction.places import Place, places
 from pykbroker.core.compaction.transactions import PassedTransactions
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 from wire.declare import Buffer
 from wire.errors import DecodeError
 from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch

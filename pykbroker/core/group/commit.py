@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord
+from pykbroker.core.coordinator.record import NO_PRODUCER, CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import ClassicGroup
@@ -12,8 +12,8 @@ from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Token
-from pykbroker.core.replication.producers import Marker
 from pykbroker.core.steps import Steps
 from wire.declare import NIL
 from wire.error_codes import ErrorCode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, ForgetTopics
 from pykbroker.core.group.classic import stored

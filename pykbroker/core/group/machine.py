@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.config import Texts
-from pykbroker.core.coordinator_record import LogRecord, StoredRecord
+from pykbroker.core.config.config import Texts
+from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.group import commit, describe, forget
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.classic import rebalance
@@ -27,10 +27,10 @@ from pykbroker.core.group.replay import replay
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.outcome import Entry, Outcome, Token
-from pykbroker.core.replication.producers import Marker
 from pykbroker.core.steps import Steps
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

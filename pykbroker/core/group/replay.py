@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykbroker.core.coordinator_record import NO_PRODUCER, CoordinatorRecord, StoredRecord
+from pykbroker.core.coordinator.record import NO_PRODUCER, CoordinatorRecord, StoredRecord
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import BEGIN, JOIN, SESSION, SYNC
@@ -18,8 +18,8 @@ from pykbroker.core.group.consumer.deadlines import forget
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Committed, Partitions
 from pykbroker.core.group.shard import Due, Shard
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.producers import Marker
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue
 from wire.stored.consumer_group import ConsumerGroupMemberMetadataKey, ConsumerGroupMetadataKey
 from wire.stored.framing import CoordinatorKey, CoordinatorValue

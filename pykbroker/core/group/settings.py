@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from pykbroker.core.config import BrokerConfig, Texts
-from pykbroker.core.config_row import Row
-from pykbroker.core.config_table import GROUP
-from pykbroker.core.group_bounds import ASSIGNORS
-from pykbroker.core.live_config import can_be
+from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.group_bounds import ASSIGNORS
+from pykbroker.core.config.live_config import can_be
+from pykbroker.core.config.row import Row
+from pykbroker.core.config.table import GROUP
 
 MS_OF_MINUTE = 60_000
 

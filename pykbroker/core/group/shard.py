@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pykbroker.core.config import Texts
+from pykbroker.core.config.config import Texts
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer.group import ConsumerGroup

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykbroker.core.coordinator_record import LogRecord
+from pykbroker.core.coordinator.record import LogRecord
 from pykbroker.core.outcome import Outcome, Token
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from ipaddress import ip_address
 from math import isnan
 
-from pykbroker.core.config_row import Table
-from pykbroker.core.config_table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
-from pykbroker.core.config_type import Type
+from pykbroker.core.config.row import Table
+from pykbroker.core.config.table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
+from pykbroker.core.config.type import Type
 from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.metadata.context import Context, Deciding
 from pykbroker.core.metadata.record import Record

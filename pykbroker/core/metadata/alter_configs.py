@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TypeVar
 
-from pykbroker.core.config_check import TABLES
-from pykbroker.core.config_resource import ConfigResource
-from pykbroker.core.config_type import Type, refuse, text_of
+from pykbroker.core.config.check import TABLES
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.config.type import Type, refuse, text_of
 from pykbroker.core.errors import ApiError, bad_request
 from pykbroker.core.metadata.context import ELR_FEATURE, Context, Deciding
 from pykbroker.core.metadata.record import Record

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.errors import ApiError
-from pykbroker.core.live_config import Dynamic
 from pykbroker.core.metadata.draft import Draft
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness

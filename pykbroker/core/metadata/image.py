@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pykbroker.core.live_config import Dynamic
+from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.metadata.ids import UNASSIGNED
 from wire.stored.framing import FramedRecord
 

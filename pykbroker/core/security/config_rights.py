@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 from fastcrc import crc32
 
-from pykbroker.core.config import Texts, read
-from pykbroker.core.config_resource import ConfigResource
-from pykbroker.core.config_table import CLIENT_METRICS
+from pykbroker.core.config.config import Texts, read
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.config.table import CLIENT_METRICS
 from pykbroker.core.metadata.ids import id_text
 from pykbroker.core.metadata.image import ConfigsImage
 

@@ -7,7 +7,7 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord, StoredRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.txn.context import Context, Decision, Renewal

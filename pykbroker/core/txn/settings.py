@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 
 TRANSACTION_FEATURE = "transaction.version"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.txn.state import PREDECESSORS, State
 from wire.errors import DecodeError
 from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue

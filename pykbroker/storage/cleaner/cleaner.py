@@ -15,7 +15,7 @@ from weakref import WeakSet
 import trio
 
 from pykbroker.core.compaction.compactor import Compactor
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.cleaner.cleaning import Cleanable, Cleaning
 from pykbroker.storage.cleaner.pace import Pace

@@ -16,7 +16,7 @@ from typing import Protocol
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.epochs import LeaderEpochs
+from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.files.errors import CorruptLog, patiently

@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker, Written
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Marker, Written
+from pykbroker.core.log.verification import Verification
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.small_files import replace, warned
 from pykbroker.storage.files.traffic import Traffic

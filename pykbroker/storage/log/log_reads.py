@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.recovery.rebuild import read_aborted
 from pykbroker.storage.recovery.recovery import LogState

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from struct import Struct, error
 
-from pykbroker.core.replication.producers import SEQUENCE_MASK, Producer, Producers, Written
+from pykbroker.core.log.producers import SEQUENCE_MASK, Producer, Producers, Written
 from wire.records.crc import crc32c
 
 HEAD = Struct(">hIi")

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pykbroker.core.replication.epochs import LeaderEpochs
-from pykbroker.core.replication.producers import Producers
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.checkpoints import EPOCHS, CorruptCheckpoint, decode_epochs
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.small_files import read_disposable

@@ -24,8 +24,8 @@ from bisect import bisect_right
 
 import msgspec
 
-from pykbroker.core.replication.epochs import LeaderEpochs
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.producers import Producers
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS
 from pykbroker.storage.files.errors import CorruptLog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from struct import Struct, error
 
-from pykbroker.core.replication.producers import Producers
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import CorruptLog
 from wire.errors import DecodeError
 from wire.records.batch import Batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pykbroker.core.replication.producers import Producer, Producers
+from pykbroker.core.log.producers import Producer, Producers
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.reading import read_file
 from pykbroker.storage.recovery.producer_snapshot import CorruptSnapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import CorruptLog, Pending
 from pykbroker.storage.segments.headers import Headers
 from pykbroker.storage.segments.loading import attempt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import Mismatch
 from pykbroker.storage.segments.checked import Checked
 from pykbroker.storage.segments.config import LONG_MAX, LogConfig

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 
 ENTRY = Struct(">hqqqq")
 VERSION = 0

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from pykbroker import broker
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.settings import Serving, Settings
 from wire.api import APIS
 from wire.declare import Request, Response

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.describe_configs import DescribeConfigs
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_docs import documentation
-from pykbroker.core.config_entries import Source
-from pykbroker.core.config_sheet import size
-from pykbroker.core.config_type import Type
-from pykbroker.core.live_config import LiveConfig
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.docs import documentation
+from pykbroker.core.config.entries import Source
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.config.sheet import size
+from pykbroker.core.config.type import Type
 from pykbroker.core.metadata.image import CLUSTER_DEFAULT, ConfigsImage, MetadataImage
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context

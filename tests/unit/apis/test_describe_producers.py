@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.describe_producers import DescribeProducers
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.log.producers import Producers
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, batch

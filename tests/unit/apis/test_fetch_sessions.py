@@ -12,7 +12,7 @@ import trio
 
 from pykbroker.apis.fetch import Fetch
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch_session_cache import FetchSessionCache
+from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.server.advertised import Advertised

@@ -22,9 +22,9 @@ from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.offset_fetch import OffsetFetch
 from pykbroker.apis.sync_group import SyncGroup
 from pykbroker.coordinator.call import Call
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_resource import ConfigResource
-from pykbroker.core.coordinator_topic import groups_topic
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from tests.unit.apis.calling import Denies, context, gone_through

@@ -19,8 +19,8 @@ from pykbroker.apis.offset_delete import OffsetDelete
 from pykbroker.apis.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
 from pykbroker.coordinator.call import Call, refused
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
-from pykbroker.core.replication.producers import Producers
 from pykbroker.storage.files import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns

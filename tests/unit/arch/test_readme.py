@@ -7,24 +7,18 @@ import tomllib
 from pathlib import Path
 
 from pykbroker.cli.start import start
-from pykbroker.core.config import BrokerConfig, Setting
-from pykbroker.core.config_docs import DOCS, IDLE, NO_EFFECT
-from pykbroker.core.config_table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
-from pykbroker.core.java_classes import NAMED
+from pykbroker.core.config.config import BrokerConfig, Setting
+from pykbroker.core.config.docs import DOCS, IDLE, NO_EFFECT
+from pykbroker.core.config.java_classes import NAMED
+from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
 from pykbroker.storage.segments.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
-CHECKS = (
-    "config_table.py",
-    "config_docs.py",
-    "config_check.py",
-    "group_bounds.py",
-    "broker_bounds.py",
-    "broker_change.py",
-)
-"""These know the configs, and obey none."""
-CODE = "".join(path.read_text() for path in (ROOT / "pykbroker").rglob("*.py") if path.name not in CHECKS)
+CHECKS = {"table", "docs", "check", "group_bounds", "broker_bounds", "broker_change"}
+"""Files of `core/config` that know every config and obey none."""
+FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
+CODE = "".join(path.read_text() for path in sorted(FILES))
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 
@@ -52,14 +46,14 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
     read = {*filter(is_read, known), *NAMED}
-    assert sorted(documented & read) == [], "these have an effect by now: move them to OBEYED of config_docs.py"
-    assert sorted(known - read - documented) == [], "nothing reads these: move them to IDLE of config_docs.py"
+    assert sorted(documented & read) == [], "these have an effect by now: move them to OBEYED of core/config/docs.py"
+    assert sorted(known - read - documented) == [], "nothing reads these: move them to IDLE of core/config/docs.py"
     assert listed == set(IDLE)
 
 
 def test_every_attribute_of_a_broker_s_config_is_read():
     attributes = {name for name, value in vars(BrokerConfig).items() if isinstance(value, Setting)}
-    assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config.py"
+    assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config/config.py"
 
 
 def page(name: str) -> str:

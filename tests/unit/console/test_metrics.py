@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pykbroker.broker import BrokerStatistics
 from pykbroker.console.endpoint import serve
 from pykbroker.console.metrics import exposition
-from pykbroker.core.fetch_session_cache import Statistics as SessionStatistics
+from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics

@@ -6,8 +6,8 @@ import trio
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
-from pykbroker.core.replication.verification import Verification
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
 from wire.error_codes import ErrorCode
 from wire.records.batch import batches
 from wire.records.builder import sealed

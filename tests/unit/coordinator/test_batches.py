@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.coordinator.batches import OPENED_BYTES_MAX, Batches, opened
-from pykbroker.core.coordinator_record import StoredRecord
+from pykbroker.core.coordinator.record import StoredRecord
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.producers import Marker
 from wire.declare import STRING_BYTES_MAX
 from wire.errors import DecodeError
 from wire.records.batch import HEADER_BYTES, Batch, batches

@@ -22,8 +22,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.log.producers import Marker, Producers
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.replication.producers import Marker, Producers
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions,

@@ -21,8 +21,8 @@ from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Outcome
-from pykbroker.core.replication.producers import Marker
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.quorum.controller import Controller

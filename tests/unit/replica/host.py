@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.live_config import LiveConfig
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places

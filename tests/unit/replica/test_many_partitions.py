@@ -8,8 +8,8 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.live_config import LiveConfig
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.core.fetch_session import Wanted
+from pykbroker.core.fetch.session import Wanted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch

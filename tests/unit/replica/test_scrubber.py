@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, ScrubStatistics
 from pykbroker.sim.disk import SimDisk

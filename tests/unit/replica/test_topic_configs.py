@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykbroker.core.config import BrokerConfig, Texts
-from pykbroker.core.config_entries import Entry, describe_topic
-from pykbroker.core.live_config import Dynamic, LiveConfig
+from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.entries import Entry, describe_topic
+from pykbroker.core.config.live_config import Dynamic, LiveConfig
 from pykbroker.replica import topic_configs
 from pykbroker.replica.topic_configs import DESCRIPTIONS_MAX, TopicConfigs
 

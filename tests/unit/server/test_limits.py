@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.server.limits import UNLIMITED, Limits
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.log.producers import Producers
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files import lost_writes

@@ -15,9 +15,9 @@ from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.state import State
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Offsets
+from pykbroker.core.log.transactions import Transactions
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.transactions import Transactions
 from pykbroker.core.txn import ending
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.scenario import Plan, run_scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.compaction.compactor import Round
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.log.producers import Producers
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log import log, swap

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykbroker.apis.produce import ADDED_VERSION_FIRST, Produce
-from pykbroker.core.replication.producers import Producer, Producers
+from pykbroker.core.log.producers import Producer, Producers
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.simulation import Simulation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykbroker.core.replication.producers import Producers
+from pykbroker.core.log.producers import Producers
 from pykbroker.storage.files import checkpoints
 from pykbroker.storage.files.meta_properties import MetaProperties
 from pykbroker.storage.files.partition_directory import decode_metadata, encode_metadata

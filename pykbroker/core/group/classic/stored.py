@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.member import Member
 from pykbroker.core.group.classic.state import State

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.replay import REPLAY
 from pykbroker.core.group.step import Step

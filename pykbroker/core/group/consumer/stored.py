@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import repeat
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.assignment import Assignment, Place
 from pykbroker.core.group.consumer.group import ConsumerGroup, Said

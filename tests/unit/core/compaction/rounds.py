@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Group, Note, Noted
-from pykbroker.core.replication.producers import Producers
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.recovery.replay import recall
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.machine import GroupMachine

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.group.settings import MS_OF_MINUTE, GroupSettings
 from tests.unit.core.group.talk import Talk
 from tests.unit.core.group.test_consumer import CONSUMER_SESSION_MS, Room

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.producers import Marker
 from tests.unit.core.group.talk import SESSION_MS, WALL_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeleteGroupsRequest

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pykbroker.core.config import BrokerConfig
-from pykbroker.core.config_check import check_configs
+from pykbroker.core.config.check import check_configs
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import Dynamic, LiveConfig
 from pykbroker.core.errors import ApiError
-from pykbroker.core.live_config import Dynamic, LiveConfig
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.config_resource import ConfigResource
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import ConfigsImage
 from pykbroker.core.telemetry import clients as clients_module

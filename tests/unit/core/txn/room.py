@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pykbroker.core.coordinator_record import CoordinatorRecord, LogRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
 from pykbroker.core.outcome import Entry
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (

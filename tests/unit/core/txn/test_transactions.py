@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from pykbroker.core.coordinator_record import CoordinatorRecord
+from pykbroker.core.coordinator.record import CoordinatorRecord
+from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
-from pykbroker.core.replication.producers import Marker
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
 from pykbroker.core.txn.requests import (
     Answer,

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.core.config import BrokerConfig
+from pykbroker.core.config.config import BrokerConfig
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings

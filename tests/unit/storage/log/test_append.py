@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.producers import Marker
+from pykbroker.core.log.producers import Marker
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world import system_disk

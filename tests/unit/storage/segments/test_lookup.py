@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from msgspec import structs
 
-from pykbroker.core.replication.transactions import AbortedTransaction
+from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig

@@ -1,0 +1,161 @@
+"""Whether a running broker can take dynamic configs: its own, or those for all brokers (KIP-226).
+
+Unknown ones are taken, as in Kafka, for plugins of other brokers. Numbers of threads and other configs without effect
+here are held to Kafka's rules all the same: a broker that has them may read this log one day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pykbroker.core.config.config import BrokerConfig, Texts
+from pykbroker.core.config.java_classes import check_no_classes
+from pykbroker.core.config.row import Row, Update
+from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX
+from pykbroker.core.config.type import INTEGER, Value
+from pykbroker.core.errors import ApiError, bad_request
+
+OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+"""With the name of a listener before them they can still be set for all brokers."""
+
+ONLY_OF_LISTENERS = (
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+)
+"""They change only with the name of a listener before them."""
+
+THREADS = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+"""They change to half or double at most, at a time."""
+
+NEVER_NONE = ("max.connections", "max.connection.creation.rate")
+"""With 0 of them nobody could ever come and set them to anything else."""
+
+NOT_SET = -2
+"""A local retention that is as the whole one."""
+
+
+def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
+    """Refuse what broker `name` cannot take ("" stands for all brokers); INVALID_REQUEST, as Kafka says, but
+    INVALID_CONFIG for a class of Java, which Kafka would load.
+    """
+    if name:
+        check_is_this(name, broker.node_id)
+    refuse_any(
+        "Cannot update these configs dynamically",
+        (config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY),
+    )
+    refuse_any(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (config for config in wanted if config in ONLY_OF_LISTENERS),
+    )
+    known = broker.broker if name else broker.cluster
+    check_no_classes(
+        {config: text for config, text in wanted.items() if known.get(config) != text}, broker.pykbroker_ignore_classes
+    )
+    try:
+        for config, text in wanted.items():
+            if (row := dynamic_row(config)) is not None:
+                row.read(text)
+        if not name:
+            refuse_any(
+                "Cannot update these configs at default cluster level, broker id must be specified",
+                (config for config in wanted if is_of_one_broker(config)),
+            )
+            changed = broker.with_dynamic(wanted, broker.broker)
+        else:
+            changed = broker.with_dynamic(broker.cluster, wanted)
+    except ApiError as error:
+        raise bad_request(str(error)) from error
+    for config in NEVER_NONE:
+        if changed.values[config] == 0:
+            raise bad_request(f"Invalid {config} 0")
+    check_threads(broker.values, changed.values)
+    check_cleaner(broker.values["log.cleaner.threads"], changed.values["log.cleaner.threads"])
+    for unit in ("ms", "bytes"):
+        check_local_retention(unit, changed.values)
+
+
+def check_is_this(name: str, node_id: int) -> None:
+    """Refuse the name of any other broker."""
+    if not INTEGER.fullmatch(name):
+        raise bad_request(f"Node id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise bad_request(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def dynamic_row(config: str) -> Row | None:
+    """What a value of this name is read as, with or without a listener before it; None: as nothing."""
+    base = config.split(".", 3)[-1] if config.startswith(LISTENER_PREFIX) else config
+    row = BROKER.get(base) or BROKER_QUOTAS.get(base)
+    return None if row is None or row.update is Update.READ_ONLY else row
+
+
+def is_of_one_broker(config: str) -> bool:
+    """Whether it cannot be the same for all brokers."""
+    if config.startswith(LISTENER_PREFIX):
+        return config.split(".", 3)[-1] not in OF_ALL_LISTENERS
+    return config in BROKER and BROKER[config].update is Update.PER_BROKER
+
+
+def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
+    """Refuse a step that is too large."""
+    for config in THREADS:
+        was, wanted = old[config], new[config]
+        if not isinstance(was, int) or not isinstance(wanted, int) or was == wanted:
+            continue
+        failed = f"Dynamic thread count update validation failed for {config}={wanted}, value should"
+        if wanted < was // 2:
+            raise bad_request(f"{failed} be at least half the current value {was}")
+        if wanted > was * 2:
+            raise bad_request(f"{failed} not be greater than double the current value {was}")
+
+
+def check_cleaner(was: Value, threads: Value) -> None:
+    """The same for the cleaner's threads."""
+    assert isinstance(was, int)
+    assert isinstance(threads, int)
+    if threads < max(1, was // 2):
+        raise bad_request(f"Log cleaner threads cannot be reduced to less than half the current value {was}")
+    if threads > was * 2:
+        raise bad_request(f"Log cleaner threads cannot be increased to more than double the current value {was}")
+
+
+def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
+    """What stays on the broker of a tiered log cannot be more than what stays at all."""
+    local, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
+    limit, most = values[local], values[whole]
+    if limit == NOT_SET or not isinstance(limit, int) or not isinstance(most, int) or most == -1:
+        return
+    if limit == -1:
+        raise bad_request(
+            f"Invalid value -1 for configuration {local}: Value must not be -1 as {whole} value is set as {most}."
+        )
+    if limit > most:
+        raise bad_request(
+            f"Invalid value {limit} for configuration {local}: "
+            f"Value must not be more than {whole} property value: {most}"
+        )
+
+
+def refuse_any(reason: str, configs: Iterable[str]) -> None:
+    """Name all that stand in the way."""
+    if found := list(configs):
+        raise bad_request(f"{reason}: [{', '.join(found)}]")

@@ -1,0 +1,230 @@
+"""What this broker was configured to do: values from three layers over the defaults, and a topic's configs from them.
+
+1. A dynamic value of this broker beats the cluster's dynamic default, which beats the static one (from a file or the
+   command line), which beats Kafka's default.
+2. A `BrokerConfig` never changes: a dynamic change makes a new one.
+3. Configs that nobody knows are kept and shown without their value. They have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
+
+from pykbroker.core.config.broker_bounds import check_broker_bounds
+from pykbroker.core.config.group_bounds import check_broker_groups
+from pykbroker.core.config.host_counts import read_host_counts
+from pykbroker.core.config.java_classes import check_no_classes
+from pykbroker.core.config.row import Table
+from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config.type import Value, refuse
+
+T = TypeVar("T")
+Texts = Mapping[str, str]
+
+DEFAULTS = {name: row.default for name, row in BROKER.items()}
+MS_OF_UNIT = {"hours": 3_600_000, "minutes": 60_000}
+
+
+class Setting(Generic[T]):
+    """An attribute of BrokerConfig that reads one config."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, config: None, owner: type[object]) -> Setting[T]: ...
+    @overload
+    def __get__(self, config: BrokerConfig, owner: type[object]) -> T: ...
+    def __get__(self, config: BrokerConfig | None, owner: type[object]) -> Setting[T] | T:
+        return self if config is None else config.values[self.name]  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class BrokerConfig:
+    """The three layers as they were written, and in `values` what holds, by Kafka's names.
+
+    The configs that the broker itself acts on are attributes as well, under Kafka's names with underscores.
+    """
+
+    static: Texts
+    cluster: Texts
+    broker: Texts
+    values: Mapping[str, Value]
+
+    @classmethod
+    def from_mapping(cls, static: Texts) -> BrokerConfig:
+        """Read what a file and the command line say. ApiError INVALID_CONFIG for a value that cannot be."""
+        filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
+        config = cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
+        check_no_classes(static, config.pykbroker_ignore_classes)
+        return config
+
+    @classmethod
+    def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
+        """Later layers win."""
+        values = {**DEFAULTS, **read(BROKER, static), **read(BROKER, cluster), **read(BROKER, broker)}
+        check_broker(values)
+        return cls(static, cluster, broker, values)
+
+    def with_dynamic(self, cluster: Texts, broker: Texts | None = None) -> BrokerConfig:
+        """The same static values under other dynamic ones: the cluster's defaults, and this broker's own."""
+        return self.of_layers(self.static, cluster, broker or {})
+
+    def get(self, name: str) -> Value:
+        """The value of a config of the table, typed as the table says. KeyError for any other."""
+        return self.values[name]
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Static configs that are in no table, sorted."""
+        return tuple(sorted(name for name in self.static if not known(name)))
+
+    # The node and its connections
+    node_id = Setting[int]("node.id")
+    broker_rack = Setting[str | None]("broker.rack")
+    connections_max_idle_ms = Setting[int]("connections.max.idle.ms")
+    fetch_max_bytes = Setting[int]("fetch.max.bytes")
+    max_connection_creation_rate = Setting[int]("max.connection.creation.rate")
+    max_connections = Setting[int]("max.connections")
+    max_connections_per_ip = Setting[int]("max.connections.per.ip")
+    max_connections_per_ip_overrides = Setting[str]("max.connections.per.ip.overrides")
+    max_incremental_fetch_session_cache_slots = Setting[int]("max.incremental.fetch.session.cache.slots")
+    max_request_partition_size_limit = Setting[int]("max.request.partition.size.limit")
+    queued_max_request_bytes = Setting[int]("queued.max.request.bytes")
+    queued_max_requests = Setting[int]("queued.max.requests")
+    socket_listen_backlog_size = Setting[int]("socket.listen.backlog.size")
+    socket_receive_buffer_bytes = Setting[int]("socket.receive.buffer.bytes")
+    socket_request_max_bytes = Setting[int]("socket.request.max.bytes")
+    socket_send_buffer_bytes = Setting[int]("socket.send.buffer.bytes")
+    telemetry_max_bytes = Setting[int]("telemetry.max.bytes")
+
+    # Topics and logs
+    auto_create_topics_enable = Setting[bool]("auto.create.topics.enable")
+    default_replication_factor = Setting[int]("default.replication.factor")
+    delete_topic_enable = Setting[bool]("delete.topic.enable")
+    log_cleaner_backoff_ms = Setting[int]("log.cleaner.backoff.ms")
+    log_cleaner_dedupe_buffer_size = Setting[int]("log.cleaner.dedupe.buffer.size")
+    log_cleaner_enable = Setting[bool]("log.cleaner.enable")
+    log_cleaner_io_buffer_load_factor = Setting[float]("log.cleaner.io.buffer.load.factor")
+    log_cleaner_io_max_bytes_per_second = Setting[float]("log.cleaner.io.max.bytes.per.second")
+    log_retention_check_interval_ms = Setting[int]("log.retention.check.interval.ms")
+    min_insync_replicas = Setting[int]("min.insync.replicas")
+    num_partitions = Setting[int]("num.partitions")
+    producer_id_expiration_ms = Setting[int]("producer.id.expiration.ms")
+    replica_high_watermark_checkpoint_interval_ms = Setting[int]("replica.high.watermark.checkpoint.interval.ms")
+    unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
+
+    # Groups and transactions
+    group_consumer_assignors = Setting[tuple[str, ...]]("group.consumer.assignors")
+    group_consumer_heartbeat_interval_ms = Setting[int]("group.consumer.heartbeat.interval.ms")
+    group_consumer_max_heartbeat_interval_ms = Setting[int]("group.consumer.max.heartbeat.interval.ms")
+    group_consumer_max_session_timeout_ms = Setting[int]("group.consumer.max.session.timeout.ms")
+    group_consumer_max_size = Setting[int]("group.consumer.max.size")
+    group_consumer_migration_policy = Setting[str]("group.consumer.migration.policy")
+    group_consumer_min_heartbeat_interval_ms = Setting[int]("group.consumer.min.heartbeat.interval.ms")
+    group_consumer_min_session_timeout_ms = Setting[int]("group.consumer.min.session.timeout.ms")
+    group_consumer_session_timeout_ms = Setting[int]("group.consumer.session.timeout.ms")
+    group_coordinator_rebalance_protocols = Setting[tuple[str, ...]]("group.coordinator.rebalance.protocols")
+    group_initial_rebalance_delay_ms = Setting[int]("group.initial.rebalance.delay.ms")
+    group_max_session_timeout_ms = Setting[int]("group.max.session.timeout.ms")
+    group_max_size = Setting[int]("group.max.size")
+    group_min_session_timeout_ms = Setting[int]("group.min.session.timeout.ms")
+    offset_metadata_max_bytes = Setting[int]("offset.metadata.max.bytes")
+    offsets_retention_check_interval_ms = Setting[int]("offsets.retention.check.interval.ms")
+    offsets_retention_minutes = Setting[int]("offsets.retention.minutes")
+    offsets_topic_num_partitions = Setting[int]("offsets.topic.num.partitions")
+    offsets_topic_replication_factor = Setting[int]("offsets.topic.replication.factor")
+    offsets_topic_segment_bytes = Setting[int]("offsets.topic.segment.bytes")
+    add_partitions_to_txn_retry_backoff_max_ms = Setting[int]("add.partitions.to.txn.retry.backoff.max.ms")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting[int](
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+    )
+    transaction_max_timeout_ms = Setting[int]("transaction.max.timeout.ms")
+    transaction_partition_verification_enable = Setting[bool]("transaction.partition.verification.enable")
+    transaction_remove_expired_transaction_cleanup_interval_ms = Setting[int](
+        "transaction.remove.expired.transaction.cleanup.interval.ms"
+    )
+    transaction_state_log_min_isr = Setting[int]("transaction.state.log.min.isr")
+    transaction_state_log_num_partitions = Setting[int]("transaction.state.log.num.partitions")
+    transaction_state_log_replication_factor = Setting[int]("transaction.state.log.replication.factor")
+    transaction_state_log_segment_bytes = Setting[int]("transaction.state.log.segment.bytes")
+    transactional_id_expiration_ms = Setting[int]("transactional.id.expiration.ms")
+
+    # pykbroker's own
+    pykbroker_client_descriptors_min = Setting[int]("pykbroker.client.descriptors.min")
+    pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
+    pykbroker_ignore_classes = Setting[tuple[str, ...]]("pykbroker.ignore.classes")
+    pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
+    pykbroker_scrub_bytes_per_second = Setting[int]("pykbroker.scrub.bytes.per.second")
+    pykbroker_scrub_interval_ms = Setting[int]("pykbroker.scrub.interval.ms")
+    pykbroker_validate_records = Setting[bool]("pykbroker.validate.records")
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """`log.dirs`, or `log.dir` where that is unset."""
+        dirs = self.values["log.dirs"] or self.values["log.dir"]
+        assert isinstance(dirs, tuple)
+        return dirs
+
+
+def known(name: str) -> bool:
+    """Whether a broker config of this name has a meaning; `listener.name.<listener>.` may stand before some."""
+    return name in BROKER or name.startswith(LISTENER_PREFIX)
+
+
+def read(table: Table, texts: Texts) -> dict[str, Value]:
+    """The typed values of those configs that the table has."""
+    return {name: table[name].read(text) for name, text in texts.items() if name in table}
+
+
+def check_connections(values: Mapping[str, Value]) -> None:
+    """What the configs of connections and requests must be to each other. ApiError INVALID_CONFIG."""
+    overrides = read_host_counts("max.connections.per.ip.overrides", str(values["max.connections.per.ip.overrides"]))
+    if values["max.connections.per.ip"] == 0 and not overrides:
+        raise refuse(
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
+        )
+    queued, largest = values["queued.max.request.bytes"], values["socket.request.max.bytes"]
+    if 0 < queued < largest:  # type: ignore[operator]
+        raise refuse(f"queued.max.request.bytes {queued} must not be below socket.request.max.bytes {largest}")
+
+
+def check_times(values: Mapping[str, Value]) -> None:
+    """How long segments and records stay; any negative retention is an unlimited one, and the finest unit holds."""
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if values[name] == 0:
+            raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
+        if values[name] is not None:
+            break
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        if (time := values[name]) is not None and time < least:  # type: ignore[operator]
+            raise refuse(f"{name} must be greater than or equal to {least}")
+
+
+def check_broker(values: Mapping[str, Value]) -> None:
+    """What no single row can say. ApiError INVALID_CONFIG."""
+    check_times(values)
+    check_connections(values)
+    check_broker_bounds(values)
+    check_broker_groups(values)
+    if values["node.id"] != values["broker.id"]:
+        raise refuse(f"node.id {values['node.id']} and broker.id {values['broker.id']} must be the same")
+
+
+def topic_default(values: Mapping[str, Value], name: str) -> Value:
+    """What the broker's values say for a topic that does not set this config."""
+    for synonym in TOPIC_SYNONYMS.get(name, ()):
+        value = values[synonym]
+        if value is not None:
+            factor = MS_OF_UNIT.get(synonym.rpartition(".")[2], 1)
+            if name == "retention.ms" and value < 0:  # type: ignore[operator]
+                return -1
+            return value * factor if isinstance(value, int) and factor > 1 else value
+    return TOPIC[name].default
+
+
+def topic_config(broker: BrokerConfig, overrides: Texts) -> dict[str, Value]:
+    """The values that hold for a topic, every name of the topic table, from its own overrides and the broker's."""
+    return {name: topic_default(broker.values, name) for name in TOPIC} | read(TOPIC, overrides)

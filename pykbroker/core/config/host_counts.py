@@ -1,0 +1,44 @@
+"""Numbers by host, as `max.connections.per.ip.overrides` writes them: "10.0.0.7:20,[::1]:5,build.example.org:7"."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+
+from pykbroker.core.config.type import invalid
+
+LABEL = "[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*", re.IGNORECASE)
+
+
+def read_host_counts(name: str, text: str) -> dict[str, int]:
+    """The numbers by address or by a host's name. ApiError INVALID_CONFIG."""
+    counts: dict[str, int] = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        host, _, count = item.rpartition(":")
+        try:
+            counts[read_host(host)] = int(count)
+        except ValueError:
+            raise invalid(
+                name, text, f"'{item}' is not an IP address or the name of a host, a colon and a number"
+            ) from None
+    return counts
+
+
+def read_host(text: str) -> str:
+    """An address as the kernel writes it, or a name in lower case. ValueError."""
+    try:
+        return str(ip_address(text.strip("[]")))
+    except ValueError:
+        if not NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():  # that was meant to be an address
+            raise
+        return text.lower()
+
+
+def is_name(host: str) -> bool:
+    """Whether its addresses have to be asked for."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,300 @@
+"""Idempotent producers of one log: sequences, duplicates, fencing (KIP-98, KIP-360, KIP-890).
+
+1. Of each producer the last five batches are remembered; one that comes again is answered as the first time.
+2. Sequences count records from 0 for each epoch and wrap after 2**31 - 1. An unknown producer may begin anywhere: its
+   state may have expired, or its records may be gone. But not behind a batch of it that could not be written: that one
+   comes again, and would be out of order for ever.
+3. A new epoch begins at 0. An older epoch is fenced, as is an older coordinator's marker.
+4. A batch that begins a transaction here shows that the coordinator knows of it: see `verification`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.transactions import AbortedTransaction, Transactions
+from pykbroker.core.log.verification import Verification, Verifications
+from wire.error_codes import ErrorCode
+
+SEQUENCE_MASK = 0x7FFFFFFF
+NO_SEQUENCE = NO_EPOCH = -1
+BATCHES_REMEMBERED = 5
+UNWRITTEN_MAX = 10_000
+"""Producers of which a log remembers the first batch that could not be written."""
+TRANSACTION_VERSION_2 = 2
+"""From here on every transaction has an epoch of its own, and its marker bears the next one (KIP-890)."""
+
+
+class Written(msgspec.Struct, frozen=True, gc=False):
+    """A batch in the log. `timestamp` is its largest."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_offset(self) -> int:
+        """Offset of the first record."""
+        return self.last_offset - self.offset_delta
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False):
+    """The end of a producer's transaction, as its coordinator says it."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+
+
+class Producer:
+    """What a log knows of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 where there is none."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id, self.epoch = producer_id, epoch
+        self.batches: deque[Written] = deque(maxlen=BATCHES_REMEMBERED)
+        self.next_sequence = 0
+        self.last_timestamp = self.coordinator_epoch = self.txn_first_offset = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the newest record of this epoch, -1 when there is none."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    def is_open_in(self, epoch: int) -> bool:
+        """Whether a transaction of this epoch is open, so that the next batch of it needs no verification."""
+        return self.txn_first_offset >= 0 and self.epoch == epoch
+
+    def check_epoch(self, epoch: int) -> None:
+        """INVALID_PRODUCER_EPOCH: a newer instance of the producer has taken over."""
+        if epoch < self.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {self.producer_id} writes with epoch {epoch}, the current one is {self.epoch}",
+            )
+
+    def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> Written | None:
+        """This batch as it stands in the log, if it is one of the last five."""
+        if epoch == self.epoch:
+            for written in self.batches:
+                if written.first_sequence == sequence and written.last_sequence == last_sequence:
+                    return written
+        return None
+
+    def check(self, epoch: int, sequence: int, transactional: bool) -> None:
+        """Whether a batch that is no duplicate may follow; ApiError if it may not."""
+        self.check_epoch(epoch)
+        expected = self.next_sequence if epoch == self.epoch else 0
+        if sequence != expected:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {self.producer_id} in epoch {epoch}: sequence {sequence} came where {expected} was expected",
+            )
+        if self.txn_first_offset >= 0 and not transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {self.producer_id} has an open transaction and writes outside of it",
+            )
+
+    def remember(self, epoch: int, written: Written) -> None:
+        """A data batch was written; it is the newest of its epoch."""
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+        self.batches.append(written)
+        self.next_sequence = (written.last_sequence + 1) & SEQUENCE_MASK
+        self.last_timestamp = written.timestamp
+
+
+class Producers:
+    """All producers of one log, with their transactions. Recovery gives it the batches in log order by `remember`."""
+
+    __slots__ = ("_producers", "_unwritten", "transactions", "verifications")
+
+    def __init__(self, producers: tuple[Producer, ...] = ()) -> None:
+        self._producers = {producer.producer_id: producer for producer in producers}
+        self.transactions = Transactions(
+            (one.producer_id, one.txn_first_offset) for one in producers if one.txn_first_offset >= 0
+        )
+        self.verifications = Verifications()
+        self._unwritten: dict[int, tuple[int, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def get(self, producer_id: int) -> Producer | None:
+        """What is known of one producer."""
+        return self._producers.get(producer_id)
+
+    def entries(self) -> tuple[Producer, ...]:
+        """Every producer, in the order in which it first wrote."""
+        return tuple(self._producers.values())
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool = False
+    ) -> Verification | None:
+        """What a transactional batch must show when it is written; None where its transaction is open already.
+
+        `from_zero`: a producer of transaction version 2 that is not known here begins with sequence 0.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is not None and producer.is_open_in(epoch):
+            return None
+        return self.verifications.begin(producer_id, epoch, sequence, now_ms, from_zero=from_zero)
+
+    def check(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        last_offset_delta: int,
+        transactional: bool,
+        shown: Verification | None = None,
+    ) -> Written | None:
+        """Before a client's batch: None if it may be written, the first answer of a duplicate, or ApiError."""
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            if (
+                epoch == producer.epoch
+                and sequence == producer.next_sequence
+                and transactional == (producer.txn_first_offset >= 0)
+            ):
+                return None  # no duplicate either: five batches do not span all sequences
+            written = producer.duplicate(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK)
+            if written is not None:
+                return written
+        if transactional:
+            self.check_verified(producer_id, epoch, shown, sequence)
+        if producer is not None:
+            producer.check(epoch, sequence, transactional)
+        else:
+            self._check_first(producer_id, epoch, sequence)
+        return None
+
+    def _check_first(self, producer_id: int, epoch: int, sequence: int) -> None:
+        unwritten_epoch, lowest = self._unwritten.get(producer_id, (NO_EPOCH, 0))
+        if epoch == unwritten_epoch and sequence > lowest:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} in epoch {epoch}: sequence "
+                f"{sequence} came before {lowest}, which could not be written",
+            )
+
+    def note_unwritten(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """A batch was checked, and the disk refused it: what an unknown producer sent behind it must wait for it."""
+        if producer_id >= 0 and producer_id not in self._producers:
+            self._unwritten[producer_id] = epoch, sequence
+            if len(self._unwritten) > UNWRITTEN_MAX:
+                del self._unwritten[next(iter(self._unwritten))]
+
+    def check_verified(
+        self, producer_id: int, epoch: int, shown: Verification | None, sequence: int = NO_SEQUENCE
+    ) -> None:
+        """Whether a transactional batch goes on with a transaction, or begins one that the coordinator knows of.
+
+        INVALID_TXN_STATE if not, OUT_OF_ORDER_SEQUENCE_NUMBER if one with a lower sequence was refused meanwhile.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is not None:
+            producer.check_epoch(epoch)
+            if producer.is_open_in(epoch):
+                return
+        if shown is None or self.verifications.get(producer_id) is not shown:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        lowest = 0 if producer is None and shown.from_zero else shown.lowest_sequence
+        if sequence > lowest:
+            raise ApiError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins a transaction with sequence {sequence}, not {lowest}",
+            )
+
+    def remember(
+        self,
+        producer_id: int,
+        epoch: int,
+        sequence: int,
+        base_offset: int,
+        last_offset_delta: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
+        """A data batch of this producer stands in the log."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            self._unwritten.pop(producer_id, None)
+        producer.remember(
+            epoch,
+            Written(
+                sequence,
+                (sequence + last_offset_delta) & SEQUENCE_MASK,
+                base_offset + last_offset_delta,
+                last_offset_delta,
+                timestamp,
+            ),
+        )
+        if transactional and producer.txn_first_offset < 0:
+            producer.txn_first_offset = base_offset
+            self.transactions.begin(producer_id, base_offset)
+            self.verifications.end(producer_id)
+
+    def check_marker(self, marker: Marker) -> None:
+        """Before a transaction's end is written: ApiError if the producer or the coordinator was fenced."""
+        producer = self._producers.get(marker.producer_id)
+        if producer is None:
+            return
+        if producer.is_open_in(marker.producer_epoch) and marker.transaction_version >= TRANSACTION_VERSION_2:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"the marker of producer {marker.producer_id} bears epoch "
+                f"{marker.producer_epoch} of the transaction itself, not the next one",
+            )
+        producer.check_epoch(marker.producer_epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"marker of producer {marker.producer_id} from "
+                f"coordinator epoch {marker.coordinator_epoch}, the current one is "
+                f"{producer.coordinator_epoch}",
+            )
+
+    def remember_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, aborted: bool
+    ) -> AbortedTransaction | None:
+        """A transaction's end stands in the log. Answers what readers must skip, if anything."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+        if epoch != producer.epoch:
+            producer.epoch, producer.next_sequence = epoch, 0
+            producer.batches.clear()
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = timestamp
+        producer.txn_first_offset = -1
+        self.verifications.end(producer_id)
+        return self.transactions.decide(producer_id, offset, aborted)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget who has written nothing for `producer.id.expiration.ms` and has no open transaction."""
+        self._producers = {
+            producer_id: one
+            for producer_id, one in self._producers.items()
+            if one.txn_first_offset >= 0 or now_ms - one.last_timestamp < expiration_ms
+        }
+        self.verifications.expire(now_ms, expiration_ms)

@@ -1,0 +1,51 @@
+"""The sentences about configs: one for each config there is, and none for any other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pykbroker.core.config.docs import DOCS, IDLE, NO_EFFECT, OBEYED, documentation
+from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, CLIENT_METRICS, CLIENT_QUOTAS, GROUP, IP_QUOTAS, TOPIC
+
+TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP_QUOTAS)
+
+
+def test_every_config_has_a_sentence_and_nothing_else_has() -> None:
+    assert set(DOCS) == {name for table in TABLES for name in table}
+    assert sorted(OBEYED.keys() & IDLE.keys()) == []
+
+
+def test_sentences_are_short_and_whole() -> None:
+    texts = {name: text.removeprefix(NO_EFFECT) for name, text in DOCS.items()}
+    assert [name for name, text in texts.items() if not 30 <= len(text) <= 160 or not text.endswith(".")] == []
+    assert [name for name, text in OBEYED.items() if not text[0].isupper()] == []
+    assert [name for name, text in IDLE.items() if not text[0].islower()] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("retention.ms", "log.retention.ms"),  # the broker's default of a topic's config
+        ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # and of a group's
+        ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
+    ],
+)
+def test_what_means_the_same_has_the_same_sentence(one: str, other: str) -> None:
+    assert documentation(one) == documentation(other) != ""
+
+
+def test_other_units_have_their_own() -> None:
+    assert "in hours" in documentation("log.retention.hours")
+
+
+@pytest.mark.parametrize("name", ["nope", "", "listener.name.external.nope", "listener.name.external"])
+def test_nobody_knows_these(name: str) -> None:
+    assert documentation(name) == ""
+
+
+def test_a_broker_starts_without_them() -> None:
+    program = "import sys, pykbroker.broker; assert 'pykbroker.core.config.docs' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,42 @@
+"""Which partition a group belongs to, as Java says it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.coordinator.key import partition_of
+
+
+@pytest.mark.parametrize(
+    ("name", "hashed"),
+    [("", 0), ("a", 97), ("hello", 99_162_322), ("polygenelubricants", 0), ("\U0001f600", 1_772_899)],
+)
+def test_the_hash_is_java_s(name: str, hashed: int) -> None:
+    assert partition_of(name, 2**31) == hashed
+    assert partition_of(name, 50) == hashed % 50
+
+
+def test_groups_lie_where_kafka_put_them() -> None:
+    found = {
+        name: partition_of(name, 4)
+        for name in (
+            "g-classic",
+            "g-txn",
+            "g-live-classic",
+            "g-meta",
+            "g-848",
+            "cov-txg-593x",
+            "g-live-848",
+            "cov-classic-593x",
+        )
+    }
+    assert found == {
+        "g-classic": 0,
+        "g-txn": 0,
+        "g-live-classic": 1,
+        "g-meta": 1,
+        "g-848": 2,
+        "cov-txg-593x": 2,
+        "g-live-848": 3,
+        "cov-classic-593x": 3,
+    }

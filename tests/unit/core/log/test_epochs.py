@@ -1,0 +1,68 @@
+"""Leader epochs of one log, against a model that lists the epoch of every offset."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykbroker.core.log.epochs import LeaderEpochs
+
+APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=12)
+
+
+def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
+    """Appends of (epochs passed since the last one, records), and the epoch of each offset."""
+    epochs, epoch_of_offset, epoch = LeaderEpochs(), [], 0
+    for passed, records in appends:
+        epoch += passed
+        epochs.assign(epoch, len(epoch_of_offset))
+        epoch_of_offset += [epoch] * records
+    return epochs, epoch_of_offset
+
+
+@given(APPENDS)
+def test_every_offset_has_the_epoch_it_was_written_in(appends: list[tuple[int, int]]) -> None:
+    epochs, model = written(appends)
+    assert [epochs.epoch_of(offset) for offset in range(len(model))] == model
+
+
+@given(APPENDS, st.integers(0, 40))
+def test_an_epoch_ends_where_the_next_larger_one_begins(appends: list[tuple[int, int]], asked: int) -> None:
+    epochs, model = written(appends)
+    epoch, end = epochs.end_offset_for(asked, len(model))
+    if asked > epochs.latest:
+        assert (epoch, end) == (-1, -1)
+    else:
+        assert epoch <= asked
+        assert all(one <= asked for one in model[:end])
+        assert all(one > asked for one in model[end:])
+
+
+@given(APPENDS, st.integers(0, 40))
+def test_truncation_at_the_end_forgets_what_was_written_there(appends: list[tuple[int, int]], end: int) -> None:
+    epochs, model = written(appends)
+    epochs.truncate_end(end)
+    assert [epochs.epoch_of(offset) for offset in range(len(model[:end]))] == model[:end]
+    assert all(start < end for _, start in epochs.entries)
+
+
+@given(APPENDS, st.integers(0, 40))
+def test_truncation_at_the_start_keeps_the_epoch_that_holds_it(appends: list[tuple[int, int]], start: int) -> None:
+    epochs, model = written(appends)
+    changed = epochs.truncate_start(start)
+    assert [epochs.epoch_of(offset) for offset in range(start, len(model))] == model[start:]
+    assert not changed or epochs.entries[0][1] == start
+
+
+def test_an_epoch_without_records_gives_way_to_the_next_at_the_same_offset() -> None:
+    epochs = LeaderEpochs([(0, 0), (2, 60)])
+    assert epochs.assign(4, 60)
+    assert epochs.entries == ((0, 0), (4, 60))
+    assert not epochs.assign(4, 70)
+
+
+def test_below_the_first_epoch_the_answer_is_where_it_begins() -> None:
+    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(1, 30) == (1, 10)
+
+
+def test_the_latest_epoch_ends_with_the_log() -> None:
+    assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(5, 30) == (5, 30)
+    assert LeaderEpochs().end_offset_for(-1, 30) == (-1, -1)

@@ -1,0 +1,136 @@
+"""A transaction begins in a log only while the coordinator is known to know of it (KIP-890)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.verification import Verification
+from wire.error_codes import ErrorCode
+
+ID = 7
+
+
+def write(producers: Producers, sequence: int, shown: Verification | None, *, epoch: int = 0) -> None:
+    """A transactional batch of one record."""
+    if producers.check(ID, epoch, sequence, 0, True, shown) is None:
+        producers.remember(ID, epoch, sequence, 100 + sequence, 0, 0, True)
+
+
+def refusal(producers: Producers, sequence: int, shown: Verification | None, *, epoch: int = 0) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        write(producers, sequence, shown, epoch=epoch)
+    return refused.value.code
+
+
+def end(producers: Producers, epoch: int = 0) -> None:
+    producers.remember_marker(ID, epoch, 0, 200, 0, aborted=True)
+
+
+def test_the_first_batch_shows_what_was_asked_and_the_next_ones_need_not() -> None:
+    producers = Producers()
+    shown = producers.begin_verification(ID, 0, 0, 0)
+    assert shown is not None
+    write(producers, 0, shown)
+    assert producers.begin_verification(ID, 0, 1, 0) is None
+    write(producers, 1, None)
+    assert len(producers.verifications) == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_nothing_begins_that_nobody_asked_for(known: bool) -> None:
+    producers = Producers()
+    if known:
+        write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
+        end(producers)
+    assert refusal(producers, int(known), None) is ErrorCode.INVALID_TXN_STATE
+    assert refusal(producers, int(known), Verification(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_marker_between_question_and_write_voids_the_answer() -> None:
+    producers = Producers()
+    stale = producers.begin_verification(ID, 0, 0, 0)
+    end(producers)
+    assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE
+    fresh = producers.begin_verification(ID, 0, 0, 0)
+    assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE, "also once the next transaction is asked for"
+    write(producers, 0, fresh)
+
+
+def test_a_transaction_that_ended_between_question_and_write_is_not_begun_again() -> None:
+    producers = Producers()
+    write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
+    assert producers.begin_verification(ID, 0, 1, 0) is None
+    end(producers)
+    assert refusal(producers, 1, None) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_open_transaction_of_an_older_epoch_is_no_licence() -> None:
+    producers = Producers()
+    write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
+    assert refusal(producers, 0, None, epoch=1) is ErrorCode.INVALID_TXN_STATE
+    write(producers, 0, producers.begin_verification(ID, 1, 0, 0), epoch=1)
+
+
+def test_a_fenced_epoch_is_told_so_first() -> None:
+    producers = Producers()
+    end(producers, epoch=3)
+    assert refusal(producers, 0, None, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_batches_that_come_together_share_a_question_and_keep_their_order() -> None:
+    producers = Producers()
+    first = producers.begin_verification(ID, 0, 5, 0)
+    assert producers.begin_verification(ID, 0, 6, 0) is first
+    assert refusal(producers, 6, first) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    write(producers, 5, first)
+    write(producers, 6, first)
+
+
+def test_a_lower_sequence_and_a_newer_epoch_come_first() -> None:
+    producers = Producers()
+    shown = producers.begin_verification(ID, 0, 5, 0)
+    producers.begin_verification(ID, 0, 3, 0)
+    assert refusal(producers, 5, shown) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.begin_verification(ID, 1, 9, 0)
+    producers.begin_verification(ID, 0, 1, 0)
+    write(producers, 9, shown, epoch=1)
+
+
+@pytest.mark.parametrize("from_zero", [False, True])
+def test_an_unknown_producer_of_version_2_begins_at_zero(from_zero: bool) -> None:
+    producers = Producers()
+    shown = producers.begin_verification(ID, 0, 5, 0, from_zero=from_zero)
+    if from_zero:
+        assert refusal(producers, 5, shown) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        write(producers, 0, shown)
+    else:
+        write(producers, 5, shown)
+
+
+def test_a_duplicate_needs_no_licence() -> None:
+    producers = Producers()
+    write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
+    end(producers)
+    duplicate = producers.check(ID, 0, 0, 0, True, None)
+    assert duplicate is not None
+    assert duplicate.base_offset == 100
+
+
+def test_a_coordinators_batch_has_no_sequence_but_needs_a_licence_too() -> None:
+    producers = Producers()
+    with pytest.raises(ApiError) as refused:
+        producers.check_verified(ID, 0, None)
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+    producers.check_verified(ID, 0, producers.begin_verification(ID, 0, -1, 0))
+
+
+def test_whoever_asks_and_never_writes_is_forgotten() -> None:
+    producers = Producers()
+    producers.begin_verification(1, 0, 0, 1000)
+    producers.begin_verification(2, 0, 0, 1001)
+    producers.expire(2000, 1000)
+    assert len(producers.verifications) == 1
+    producers.expire(2001, 1000)
+    assert len(producers.verifications) == 0
