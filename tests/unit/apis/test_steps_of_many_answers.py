@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.apis.consumer_group_describe import ConsumerGroupDescribe
-from pykbroker.apis.delete_records import DeleteRecords
-from pykbroker.apis.delete_topics import DeleteTopics
-from pykbroker.apis.describe_groups import DescribeGroups
-from pykbroker.apis.describe_producers import DescribeProducers
-from pykbroker.apis.incremental_alter_configs import IncrementalAlterConfigs
-from pykbroker.apis.list_partition_reassignments import ListPartitionReassignments
-from pykbroker.apis.offset_delete import OffsetDelete
-from pykbroker.apis.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
+from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.groups.describe_groups import DescribeGroups
+from pykbroker.apis.groups.offset_delete import OffsetDelete
+from pykbroker.apis.records.delete_records import DeleteRecords
+from pykbroker.apis.records.describe_producers import DescribeProducers
+from pykbroker.apis.topics.delete_topics import DeleteTopics
+from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
+from pykbroker.apis.transactions.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
 from pykbroker.coordinator.call import Call, refused
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from pykbroker.apis.add_partitions_to_txn import AddPartitionsToTxn
-from pykbroker.apis.alter_replica_log_dirs import AT_ONCE_MAX, AlterReplicaLogDirs
+from pykbroker.apis.cluster.alter_replica_log_dirs import AT_ONCE_MAX, AlterReplicaLogDirs
+from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.txn.requests import Answer, Verified

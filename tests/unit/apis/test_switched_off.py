@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.create_acls import CreateAcls
-from pykbroker.apis.delete_acls import DeleteAcls
+from pykbroker.apis.security.create_acls import CreateAcls
+from pykbroker.apis.security.delete_acls import DeleteAcls
 from tests.unit.apis.conftest import Client
 from wire.api import APIS, ApiKey
 from wire.declare import Request, Response

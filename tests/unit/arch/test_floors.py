@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[3]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
 STORAGE = re.search(r'layers = \[(.*)\]\ncontainers = \["pykbroker.storage"\]', PYPROJECT)[1]
 ROOMS = {f"pykbroker.storage.{room}" for room in re.findall(r"\w+", STORAGE)}
+APIS = {f"pykbroker.apis.{api}" for api in ("records.fetch", "records.produce", "groups.heartbeat")}
 MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT), *ROOMS}
 
 
@@ -26,11 +27,17 @@ def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
 def empty_house(tmp_path: Path) -> Path:
     """The project's contracts over a house whose rooms are all there and empty."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for module in {"pykbroker", "pykbroker.apis.fetch", "pykbroker.apis.produce", *MODULES}:
+    for module in {
+        "pykbroker",
+        "pykbroker.apis.records.fetch",
+        "pykbroker.apis.records.produce",
+        "pykbroker.apis.groups.heartbeat",
+        *MODULES,
+    }:
         room = tmp_path.joinpath(*module.split("."))
         room.mkdir(parents=True, exist_ok=True)
         (room / "__init__.py").touch()
-    for package in ("apis", "storage"):
+    for package in ("apis", "apis/records", "apis/groups", "storage"):
         (tmp_path / "pykbroker" / package / "__init__.py").touch()
     return tmp_path
 
@@ -59,7 +66,8 @@ def test_an_empty_house_keeps_the_contracts(empty_house):
         ("pykbroker.replica", "pykbroker.server"),
         ("pykbroker.server", "pykbroker.apis"),
         ("pykbroker.apis", "pykbroker.broker"),
-        ("pykbroker.apis.fetch", "pykbroker.apis.produce"),
+        ("pykbroker.apis.records.fetch", "pykbroker.apis.records.produce"),
+        ("pykbroker.apis.records.fetch", "pykbroker.apis.groups.heartbeat"),
         ("pykbroker.broker", "pykbroker.cli"),
         ("pykbroker.testing", "pykbroker.cli"),
     ],

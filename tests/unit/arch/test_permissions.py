@@ -31,7 +31,7 @@ def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:
 
 
 def test_every_api_has_its_row():
-    assert unmatched((path.stem for path in APIS.glob("[!_]*.py")), PERMISSIONS) == set()
+    assert unmatched((path.stem for path in APIS.rglob("[!_]*.py")), PERMISSIONS) == set()
 
 
 def test_a_missing_row_and_a_missing_file_are_found():
@@ -46,7 +46,7 @@ def beyond_the_table(name: str, source: str) -> set[tuple[str, str]]:
 
 
 def test_no_api_asks_for_what_its_row_does_not_have():
-    found = {path.stem: beyond_the_table(path.stem, path.read_text()) for path in APIS.glob("[!_]*.py")}
+    found = {path.stem: beyond_the_table(path.stem, path.read_text()) for path in APIS.rglob("[!_]*.py")}
     assert {name: beyond for name, beyond in found.items() if beyond} == FOR_PARTS
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from pykbroker.apis.list_config_resources import ListConfigResources
+from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from tools.fuzz.__main__ import main
 from tools.fuzz.explore import Edges, Explorer
 from wire.varint import uvarint

@@ -12,7 +12,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from pykbroker.apis.list_config_resources import ListConfigResources
+from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from pykbroker.cli.dumping import Damaged
 from pykbroker.server.table import Route
 from tools.fuzz.house import CANARY, Finding, House, check_logs, house

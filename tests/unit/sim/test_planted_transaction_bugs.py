@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pykbroker.apis.produce import ADDED_VERSION_FIRST, Produce
+from pykbroker.apis.records.produce import ADDED_VERSION_FIRST, Produce
 from pykbroker.core.log.producers import Producer, Producers
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction

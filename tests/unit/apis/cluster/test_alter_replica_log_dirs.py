@@ -1,0 +1,76 @@
+"""AlterReplicaLogDirs: one answer for each partition that is named; the moves themselves are tried with two disks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.apis.cluster.alter_replica_log_dirs import AlterReplicaLogDirs
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.operation import Operation
+from tests.unit.apis.calling import Denies, context, gone_through
+from wire.error_codes import ErrorCode
+from wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+
+REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def asking(*dirs: tuple[str, str, list[int]]) -> AlterReplicaLogDirsRequest:
+    return AlterReplicaLogDirsRequest(
+        [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes)]) for path, topic, indexes in dirs]
+    )
+
+
+def codes(response: Any) -> list[tuple[str, int, int]]:
+    assert isinstance(response, AlterReplicaLogDirsResponse)
+    return [
+        (topic.topic_name, one.partition_index, one.error_code)
+        for topic in response.results
+        for one in topic.partitions
+    ]
+
+
+class Moving:
+    """Moves all but partition 7."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, str]] = []
+
+    async def move(self, topic: str, index: int, path: str) -> None:
+        self.asked.append((topic, index, path))
+        if index == 7:
+            raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+
+
+@pytest.mark.parametrize(
+    ("request_", "asked", "answered"),
+    [
+        (asking(), [], []),
+        (asking(("/a", "t", [])), [], []),
+        (
+            asking(("/a", "t", [1, 7]), ("/b", "u", [1]), ("/a", "t", [2])),
+            [("t", 1, "/a"), ("t", 7, "/a"), ("u", 1, "/b"), ("t", 2, "/a")],
+            [("t", 1, 0), ("t", 7, ErrorCode.LOG_DIR_NOT_FOUND), ("t", 2, 0), ("u", 1, 0)],
+        ),
+        (asking(("/a", "t", [1, 1]), ("/b", "t", [1])), [("t", 1, "/b")], [("t", 1, 0)]),
+    ],
+)
+async def test_each_partition_is_moved_once(
+    request_: AlterReplicaLogDirsRequest, asked: list[Any], answered: list[Any]
+) -> None:
+    replicas: Any = Moving()
+    held = AlterReplicaLogDirs(replicas, Denies())(context(2), request_)
+    assert codes(gone_through(await held.coroutine)) == answered
+    assert replicas.asked == asked
+
+
+async def test_who_may_not_alter_the_cluster_moves_nothing() -> None:
+    replicas: Any = None
+    held = AlterReplicaLogDirs(replicas, Denies(Operation.ALTER))(context(2), asking(("/a", "t", [0, 1, 0])))
+    assert codes(await held.coroutine) == [("t", 0, REFUSED), ("t", 1, REFUSED)]

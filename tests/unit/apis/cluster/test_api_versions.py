@@ -1,0 +1,60 @@
+"""ApiVersions: the features of the cluster, as Apache Kafka tells them, but for what this broker does not serve."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.core.metadata.context import METADATA_FEATURE
+from pykbroker.core.metadata.features import NEW_CLUSTER, NOT_SERVED, told
+from tests.unit.apis.conftest import Client
+from wire.messages.api_versions import ApiVersionsRequest
+
+GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "wire-decoded.jsonl.xz"
+
+
+@cache
+def answered(version: int) -> dict[str, Any]:
+    """What Kafka answered to a client of this version; frames that its classes made up have other features."""
+    return next(
+        body
+        for body in _answers(version)
+        if any(feature["name"] == METADATA_FEATURE for feature in body["supportedFeatures"])
+    )
+
+
+def _answers(version: int) -> Iterator[dict[str, Any]]:
+    with lzma.open(GOLDEN, "rt") as lines:
+        for line in lines:
+            pair = json.loads(line)
+            if pair["api"] == "ApiVersions" and pair["version"] == version and pair["response"]:
+                yield pair["response"]["body"]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_features_are_told_as_kafka_does(client: Client, version: int) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    response = await client.call(request, version)
+    kafka = answered(version)
+    assert {one.name: (one.min_version, one.max_version) for one in response.supported_features} == {
+        one["name"]: (one["minVersion"], one["maxVersion"])
+        for one in kafka["supportedFeatures"]
+        if one["name"] not in NOT_SERVED
+    }
+    assert {one.name: (one.min_version_level, one.max_version_level) for one in response.finalized_features} == {
+        one["name"]: (one["minVersionLevel"], one["maxVersionLevel"])
+        for one in kafka["finalizedFeatures"]
+        if one["name"] not in NOT_SERVED
+    }
+    assert response.finalized_features_epoch > 0
+
+
+def test_levels_above_ours_and_strange_features_are_not_told() -> None:
+    levels = {**NEW_CLUSTER, "group.version": 2, "new.version": 1}
+    assert told(levels) == {"metadata.version": 30, "eligible.leader.replicas.version": 1, "transaction.version": 2}

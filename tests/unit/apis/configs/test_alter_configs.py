@@ -1,0 +1,313 @@
+"""AlterConfigs and IncrementalAlterConfigs over the wire: who may, what is answered, and that it holds at once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.configs.alter_configs import AlterConfigs
+from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.core.security.operation import Operation
+from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.conftest import Client, House, batch, serving
+from wire.error_codes import ErrorCode
+from wire.messages import alter_configs as whole
+from wire.messages import incremental_alter_configs as incremental
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+NOBODY = Denies(Operation.ALTER_CONFIGS)
+SET, DELETE = 0, 1
+Resource = tuple[int, str, dict[str, str | None]]
+
+
+def changing(*resources: Resource, validate_only: bool = False) -> incremental.IncrementalAlterConfigsRequest:
+    """None unsets a config."""
+    return incremental.IncrementalAlterConfigsRequest(
+        validate_only=validate_only,
+        resources=[
+            incremental.AlterConfigsResource(
+                kind,
+                name,
+                [
+                    incremental.AlterableConfig(config, DELETE if value is None else SET, value)
+                    for config, value in configs.items()
+                ],
+            )
+            for kind, name, configs in resources
+        ],
+    )
+
+
+def replacing(*resources: Resource, validate_only: bool = False) -> whole.AlterConfigsRequest:
+    return whole.AlterConfigsRequest(
+        validate_only=validate_only,
+        resources=[
+            whole.AlterConfigsResource(
+                kind, name, [whole.AlterableConfig(config, value) for config, value in configs.items()]
+            )
+            for kind, name, configs in resources
+        ],
+    )
+
+
+Request = Callable[..., Any]
+EVERY_VERSION = [(changing, 0), (changing, 1), (replacing, 0), (replacing, 1), (replacing, 2)]
+
+
+async def alter(
+    client: Client, *resources: Resource, request: Request = changing, version: int = 1, **fields: bool
+) -> list[ErrorCode]:
+    response = await client.call(request(*resources, **fields), version)
+    assert [(one.resource_type, one.resource_name) for one in response.responses] == [one[:2] for one in resources]
+    return [ErrorCode(one.error_code) for one in response.responses]
+
+
+async def told(client: Client, kind: int, name: str, config: str) -> str | None:
+    response = await client.call(DescribeConfigsRequest([DescribeConfigsResource(kind, name, [config])]), 4)
+    value: str | None = response.results[0].configs[0].value
+    return value
+
+
+@pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
+async def test_every_version_changes_every_kind_of_resource(client: Client, request_of: Request, version: int) -> None:
+    wanted: list[Resource] = [
+        (TOPIC, "a", {"retention.ms": "5000"}),
+        (BROKER, "1", {"log.segment.bytes": "2000000"}),
+        (BROKER, "", {"log.roll.ms": "6000", "min.insync.replicas": "1"}),
+        (GROUP, "g", {"share.isolation.level": "read_committed"}),
+        (CLIENT_METRICS, "m", {"interval.ms": "1000"}),
+    ]
+    assert await alter(client, *wanted, request=request_of, version=version, validate_only=True) == [ErrorCode.NONE] * 5
+    assert await told(client, TOPIC, "a", "retention.ms") == "604800000"
+    assert await alter(client, *wanted, request=request_of, version=version) == [ErrorCode.NONE] * 5
+    for kind, name, configs in wanted:
+        for config, value in configs.items():
+            assert await told(client, kind, name, config) == value
+    assert await told(client, TOPIC, "a", "segment.bytes") == "2000000"
+    assert await told(client, TOPIC, "a", "segment.ms") == "6000"
+
+
+@pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
+async def test_answers_stand_in_the_order_of_the_request(client: Client, request_of: Request, version: int) -> None:
+    assert await alter(
+        client,
+        (TOPIC, "nope", {"retention.ms": "1"}),
+        (TOPIC, "a", {"retention.ms": "77"}),
+        (BROKER, "2", {}),
+        (TOPIC, "b", {"retention.ms": "x"}),
+        (99, "a", {}),
+        (TOPIC, "b", {"retention.ms": "1"}),
+        request=request_of,
+        version=version,
+    ) == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+    ]
+    assert await told(client, TOPIC, "a", "retention.ms") == "77"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "config"),
+    [(TOPIC, "a", "max.message.bytes"), (BROKER, "1", "message.max.bytes"), (BROKER, "", "message.max.bytes")],
+)
+async def test_the_next_produce_meets_the_new_limit(client: Client, kind: int, name: str, config: str) -> None:
+    records = batch(b"x" * 500)
+    assert (await client.produce("a", records)).error_code == 0
+    assert await alter(client, (kind, name, {config: "100"})) == [ErrorCode.NONE]
+    assert (await client.produce("a", records)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert await alter(client, (kind, name, {config: None})) == [ErrorCode.NONE]
+    assert (await client.produce("a", records)).error_code == 0
+
+
+async def test_a_change_of_one_topic_leaves_the_others(client: Client) -> None:
+    await client.create("b")
+    await alter(client, (TOPIC, "a", {"max.message.bytes": "100"}))
+    assert (await client.produce("a", batch(b"x" * 500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert (await client.produce("b", batch(b"x" * 500))).error_code == 0
+
+
+async def test_what_follows_on_a_connection_sees_the_change(client: Client) -> None:
+    await client.send(changing((TOPIC, "a", {"retention.ms": "5000"})), 1)
+    await client.send(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", ["retention.ms"])]), 4)
+    assert (await client.receive()).responses[0].error_code == 0
+    assert (await client.receive()).results[0].configs[0].value == "5000"
+
+
+async def test_changes_outlive_the_broker(tmp_path: Path) -> None:
+    for value in (None, "5000"):
+        async with serving(tmp_path, topics=(("a", 1),)) as house:
+            client = await house.connect()
+            if value is None:
+                await alter(client, (TOPIC, "a", {"retention.ms": "5000"}), (BROKER, "1", {"message.max.bytes": "100"}))
+            assert await told(client, TOPIC, "a", "retention.ms") == "5000"
+            assert (await client.produce("a", batch(b"x" * 500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+class Answers:
+    """A controller that finds everything right."""
+
+    async def alter_configs(self, request: Any) -> Any:
+        return whole.AlterConfigsResponse(
+            responses=[
+                whole.AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name)
+                for one in request.resources
+            ]
+        )
+
+    incremental_alter_configs = alter_configs
+
+
+CONTROLLER: Any = Answers()
+HANDLERS = [(AlterConfigs(CONTROLLER, NOBODY), replacing), (IncrementalAlterConfigs(1, CONTROLLER, NOBODY), changing)]
+
+
+@pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
+def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) -> None:
+    names: list[Resource] = [
+        (TOPIC, "a", {}),
+        (BROKER, "", {}),
+        (CLIENT_METRICS, "m", {}),
+        (GROUP, "g", {}),
+        (BROKER_LOGGER, "1", {}),
+        (99, "x", {}),
+    ]
+    held = handler(context(1), request_of(*names))
+
+    async def answer() -> Any:
+        return gone_through(await held.coroutine)
+
+    response = trio.run(answer)
+    assert [(one.error_code, one.resource_type, one.resource_name) for one in response.responses] == [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, TOPIC, "a"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER, ""),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, CLIENT_METRICS, "m"),
+        (ErrorCode.GROUP_AUTHORIZATION_FAILED, GROUP, "g"),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER_LOGGER, "1"),
+        (0, 99, "x"),
+    ]
+
+
+@pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
+def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of: Request) -> None:
+    refused = handler.refuse(request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
+    assert [(one.error_code, one.resource_name) for one in refused.responses] == [
+        (ErrorCode.POLICY_VIOLATION, "a"),
+        (ErrorCode.POLICY_VIOLATION, ""),
+    ]
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+async def test_the_next_connection_meets_the_new_limit(house: House, name: str) -> None:
+    client = await house.connect()
+    assert await alter(client, (BROKER, name, {"max.connections.per.ip": "1"})) == [ErrorCode.NONE]
+    assert await (await house.connect()).closed()
+    assert await alter(client, (BROKER, name, {"max.connections.per.ip": None})) == [ErrorCode.NONE]
+    assert await alter(await house.connect(), (TOPIC, "a", {})) == [ErrorCode.NONE]
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    one = logging.getLogger("pykbroker.test_alter_configs")
+    yield one
+    one.setLevel(logging.NOTSET)
+
+
+async def test_a_logger_gets_a_level_and_loses_it(client: Client, logger: logging.Logger) -> None:
+    for level, python in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
+        assert await alter(client, (BROKER_LOGGER, "1", {logger.name: level})) == [ErrorCode.NONE]
+        assert (logger.level, await told(client, BROKER_LOGGER, "1", logger.name)) == (python, level)
+    assert await alter(client, (BROKER_LOGGER, "1", {logger.name: "INFO"}), validate_only=True) == [ErrorCode.NONE]
+    assert logger.level == logging.CRITICAL
+    assert await alter(client, (BROKER_LOGGER, "1", {logger.name: None})) == [ErrorCode.NONE]
+    assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize(
+    ("node", "name", "operation", "level", "code", "message"),
+    [
+        ("1", "no.such", SET, "INFO", ErrorCode.INVALID_CONFIG, "Logger no.such does not exist!"),
+        (
+            "1",
+            "root",
+            DELETE,
+            None,
+            ErrorCode.INVALID_REQUEST,
+            "Removing the log level of the root logger is not allowed",
+        ),
+        (
+            "1",
+            "root",
+            2,
+            "INFO",
+            ErrorCode.INVALID_REQUEST,
+            "APPEND operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        (
+            "1",
+            "root",
+            3,
+            "INFO",
+            ErrorCode.INVALID_REQUEST,
+            "SUBTRACT operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        ("1", "root", 9, "INFO", ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
+        ("1", "root", SET, None, ErrorCode.INVALID_REQUEST, "Null value not supported for : root"),
+        ("7", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Unexpected node id. Expected 1, but received 7"),
+        ("x", "root", SET, "INFO", ErrorCode.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+        (
+            "1",
+            "root",
+            SET,
+            "LOUD",
+            ErrorCode.INVALID_CONFIG,
+            "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are "
+            "TRACE, DEBUG, INFO, WARN, ERROR, FATAL",
+        ),
+    ],
+)
+async def test_a_wrong_level_changes_no_logger(
+    client: Client,
+    logger: logging.Logger,
+    node: str,
+    name: str,
+    operation: int,
+    level: str | None,
+    code: ErrorCode,
+    message: str,
+) -> None:
+    response = await client.call(
+        incremental.IncrementalAlterConfigsRequest(
+            [
+                incremental.AlterConfigsResource(
+                    BROKER_LOGGER,
+                    node,
+                    [
+                        incremental.AlterableConfig(logger.name, SET, "DEBUG"),
+                        incremental.AlterableConfig(name, operation, level),
+                    ],
+                )
+            ]
+        ),
+        1,
+    )
+    assert [(one.error_code, one.error_message) for one in response.responses] == [(code, message)]
+    assert logger.level == logging.NOTSET
+
+
+async def test_a_resource_of_loggers_is_named_once(client: Client, logger: logging.Logger) -> None:
+    changes: dict[str, str | None] = {logger.name: "DEBUG"}
+    assert (
+        await alter(client, (BROKER_LOGGER, "1", changes), (BROKER_LOGGER, "1", changes))
+        == [ErrorCode.INVALID_REQUEST] * 2
+    )
+    assert logger.level == logging.NOTSET

@@ -1,0 +1,513 @@
+"""Groups as clients see them: a whole broker, asked in every version, before and after it was started anew."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.groups.consumer_group_heartbeat import ConsumerGroupHeartbeat
+from pykbroker.apis.groups.delete_groups import DeleteGroups
+from pykbroker.apis.groups.describe_groups import DescribeGroups
+from pykbroker.apis.groups.find_coordinator import FindCoordinator
+from pykbroker.apis.groups.heartbeat import Heartbeat
+from pykbroker.apis.groups.join_group import JoinGroup
+from pykbroker.apis.groups.leave_group import LeaveGroup
+from pykbroker.apis.groups.offset_commit import OffsetCommit
+from pykbroker.apis.groups.offset_delete import OffsetDelete
+from pykbroker.apis.groups.offset_fetch import OffsetFetch
+from pykbroker.apis.groups.sync_group import SyncGroup
+from pykbroker.coordinator.call import Call
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.coordinator.topic import groups_topic
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.security.operation import Operation, ResourceType
+from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.conftest import Client, serving
+from wire.error_codes import ErrorCode
+from wire.messages import consumer_group_describe
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from wire.messages.delete_groups import DeleteGroupsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from wire.messages.leave_group import LeaveGroupRequest
+from wire.messages.list_groups import ListGroupsRequest
+from wire.messages.metadata import MetadataRequest
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+NIL = bytes(16)
+CONFIGS = {
+    "offsets_topic_num_partitions": "3",
+    "offsets_topic_replication_factor": "1",
+    "group_initial_rebalance_delay_ms": "0",
+}
+
+
+async def find(client: Client, group: str = "g") -> None:
+    (found,) = (await client.call(FindCoordinatorRequest(coordinator_keys=[group]), 6)).coordinators
+    assert (found.error_code, found.node_id, found.port > 0) == (0, 1, True)
+
+
+async def join(client: Client, member_id: str = "", version: int = 9, group: str = "g") -> Any:
+    return await client.call(
+        JoinGroupRequest(group, 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]),
+        version,
+    )
+
+
+async def joined(client: Client, version: int = 9) -> Any:
+    """The only member of a stable group."""
+    member_id = (await join(client, "", version)).member_id if version >= 4 else ""
+    member = await join(client, member_id, version)
+    assert (member.error_code, member.generation_id, member.protocol_name) == (0, 1, "range")
+    synced = await client.call(
+        SyncGroupRequest("g", 1, member.member_id, assignments=[SyncGroupRequestAssignment(member.member_id, b"all")]),
+        4,
+    )
+    assert synced.assignment == b"all"
+    return member
+
+
+def committing(
+    offset: int, *, group: str = "g", topic: str = "t", topic_id: bytes = NIL, partition: int = 0, **fields: Any
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
+        group,
+        topics=[
+            OffsetCommitRequestTopic(topic, topic_id, [OffsetCommitRequestPartition(partition, offset, -1, "why")])
+        ],
+        **fields,
+    )
+
+
+async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -> int:
+    response = await client.call(committing(offset, **fields), version)
+    return int(response.topics[0].partitions[0].error_code)
+
+
+def told(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
+    """Of the first group: offset, metadata and error by topic and partition."""
+    topics = response.groups[0].topics if response.groups else response.topics
+    return {
+        (topic.name or getattr(topic, "topic_id", NIL), one.partition_index): (
+            one.committed_offset,
+            one.metadata,
+            one.error_code,
+        )
+        for topic in topics
+        for one in topic.partitions
+    }
+
+
+async def fetch(client: Client, version: int = 9, group: str = "g", topics: dict[str, list[int]] | None = None) -> Any:
+    if version < 8:
+        old = None if topics is None else [OffsetFetchRequestTopic(*one) for one in topics.items()]
+        return told(await client.call(OffsetFetchRequest(group, old), version))
+    new = None if topics is None else [OffsetFetchRequestTopics(name, NIL, parts) for name, parts in topics.items()]
+    return told(await client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=new)]), version))
+
+
+async def test_the_topic_is_made_for_the_first_who_asks(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(find, await house.connect())
+        listed = (await client.call(MetadataRequest(topics=None), 12)).topics
+        made = next(one for one in listed if one.name == "__consumer_offsets")
+        assert (len(made.partitions), made.is_internal) == (3, True)
+        for version in range(7):
+            asked = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest("a")
+            answer = await client.call(asked, version)
+            found = answer.coordinators if version >= 4 else [answer]
+            assert {(one.error_code, one.node_id) for one in found} == {(0, 1)}
+            assert len(found) == (2 if version >= 4 else 1)
+        for kind, code in (
+            (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (2, ErrorCode.INVALID_REQUEST),
+            (9, ErrorCode.INVALID_REQUEST),
+        ):
+            refused = await client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["a"]), 6)
+            assert refused.coordinators[0].error_code == code
+
+
+async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
+    async with serving(tmp_path, offsets_topic_replication_factor="2") as house:
+        client = await house.connect()
+        for version in (3, 6):
+            answer = await client.call(
+                FindCoordinatorRequest("g") if version == 3 else FindCoordinatorRequest(coordinator_keys=["g"]), version
+            )
+            refused = answer if version == 3 else answer.coordinators[0]
+            assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert "replication factor" in refused.error_message
+
+
+async def test_a_group_that_nobody_coordinates(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        code = ErrorCode.NOT_COORDINATOR
+        assert (await join(client)).error_code == code
+        assert (await client.call(HeartbeatRequest("g"), 4)).error_code == code
+        assert await commit(client, 1) == code
+        assert (await client.call(OffsetFetchRequest("g", None), 7)).error_code == code
+        assert await fetch(client, 1, topics={"t": [0]}) == {("t", 0): (-1, "", code)}
+        assert (await client.call(DescribeGroupsRequest(["g"]), 5)).groups[0].error_code == code
+        assert (await client.call(DeleteGroupsRequest(["g"]), 2)).results[0].error_code == code
+        assert (await client.call(ListGroupsRequest(), 5)).groups == []
+
+
+@pytest.mark.parametrize("version", range(10))
+async def test_members_of_every_version_live_and_leave(tmp_path: Path, version: int) -> None:
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        member = await joined(client, version)
+        beating = HeartbeatRequest("g", 1, member.member_id)
+        assert (await client.call(beating, min(version, 4))).error_code == 0
+        described = (await client.call(DescribeGroupsRequest(["g"]), min(version, 6))).groups[0]
+        (one,) = described.members
+        assert (described.group_state, one.client_id, one.client_host) == ("Stable", "test", "/127.0.0.1")
+        leaving = LeaveGroupRequest("g", member.member_id)
+        assert (await client.call(leaving, min(version, 2))).error_code == 0
+        (listed,) = (await client.call(ListGroupsRequest(["empty"], ["Classic"]), 5)).groups
+        assert (listed.group_id, listed.group_state, listed.group_type) == ("g", "Empty", "classic")
+        assert (await client.call(ListGroupsRequest(["stable"]), 4)).groups == []
+
+
+async def test_parked_members_are_answered_together(tmp_path: Path) -> None:
+    async with serving(tmp_path, **CONFIGS) as house:
+        first, second = await house.connect(), await house.connect()
+        await find(first)
+        leader = await joined(first)
+        member_id = (await join(second)).member_id
+        await second.send(
+            JoinGroupRequest(
+                "g", 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+            ),
+            9,
+        )
+        with trio.fail_after(30):
+            while (await first.call(HeartbeatRequest("g", 1, leader.member_id), 4)).error_code == 0:
+                await trio.lowlevel.checkpoint()
+        leader = await join(first, leader.member_id)
+        member = await second.receive()
+        assert leader.generation_id == member.generation_id == 2
+        assert (len(leader.members), len(member.members)) == (2, 0)
+        await second.send(SyncGroupRequest("g", 2, member_id), 3)
+        given = [SyncGroupRequestAssignment(member_id, b"half")]
+        assert (await first.call(SyncGroupRequest("g", 2, leader.member_id, assignments=given), 3)).assignment == b""
+        assert (await second.receive()).assignment == b"half"
+
+
+async def test_offsets_survive_a_restart_in_every_version(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        for version in range(2, 10):
+            assert await commit(client, version, version) == 0
+            assert await fetch(client, version) == {("t", 0): (version, "why", 0)}
+        told_id = (await client.call(MetadataRequest(topics=None), 12)).topics
+        topic_id = next(one.topic_id for one in told_id if one.name == "t")
+        assert await commit(client, 10, 10, topic="", topic_id=topic_id) == 0
+        assert await commit(client, 10, 10, topic="", topic_id=b"x" * 16) == ErrorCode.UNKNOWN_TOPIC_ID
+        member = await joined(client)
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        assert await fetch(client, 1, topics={"t": [0, 1]}) == {("t", 0): (10, "why", 0), ("t", 1): (-1, "", 0)}
+        assert await fetch(client, 10) == {(topic_id, 0): (10, "why", 0)}
+        assert await fetch(client, 9, "nobody") == {}
+        assert (await client.call(HeartbeatRequest("g", 1, member.member_id), 4)).error_code == 0
+
+
+async def test_what_cannot_be_committed_is_refused_by_partition(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        response = await client.call(
+            OffsetCommitRequest(
+                "g",
+                topics=[
+                    OffsetCommitRequestTopic(
+                        "t",
+                        partitions=[
+                            OffsetCommitRequestPartition(0, 1),
+                            OffsetCommitRequestPartition(1, 1),
+                            OffsetCommitRequestPartition(-1, 1),
+                        ],
+                    ),
+                    OffsetCommitRequestTopic("none", partitions=[OffsetCommitRequestPartition(0, 1)]),
+                ],
+            ),
+            9,
+        )
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert {
+            (topic.name, one.partition_index): one.error_code for topic in response.topics for one in topic.partitions
+        } == {("t", 0): 0, ("t", 1): unknown, ("t", -1): unknown, ("none", 0): unknown}
+        assert await fetch(client) == {("t", 0): (1, "", 0)}
+        large = OffsetCommitRequest(
+            "g",
+            topics=[
+                OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 2, -1, "x" * 4096)] * 300)
+            ],
+        )
+        response = await client.call(large, 9)
+        assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert await fetch(client) == {("t", 0): (1, "", 0)}
+
+
+async def test_as_many_refusals_as_a_request_can_have_are_told_at_once(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        one = [OffsetCommitRequestPartition(0, 1)]
+        response = await client.call(
+            OffsetCommitRequest(
+                "g",
+                topics=[
+                    OffsetCommitRequestTopic("t", partitions=one),
+                    *(OffsetCommitRequestTopic(f"none-{number % 50_000}", partitions=one) for number in range(50_001)),
+                ],
+            ),
+            9,
+        )
+        assert [len(topic.partitions) for topic in response.topics] == [1, 2, *[1] * 49_999]
+
+
+async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1), ("u", 1)), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        for topic in ("t", "u"):
+            assert await commit(client, 1, topic=topic) == await commit(client, 1, topic=topic, group="h") == 0
+        response = await client.call(
+            OffsetDeleteRequest(
+                "g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0), OffsetDeleteRequestPartition(5)])]
+            ),
+            0,
+        )
+        assert [(one.partition_index, one.error_code) for one in response.topics[0].partitions] == [
+            (0, 0),
+            (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        assert set(await fetch(client)) == {("u", 0)}
+        missing = await client.call(OffsetDeleteRequest("none"), 0)
+        assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        await client.call(DeleteTopicsRequest(topic_names=["u"], timeout_ms=10_000), 5)
+        with trio.fail_after(30):
+            while await fetch(client):
+                await trio.lowlevel.checkpoint()
+        assert set(await fetch(client, group="h")) == {("t", 0)}
+        deleted = await client.call(DeleteGroupsRequest(["h", "none", "h"]), 2)
+        assert {(one.group_id, one.error_code) for one in deleted.results} == {
+            ("h", 0),
+            ("none", ErrorCode.GROUP_ID_NOT_FOUND),
+        }
+        assert [one.group_id for one in (await client.call(ListGroupsRequest(), 0)).groups] == ["g"]
+
+
+class Unreached:
+    """Nobody may get here."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("handler", "request_", "version", "operation"),
+    [
+        (JoinGroup, JoinGroupRequest("g"), 9, Operation.READ),
+        (SyncGroup, SyncGroupRequest("g", protocol_type="x", protocol_name="y"), 5, Operation.READ),
+        (Heartbeat, HeartbeatRequest("g"), 4, Operation.READ),
+        (LeaveGroup, LeaveGroupRequest("g"), 5, Operation.READ),
+        (DescribeGroups, DescribeGroupsRequest(["g"]), 6, Operation.DESCRIBE),
+        (DeleteGroups, DeleteGroupsRequest(["g"]), 2, Operation.DELETE),
+        (ConsumerGroupHeartbeat, ConsumerGroupHeartbeatRequest("g"), 1, Operation.READ),
+        (ConsumerGroupDescribe, ConsumerGroupDescribeRequest(["g"]), 1, Operation.DESCRIBE),
+        (OffsetCommit, committing(1), 9, Operation.READ),
+        (OffsetFetch, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g")]), 9, Operation.DESCRIBE),
+        (OffsetFetch, OffsetFetchRequest("g"), 5, Operation.DESCRIBE),
+        (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
+    ],
+)
+def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version: int, operation: Operation) -> None:
+    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
+    wanted = {field.name: fields[field.name] for field in dataclasses.fields(handler)}
+    answer = gone_through(handler(**wanted)(context(version), request_))
+    assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
+
+
+class Describing:
+    """A group with a member that has subscribed to topic t."""
+
+    def ask(self, group_id: str, asked: object) -> Call:
+        call, member = Call(), consumer_group_describe.Member(subscribed_topic_names=["t"])
+        call.settle(
+            consumer_group_describe.ConsumerGroupDescribeResponse(
+                groups=[consumer_group_describe.DescribedGroup(group_id=group_id, members=[member])]
+            )
+        )
+        return call
+
+
+class DeniesTopics(Denies):
+    """Groups may be described, topics may not."""
+
+    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return resource is not ResourceType.TOPIC
+
+
+def test_a_group_with_topics_that_a_client_may_not_see_is_not_described_and_says_so() -> None:
+    groups: Any = Describing()
+    api = ConsumerGroupDescribe(groups, DeniesTopics(), lambda: True)
+    (told,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
+    assert (told.error_code, told.error_message, told.members) == (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "The group has described topic(s) that the client is not authorized to describe.",
+        [],
+    )
+
+
+def codes(response: Any) -> set[int]:
+    """Every error code in a response."""
+    found = {response.error_code} if hasattr(response, "error_code") else set()
+    for name in ("groups", "results", "topics", "partitions", "coordinators"):
+        for part in getattr(response, name, None) or ():
+            found |= codes(part)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(0, ErrorCode.GROUP_AUTHORIZATION_FAILED), (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
+)
+def test_a_coordinator_that_a_client_may_not_find(kind: int, code: ErrorCode) -> None:
+    nobody: Any = Unreached()
+    finder = FindCoordinator(
+        1,
+        lambda: MetadataImage(),
+        nobody,
+        {0: groups_topic(BrokerConfig.from_mapping({}))},
+        nobody,
+        Denies(Operation.DESCRIBE),
+    )
+    for version in (3, 6):
+        answer: Any = gone_through(finder(context(version), FindCoordinatorRequest("g", kind, ["g"])))
+        assert code in codes(answer)
+
+
+class MayUseGroups(Denies):
+    """Every group, and no topic."""
+
+    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return resource is ResourceType.GROUP
+
+
+def test_topics_that_a_client_may_not_read() -> None:
+    nobody: Any = Unreached()
+    answer: Any = OffsetCommit(nobody, lambda: MetadataImage(), MayUseGroups())(context(9), committing(1))
+    assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+async def beat(client: Client, epoch: int, version: int = 1, **fields: Any) -> Any:
+    return await client.call(ConsumerGroupHeartbeatRequest("g", "me", epoch, **fields), version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, version: int) -> None:
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(
+            client, 0, version, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
+        )
+        assert (joined.error_code, joined.member_epoch) == (0, 2)
+        (given,) = joined.assignment.topic_partitions
+        assert given.partitions == [0, 1]
+        told = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
+        assert told[2] == told[0], "as often as it is asked for"
+        assert (told[0].group_state, told[0].members[0].client_host, told[1].error_code) == (
+            "Stable",
+            "/127.0.0.1",
+            ErrorCode.INVALID_GROUP_ID,
+        )
+        assert told[0].members[0].assignment.topic_partitions[0].topic_name == "t"
+        assert (await client.call(committing(7, member_id="me", generation_id_or_member_epoch=2), 9)).topics[
+            0
+        ].partitions[0].error_code == 0
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        assert (await beat(client, 2, version)).error_code == 0
+        fenced = await beat(client, 5, version)
+        assert (fenced.error_code, "greater member epoch" in fenced.error_message) == (
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            True,
+        )
+        assert await fetch(client) == {("t", 0): (7, "why", 0)}
+        assert (await beat(client, -1, version)).member_epoch == -1
+        assert (await client.call(DeleteGroupsRequest(["g"]), 2)).results[0].error_code == 0
+
+
+async def test_topics_that_grow_are_noticed_at_the_next_heartbeat(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t1", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_regex="t.*", topic_partitions=[])
+        assert len(joined.assignment.topic_partitions) == 1
+        await client.create("t2", 3)
+        grown = await beat(client, joined.member_epoch)
+        assert sorted(len(one.partitions) for one in grown.assignment.topic_partitions) == [1, 3]
+        owned = [TopicPartitions(one.topic_id, one.partitions) for one in grown.assignment.topic_partitions]
+        assert (await beat(client, grown.member_epoch, topic_partitions=owned)).assignment is None
+
+
+async def test_configs_of_a_group_hold_from_the_next_heartbeat_on(tmp_path: Path) -> None:
+    async def alter(client: Client, value: str | None) -> None:
+        change = AlterableConfig("consumer.heartbeat.interval.ms", 0 if value else 1, value)
+        request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResource.GROUP, "g", [change])])
+        assert (await client.call(request, 1)).responses[0].error_code == 0
+
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        await find(client)
+        joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[])
+        assert joined.heartbeat_interval_ms == 5000
+        await alter(client, "6000")
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
+    async with serving(tmp_path, **CONFIGS) as house:
+        client = await house.connect()
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
+        await alter(client, None)
+        assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 5000
+
+
+async def test_the_new_protocol_can_be_switched_off(tmp_path: Path) -> None:
+    configs = {**CONFIGS, "group_coordinator_rebalance_protocols": "classic"}
+    async with serving(tmp_path, **configs) as house:
+        client = await house.connect()
+        await find(client)
+        assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
+        told = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
+        assert (told[0].error_code, told[0].error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)

@@ -1,0 +1,209 @@
+"""Fetch: what is read, when an answer waits, and what wakes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker.apis.records.fetch import AT_ONCE_MAX
+from tests.unit.apis.conftest import Client, House, batch, fetch_request, serving
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.metadata import MetadataRequest
+from wire.records.batch import batches
+
+LONG_MS = 50_000
+
+
+def offsets(records: object) -> list[int]:
+    return [one.base_offset for one in batches(bytes(records or b""))]  # type: ignore[arg-type, call-overload]
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+async def test_every_version_by_name_reads(client: Client, version: int) -> None:
+    await client.produce("a", batch(b"one", b"two"))
+    data = await client.fetch("a", 0, version=version)
+    assert (data.error_code, data.high_watermark, offsets(data.records)) == (0, 2, [0])
+    assert data.last_stable_offset == 2
+    assert data.log_start_offset == (0 if version >= 5 else -1)
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+async def test_every_version_by_id_reads(client: Client, version: int) -> None:
+    topic_id = await client.create("b")
+    await client.produce("b", batch(b"one"))
+    request = fetch_request("", 0)
+    request.topics[0].topic_id = topic_id
+    response = await client.call(request, version)
+    assert offsets(response.responses[0].partitions[0].records) == [0]
+    request.topics[0].topic_id = b"unknown-unknown-"
+    response = await client.call(request, version)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_an_offset_inside_a_batch_reads_the_whole_batch(client: Client) -> None:
+    await client.produce("a", batch(b"0", b"1", b"2"))
+    await client.produce("a", batch(b"3"))
+    assert offsets((await client.fetch("a", 1)).records) == [0, 3]
+    assert offsets((await client.fetch("a", 3)).records) == [3]
+
+
+async def test_the_first_batch_comes_even_if_it_is_too_large(client: Client) -> None:
+    await client.produce("a", batch(bytes(5000)))
+    await client.produce("a", batch(bytes(5000)))
+    assert offsets((await client.fetch("a", 0, bytes_max=100)).records) == [0]
+    assert offsets((await client.fetch("a", 0, max_bytes=100)).records) == [0]
+    assert offsets((await client.fetch("a", 0, bytes_max=11_000)).records) == [0, 1]
+
+
+async def test_only_the_first_partition_may_exceed_the_limit(client: Client) -> None:
+    for partition in range(2):
+        await client.produce("a", batch(bytes(5000)), partition=partition)
+    request = fetch_request("a", 0, max_bytes=6000)
+    request.topics = [
+        FetchTopic(
+            topic="a",
+            partitions=[
+                FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+                for partition in range(2)
+            ],
+        )
+    ]
+    response = await client.call(request, 12)
+    assert [offsets(part.records) for part in response.responses[0].partitions] == [[0], []]
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 100])
+async def test_an_offset_out_of_range_is_told_at_once(client: Client, offset: int) -> None:
+    await client.produce("a", batch(b"0"))
+    data = await client.fetch("a", offset, max_wait_ms=LONG_MS)
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_unknown_partitions_are_told_at_once(client: Client) -> None:
+    for topic, partition in (("a", 4), ("nobody", 0)):
+        data = await client.fetch(topic, 0, partition=partition, max_wait_ms=LONG_MS)
+        assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, ErrorCode.NONE), (-1, ErrorCode.NONE), (7, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+async def test_the_leader_epoch_is_checked(client: Client, epoch: int, code: ErrorCode) -> None:
+    request = fetch_request("a", 0)
+    request.topics[0].partitions[0].current_leader_epoch = epoch
+    response = await client.call(request, 12)
+    assert response.responses[0].partitions[0].error_code == code
+
+
+@pytest.mark.parametrize("version", [12, 15, 16, 18])
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+async def test_who_believes_in_an_old_leader_is_told_the_new_one(
+    tmp_path: Path, version: int, epoch: int, code: ErrorCode
+) -> None:
+    async with serving(tmp_path, topics=(("a", 1),)):
+        pass
+    async with serving(tmp_path, broker_rack="r") as house:  # it leads again, in a later epoch
+        client = await house.connect()
+        (known,) = (await client.call(MetadataRequest(topics=None), 12)).topics
+        request = fetch_request("a", 0)
+        request.topics[0].topic_id = known.topic_id
+        request.topics[0].partitions[0].current_leader_epoch = epoch
+        response = await client.call(request, version)
+        data = response.responses[0].partitions[0]
+        assert data.error_code == code
+        if version >= 16 and code is ErrorCode.FENCED_LEADER_EPOCH:
+            assert data.current_leader == LeaderIdAndEpoch(1, known.partitions[0].leader_epoch)
+            assert response.node_endpoints == [NodeEndpoint(1, house.serving.host, house.serving.port, "r")]
+        else:
+            assert (data.current_leader, response.node_endpoints) == (LeaderIdAndEpoch(), [])
+
+
+async def test_a_follower_that_we_do_not_know_is_refused(client: Client) -> None:
+    request = fetch_request("a", 0)
+    request.replica_id = 5
+    response = await client.call(request, 12)
+    assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_parked_fetch_is_woken_by_an_append(client: Client, house: House) -> None:
+    await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
+    other = await house.connect()
+    await other.produce("a", batch(b"wake"))
+    response = await client.receive()
+    assert offsets(response.responses[0].partitions[0].records) == [0]
+
+
+async def test_a_parked_fetch_waits_for_min_bytes(client: Client, house: House) -> None:
+    one = batch(bytes(100))
+    await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS, min_bytes=2 * len(one) + 1), 12)
+    other = await house.connect()
+    for _ in range(3):
+        await other.produce("a", one)
+    response = await client.receive()
+    assert offsets(response.responses[0].partitions[0].records) == [0, 1, 2]
+
+
+async def test_a_parked_fetch_answers_what_there_is_when_its_time_is_up(client: Client) -> None:
+    one = batch(b"one")
+    await client.produce("a", one)
+    before = trio.current_time()
+    data = await client.fetch("a", 0, max_wait_ms=50, min_bytes=len(one) + 1)
+    assert offsets(data.records) == [0]
+    assert trio.current_time() - before >= 0.05
+
+
+async def test_a_parked_fetch_yields_to_another_kind_of_request(client: Client) -> None:
+    await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
+    await client.send(
+        ListOffsetsRequest(
+            replica_id=-1,
+            topics=[ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])],
+        ),
+        7,
+    )
+    fetched, listed = await client.receive(), await client.receive()
+    assert bytes(fetched.responses[0].partitions[0].records) == b""
+    assert listed.topics[0].partitions[0].offset == 0
+
+
+async def test_read_committed_lists_aborted_transactions_and_uncommitted_does_not(client: Client) -> None:
+    await client.produce("a", batch(b"one"))
+    assert (await client.fetch("a", 0)).aborted_transactions is None
+    assert (await client.fetch("a", 0, isolation_level=1)).aborted_transactions == []
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch: int) -> None:
+    count = AT_ONCE_MAX + 40
+    await client.create("many", count)
+    for index in (0, count - 1):
+        await client.produce("many", batch(b"x"), partition=index)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=session_epoch,
+        topics=[
+            FetchTopic(
+                "many",
+                partitions=[
+                    FetchPartition(index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(count + 1)
+                ],
+            )
+        ],
+    )
+    parts = (await client.call(request, 12)).responses[0].partitions
+    assert [part.partition_index for part in parts] == [*range(count + 1)]
+    unknown = [part.partition_index for part in parts if part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert unknown == [count]
+    assert [part.partition_index for part in parts if part.records] == [0, count - 1]
+    request.max_wait_ms, request.min_bytes = 60_000, 1 << 20
+    await client.send(request, 12)
+    await client.send(ListOffsetsRequest(), 7)  # hurries the one that is parked
+    assert len((await client.receive()).responses[0].partitions) == count + 1

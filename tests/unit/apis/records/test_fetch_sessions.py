@@ -1,0 +1,294 @@
+"""Fetch sessions through the broker: what an incremental answer holds, and how a session begins, breaks and ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.records.fetch import Fetch
+from pykbroker.core.errors import ApiError
+from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.replica.partition import Partition
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.handler import Context
+from pykbroker.world.net import Peer
+from tests.unit.apis.conftest import Client, House, batch, serving
+from tests.unit.replica.test_reading import FakeLog, located
+from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
+
+LONG_MS = 50_000
+BY_ID_VERSION_FIRST = 13
+
+
+class Session:
+    """A consumer of one topic, by name or, where it has an id, by id; keeps its session's id and epoch."""
+
+    def __init__(self, client: Client, topic: str, topic_id: bytes = bytes(16), version: int = 0) -> None:
+        self.client, self.topic, self.topic_id = client, topic, topic_id
+        self.version = version or (17 if any(topic_id) else 12)
+        self.id = self.epoch = 0
+
+    def request(self, wanted: dict[int, int], forget: tuple[int, ...] = (), max_wait_ms: int = 0) -> FetchRequest:
+        """`wanted`: partition -> fetch offset."""
+        by_id = self.version >= BY_ID_VERSION_FIRST
+        name, topic_id = ("", self.topic_id) if by_id else (self.topic, bytes(16))
+        partitions = [
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+            for index, offset in wanted.items()
+        ]
+        return FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_id=self.id,
+            session_epoch=self.epoch,
+            topics=[FetchTopic(name, topic_id, partitions)] if wanted else [],
+            forgotten_topics_data=[ForgottenTopic(name, topic_id, list(forget))] if forget else [],
+        )
+
+    def took(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
+        """partition -> (error code, high watermark, whether there are records)."""
+        assert response.error_code == 0
+        self.id, self.epoch = response.session_id, self.epoch + 1
+        return {
+            one.partition_index: (one.error_code, one.high_watermark, bool(one.records))
+            for topic in response.responses
+            for one in topic.partitions
+        }
+
+    async def fetch(
+        self, wanted: dict[int, int] | None = None, forget: tuple[int, ...] = (), max_wait_ms: int = 0
+    ) -> dict[int, tuple[int, int, bool]]:
+        return self.took(await self.client.call(self.request(wanted or {}, forget, max_wait_ms), self.version))
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+async def test_only_what_changed_is_told(client: Client, version: int) -> None:
+    topic_id = await client.create("b", 3)
+    session = Session(client, "b", topic_id, version)
+    assert await session.fetch({0: 0, 1: 0, 2: 0}) == dict.fromkeys(range(3), (0, 0, False))
+    assert session.id > 0
+    assert await session.fetch() == {}
+    await client.produce("b", batch(b"x"), partition=1)
+    assert await session.fetch() == {1: (0, 1, True)}
+    assert await session.fetch({1: 1}) == {}
+    assert await session.fetch({1: 0}) == {1: (0, 1, True)}
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+async def test_versions_without_sessions_are_told_everything(client: Client, version: int) -> None:
+    for _ in range(2):
+        session = Session(client, "a", version=version)
+        assert await session.fetch({0: 0, 1: 0}) == {0: (0, 0, False), 1: (0, 0, False)}
+        assert session.id == 0
+
+
+async def test_a_parked_incremental_fetch_is_woken_by_an_append(client: Client, house: House) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0, 1: 0})
+    await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
+    other = await house.connect()
+    await other.produce("a", batch(b"x"), partition=1)
+    assert session.took(await client.receive()) == {1: (0, 1, True)}
+
+
+async def test_a_parked_incremental_fetch_answers_nothing_when_its_time_is_up(client: Client) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0})
+    before = trio.current_time()
+    assert await session.fetch(max_wait_ms=50) == {}
+    assert trio.current_time() - before >= 0.05
+
+
+async def test_partitions_come_and_go(client: Client) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0, 1: 0})
+    assert await session.fetch({2: 0}, forget=(0,)) == {2: (0, 0, False)}
+    for partition in range(3):
+        await client.produce("a", batch(b"x"), partition=partition)
+    assert set(await session.fetch()) == {1, 2}
+
+
+async def test_partitions_take_turns(client: Client) -> None:
+    session = Session(client, "a")
+    for partition in range(3):
+        await client.produce("a", batch(bytes(5000)), partition=partition)
+    await session.fetch(dict.fromkeys(range(3), 1))
+    first = []
+    for offsets in ({0: 0, 1: 0, 2: 0}, {}, {}, {}):
+        request = session.request(offsets)
+        request.max_bytes = 1000
+        told = session.took(await client.call(request, 12))
+        first += [partition for partition, (_, _, has_records) in told.items() if has_records]
+    assert first == [0, 1, 2, 0]
+
+
+async def test_a_session_that_is_not_known_is_refused(client: Client) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0})
+    for change, code in (
+        ({"session_id": session.id + 1}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        ({"session_id": -5}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        ({"session_epoch": 2}, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        ({"session_epoch": -7}, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+    ):
+        request = session.request({})
+        for name, value in change.items():
+            setattr(request, name, value)
+        response = await client.call(request, 12)
+        assert (response.error_code, response.session_id, response.responses) == (code, 0, [])
+    response = await client.call(session.request({}), 13)
+    assert response.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    assert await session.fetch() == {}
+
+
+async def test_two_connections_may_not_share_a_session(client: Client, house: House) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0})
+    await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
+    other = await house.connect()
+    with trio.fail_after(10):
+        while (await other.call(session.request({}), 12)).error_code != ErrorCode.INVALID_FETCH_SESSION_EPOCH:
+            await trio.lowlevel.checkpoint()  # until the parked one has come in
+    session.epoch += 1
+    assert session.took(await other.call(session.request({}), 12)) == {}
+    await other.produce("a", batch(b"x"))
+    response = await client.receive()
+    assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id)
+
+
+async def test_a_session_is_closed_by_its_client(client: Client) -> None:
+    session = Session(client, "a")
+    await session.fetch({0: 0})
+    request = session.request({0: 0})
+    request.session_epoch = -1
+    response = await client.call(request, 12)
+    assert (response.error_code, response.session_id) == (0, 0)
+    assert (await client.call(session.request({}), 12)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_without_slots_no_session_is_given(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), max_incremental_fetch_session_cache_slots="0") as house:
+        session = Session(await house.connect(), "a")
+        assert await session.fetch({0: 0}) == {0: (0, 0, False)}
+        assert session.id == 0
+
+
+async def delete(client: Client, topic: str) -> None:
+    request = DeleteTopicsRequest(timeout_ms=1000, topics=[DeleteTopicState(name=topic)])
+    assert (await client.call(request, 6)).responses[0].error_code == 0
+
+
+async def test_a_session_by_id_learns_that_its_topic_is_gone_or_another(client: Client) -> None:
+    topic_id = await client.create("b", 2)
+    await client.produce("b", batch(b"x"))
+    session = Session(client, "b", topic_id)
+    await session.fetch({0: 1, 1: 0})
+    await delete(client, "b")
+    gone = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, False)
+    assert await session.fetch() == {0: gone, 1: gone}
+    await client.create("b", 1)
+    assert await session.fetch() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, False), 1: gone}
+
+
+async def test_a_session_by_name_goes_on_with_the_new_topic(client: Client) -> None:
+    await client.create("b")
+    await client.produce("b", batch(b"x"))
+    session = Session(client, "b")
+    assert await session.fetch({0: 1}) == {0: (0, 1, False)}
+    await delete(client, "b")
+    assert await session.fetch() == {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, False)}
+    await client.create("b")
+    assert await session.fetch() == {0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1, False)}
+    assert await session.fetch({0: 0}) == {0: (0, 0, False)}
+    assert await session.fetch() == {}
+
+
+async def test_a_topic_id_that_nobody_knows_stays_in_the_session(client: Client) -> None:
+    session = Session(client, "", b"unknown-unknown-")
+    unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
+    assert await session.fetch({0: 0}) == unknown
+    assert session.id > 0
+    assert await session.fetch() == unknown
+
+
+async def test_what_is_unknown_does_not_hurry_what_waits(client: Client) -> None:
+    request = Session(client, "a").request({0: 0, 9: 0}, max_wait_ms=50)
+    before = trio.current_time()
+    response = await client.call(request, 12)
+    assert trio.current_time() - before >= 0.05
+    codes = {one.partition_index: one.error_code for topic in response.responses for one in topic.partitions}
+    assert codes == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def test_more_than_fits_is_not_waited_for(client: Client) -> None:
+    one = batch(bytes(2000))
+    await client.produce("a", one)
+    request = Session(client, "a").request({0: 0}, max_wait_ms=LONG_MS)
+    request.min_bytes, request.max_bytes = 1 << 30, 1000
+    response = await client.call(request, 12)
+    assert len(bytes(response.responses[0].partitions[0].records)) == len(one)
+
+
+class OneTopic:
+    """Stands for `Replicas` and, with `denied`, for an authorizer: topic "b" by id, once `known`."""
+
+    def __init__(self) -> None:
+        ((_, self._partition),) = located(FakeLog(3))
+        self.known, self.denied = False, set[Operation]()
+
+    def topic(self, name: str, topic_id: bytes) -> SimpleNamespace:
+        if not self.known:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return SimpleNamespace(name="b", partitions={0: self._partition})
+
+    def partition(self, name: str, index: int) -> Partition:
+        if not self.known or index:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._partition
+
+    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return operation not in self.denied
+
+
+def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
+    answer = fetch(Context(17, "test", Peer("127.0.0.1", 1, "127.0.0.1", 2)), request)
+    assert isinstance(answer, FetchResponse)
+    return answer
+
+
+def test_an_id_is_looked_up_until_it_is_known() -> None:
+    one: Any = OneTopic()
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
+    session = Session(None, "b", b"B" * 16)  # type: ignore[arg-type]
+    unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
+    assert session.took(called(fetch, session.request({0: 0}))) == unknown
+    assert session.took(called(fetch, session.request({}))) == unknown
+    one.known = True
+    assert session.took(called(fetch, session.request({}))) == {0: (0, 3, True)}
+    one.denied = {Operation.READ}
+    assert session.took(called(fetch, session.request({}))) == {0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)}
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (Operation.READ, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_follower_needs_the_right_of_brokers(operation: Operation, code: ErrorCode) -> None:
+    one: Any = OneTopic()
+    one.known, one.denied = True, {operation}
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
+    request = Session(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
+    request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
+    assert called(fetch, request).responses[0].partitions[0].error_code == code

@@ -1,0 +1,337 @@
+"""Produce: what is appended, what is refused and with which code, and what acks mean."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.apis.records.produce import Unsettled, settle
+from tests.unit.apis.conftest import Client, House, batch, produce_request
+from wire.error_codes import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from wire.records.batch import batches
+from wire.records.builder import BatchBuilder
+from wire.records.compression import Codec
+from wire.records.crc import crc32c
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+async def test_every_version_appends(client: Client, version: int) -> None:
+    first = await client.produce("a", batch(b"one", b"two"), version=version)
+    second = await client.produce("a", batch(b"three"), version=version)
+    assert (first.error_code, first.base_offset) == (0, 0)
+    assert (second.error_code, second.base_offset, second.log_append_time_ms) == (0, 2, -1)
+
+
+async def test_version_13_names_topics_by_id(client: Client) -> None:
+    topic_id = await client.create("b")
+    request = produce_request("", batch(b"one"))
+    request.topic_data[0].topic_id = topic_id
+    response = await client.call(request, 13)
+    assert response.responses[0].topic_id == topic_id
+    assert response.responses[0].partition_responses[0].error_code == 0
+    request.topic_data[0].topic_id = b"unknown-unknown-"
+    response = await client.call(request, 13)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_partitions_fail_one_by_one(client: Client) -> None:
+    good, bad = batch(b"good"), batch(b"bad")[:-1] + b"!"
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="a",
+                partition_data=[
+                    PartitionProduceData(index=0, records=good),
+                    PartitionProduceData(index=1, records=bad),
+                    PartitionProduceData(index=4, records=good),
+                    PartitionProduceData(index=-1, records=good),
+                    PartitionProduceData(index=2, records=None),
+                    PartitionProduceData(index=3, records=good),
+                ],
+            ),
+            TopicProduceData(name="nobody", partition_data=[PartitionProduceData(index=0, records=good)]),
+        ],
+    )
+    response = await client.call(request, 11)
+    codes = [[part.error_code for part in topic.partition_responses] for topic in response.responses]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == [[0, ErrorCode.CORRUPT_MESSAGE, unknown, unknown, ErrorCode.INVALID_RECORD, 0], [unknown]]
+    assert [part.base_offset for part in response.responses[0].partition_responses] == [0, -1, -1, -1, -1, 0]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+async def test_acks_must_be_known(client: Client, acks: int) -> None:
+    assert (await client.produce("a", batch(b"x"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+@pytest.mark.parametrize("version", [3, 6, 7, 12])
+async def test_zstd_is_known_from_version_7_on(client: Client, version: int) -> None:
+    compressed = await client.produce("a", batch(b"x", codec=Codec.ZSTD), version=version)
+    assert compressed.error_code == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else 0)
+    assert (await client.produce("a", batch(b"x", codec=Codec.GZIP), version=version)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("noise", "code"),
+    [
+        (b"\xff" * 100, ErrorCode.CORRUPT_MESSAGE),
+        (b"\x7f" * 100, ErrorCode.CORRUPT_MESSAGE),
+        (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD),
+    ],
+)
+async def test_noise_is_no_batch_of_a_transaction(client: Client, noise: bytes, code: ErrorCode) -> None:
+    assert (await client.produce("a", noise)).error_code == code
+
+
+async def test_acks_0_is_not_answered_but_keeps_its_place(client: Client) -> None:
+    await client.stream.send_all(_frame(produce_request("a", batch(b"silent"), acks=0)))
+    answer = await client.produce("a", batch(b"loud"))
+    assert answer.base_offset == 1
+
+
+async def test_acks_0_that_fails_closes_the_connection(client: Client, house: House) -> None:
+    await client.stream.send_all(_frame(produce_request("nobody", batch(b"x"), acks=0)))
+    assert await client.closed()
+    other = await house.connect()
+    assert (await other.produce("a", batch(b"x"))).error_code == 0
+
+
+def _frame(request: ProduceRequest) -> bytes:
+    from wire.frame import encode_request
+
+    return encode_request(request, 11, 999, "test")
+
+
+async def test_what_is_stored_is_what_came(client: Client) -> None:
+    sent = batch(b"one", b"two")
+    await client.produce("a", batch(b"zero"))
+    await client.produce("a", sent)
+    data = await client.fetch("a", 1)
+    stored = bytes(data.records or b"")
+    assert stored[16:] == sent[16:]
+    assert struct.unpack_from(">qii", stored) == (1, len(sent) - 12, 0)
+
+
+async def test_a_large_batch_comes_back_whole(client: Client) -> None:
+    sent = [batch(bytes([65 + i]) * 900_000) for i in range(3)]
+    for one in sent:
+        assert (await client.produce("a", one)).error_code == 0
+    data = await client.fetch("a", 0, max_bytes=10 << 20, bytes_max=10 << 20)
+    got = list(batches(bytes(data.records or b"")))
+    assert [bytes(one.buffer)[16:] for one in got] == [one[16:] for one in sent]
+    assert [one.base_offset for one in got] == [0, 1, 2]
+
+
+async def test_a_batch_over_the_limit_is_refused(client: Client) -> None:
+    await client.create("small", max_message_bytes="1000")
+    overhead = len(batch(b""))
+    codes = []
+    for size in (999, 1000, 1001):
+        filler = size - overhead
+        value = bytes(filler - 2 if filler > 129 else filler)
+        one = batch(value)
+        codes.append(((await client.produce("small", one)).error_code, len(one)))
+    assert [code for code, _ in codes] == [0, 0, ErrorCode.MESSAGE_TOO_LARGE]
+    assert [size for _, size in codes] == [999, 1000, 1001]
+
+
+async def test_idempotent_batches_are_appended_once(client: Client) -> None:
+    producer = await client.call(InitProducerIdRequest(transactional_id=None), 4)
+    assert producer.error_code == 0
+
+    def numbered(sequence: int, *values: bytes) -> bytes:
+        return batch(
+            *values, producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=sequence
+        )
+
+    assert (await client.produce("a", numbered(0, b"a", b"b"))).base_offset == 0
+    assert (await client.produce("a", numbered(2, b"c"))).base_offset == 2
+    again = await client.produce("a", numbered(0, b"a", b"b"))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert (await client.produce("a", numbered(5, b"e"))).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (await client.produce("a", numbered(3, b"d"))).base_offset == 3
+
+
+async def test_producer_ids_are_never_given_twice(client: Client) -> None:
+    ids = [(await client.call(InitProducerIdRequest(transactional_id=None), 4)).producer_id for _ in range(2100)]
+    assert len(set(ids)) == 2100
+
+
+async def test_internal_topics_are_not_for_clients(client: Client) -> None:
+    await client.create("__consumer_offsets")
+    refused = await client.produce("__consumer_offsets", batch(b"x"))
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+async def test_log_append_time_is_answered_and_stored(client: Client) -> None:
+    await client.create("stamped", message_timestamp_type="LogAppendTime")
+    answer = await client.produce("stamped", batch(b"x"))
+    (stored,) = batches(bytes((await client.fetch("stamped", 0)).records or b""))
+    assert answer.log_append_time_ms == stored.max_timestamp > 1_700_000_000_000
+    assert stored.is_log_append_time
+    assert stored.crc_ok()
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("tx", ErrorCode.NOT_ENOUGH_REPLICAS)],
+)
+async def test_a_transactional_batch_needs_an_id_and_a_coordinator(
+    client: Client, transactional_id: str | None, code: ErrorCode
+) -> None:
+    request = produce_request("a", batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
+    request.transactional_id = transactional_id
+    response = await client.call(request, 11)
+    assert response.responses[0].partition_responses[0].error_code == code
+    assert (await client.fetch("a", 0)).high_watermark == 0
+
+
+@pytest.mark.parametrize("claimed", [3, 1000, 2**31 - 1])
+async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, claimed: int) -> None:
+    lying = bytearray(batch(b"one", b"two"))
+    struct.pack_into(">i", lying, 23, claimed - 1)
+    struct.pack_into(">i", lying, 57, claimed)
+    struct.pack_into(">I", lying, 17, crc32c(lying, 21))
+    answer = await client.produce("a", bytes(lying))
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert (await client.fetch("a", 0)).high_watermark == 0
+
+
+async def test_batches_that_turn_out_to_be_long_work_keep_the_order_of_their_requests(client: Client) -> None:
+    """A batch whose headers are too many for the loop goes off it, and the small one behind it waits."""
+    builder = BatchBuilder()
+    builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
+    for data in (builder.build(), batch(b"second")):
+        await client.send(produce_request("a", data), 11)
+    answers = [(await client.receive()).responses[0].partition_responses[0] for _ in range(2)]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 0), (0, 1)]
+
+
+NO_KEY = "Compacted topic cannot accept message without key in topic partition compacted-0"
+
+
+def keyed(*keys: bytes | None, codec: Codec = Codec.NONE) -> bytes:
+    """A batch with a record for each of these keys."""
+    builder = BatchBuilder(codec)
+    for key in keys:
+        builder.append(key, b"value", timestamp=1_700_000_000_000)
+    return builder.build()
+
+
+@pytest.mark.parametrize("codec", Codec)
+async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Codec) -> None:
+    await client.create("compacted", cleanup_policy="compact")
+    for keys, missing in (((None,), [0]), ((None, b"k", None, None, None), [0, 2, 3, 4]), ((b"k", None), [1])):
+        answer = await client.produce("compacted", keyed(*keys, codec=codec))
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
+        assert [(one.batch_index, one.batch_index_error_message) for one in answer.record_errors] == [
+            (index, NO_KEY) for index in missing
+        ]
+        first = ", ".join(f"RecordError(batchIndex={index}, message='{NO_KEY}')" for index in missing[:3])
+        assert answer.error_message == (
+            f"One or more records have been rejected due to {len(missing)} record errors in total, and only showing "
+            f"the first three errors at most: [{first}]"
+        )
+    answer = await client.produce("compacted", keyed(*[None] * 2001, codec=codec))
+    assert "2001 record errors in total" in answer.error_message
+    assert len(answer.record_errors) == 1000
+    assert (await client.produce("compacted", keyed(b"k", b"", codec=codec))).base_offset == 0
+
+
+def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
+    """More than is appended in one turn of the loop: to both topics, and to partitions that there are not."""
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name=name,
+                partition_data=[
+                    PartitionProduceData(index=index, records=records or batch(bytes(400))) for index in range(count)
+                ],
+            )
+            for name, count in (("many", 100 + unknown), ("nobody", unknown), ("a", 4))
+            if count
+        ],
+    )
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_many_partitions_are_answered_as_few_are(client: Client, acks: int) -> None:
+    await client.create("many", 100)
+    response = await client.call(many(acks, unknown=2), 9)
+    unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert [(topic.name, [one.error_code for one in topic.partition_responses]) for topic in response.responses] == [
+        ("many", [0] * 100 + unknown),
+        ("nobody", unknown),
+        ("a", [0] * 4),
+    ]
+    assert [one.index for one in response.responses[0].partition_responses] == [*range(102)]
+    again = await client.call(many(acks), 9)
+    assert {one.base_offset for topic in again.responses for one in topic.partition_responses} == {1}
+
+
+async def test_many_partitions_without_an_answer(client: Client, house: House) -> None:
+    await client.create("many", 100)
+    await client.send(many(0), 9)
+    client._sent.clear()
+    assert (await client.produce("many", batch(b"x"), partition=99)).base_offset == 1
+    await client.send(many(0, unknown=1), 9)
+    client._sent.clear()
+    assert await client.closed()
+    assert (await (await house.connect()).fetch("a", 0, partition=3)).high_watermark == 2
+
+
+async def test_large_compressed_batches_among_many_are_opened_off_the_loop(client: Client) -> None:
+    await client.create("many", 100, compression_type="zstd")
+    response = await client.call(many(-1, records=batch(bytes(100_000), codec=Codec.LZ4)), 9)
+    answers = [one for topic in response.responses for one in topic.partition_responses]
+    assert {(one.error_code, one.base_offset) for one in answers} == {(0, 0)}
+    assert len(answers) == 104
+
+
+class Behind:
+    """A partition whose followers have `high_watermark`, and never more."""
+
+    def __init__(self, high_watermark: int) -> None:
+        self.high_watermark = high_watermark
+
+    def require_leader(self) -> Any:
+        return SimpleNamespace(flush_due=False)
+
+    async def wait_committed(self, offset: int) -> None:
+        if self.high_watermark < offset:
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize(("timeout_ms", "waited_s"), [(-(2**31), 0), (-1, 0), (0, 0), (1, 0.001), (30_000, 30)])
+async def test_who_waits_for_followers_is_told_when_the_time_is_over(
+    timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A time that is over already is no time; what followers have by then, and what failed, is answered as it is."""
+    partitions: Any = [Behind(5), Behind(4), Behind(4), Behind(4)]
+    answers = [PartitionProduceResponse(index) for index in range(4)]
+    answers[2].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    offsets = (5, 5, 5, 0)
+    unsettled = [Unsettled(*one) for one in zip(partitions, answers, offsets, strict=True)]
+    began = trio.current_time()
+    response = ProduceResponse([TopicProduceResponse("a", partition_responses=answers)])
+    request = ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[])
+    assert await settle(request, response, unsettled) is response
+    assert trio.current_time() - began == pytest.approx(waited_s)
+    assert [one.error_code for one in answers] == [0, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]

@@ -1,0 +1,126 @@
+"""CreatePartitions: topics that grow serve at once; what is refused stays as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.apis.topics.create_partitions import CreatePartitions
+from pykbroker.core.security.operation import Operation
+from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.conftest import Client, batch, serving
+from wire.error_codes import ErrorCode
+from wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+
+def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **fields: Any) -> CreatePartitionsRequest:
+    """(topic, partitions it shall have) each; `brokers` of each new partition"""
+    assignments = None if brokers is None else [CreatePartitionsAssignment(ids) for ids in brokers]
+    return CreatePartitionsRequest(
+        **{"timeout_ms": 5000, **fields},
+        topics=[CreatePartitionsTopic(name, count, assignments) for name, count in topics],
+    )
+
+
+async def grow(client: Client, *topics: tuple[str, int], version: int = 3, **fields: Any) -> dict[str, int]:
+    """topic -> error code"""
+    response = await client.call(growing(*topics, **fields), version)
+    return {one.name: one.error_code for one in response.results}
+
+
+async def count(client: Client, topic: str) -> int:
+    (answer,) = (await client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9)).topics
+    assert all(one.leader_id == 1 for one in answer.partitions)
+    return len(answer.partitions)
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_every_version_adds_partitions_that_serve_at_once(client: Client, version: int) -> None:
+    await client.produce("a", batch(b"before"), partition=3)
+    assert await grow(client, ("a", 6), version=version) == {"a": 0}
+    assert await count(client, "a") == 6
+    for partition in (4, 5):
+        assert (await client.produce("a", batch(b"x"), partition=partition)).base_offset == 0
+    assert (await client.fetch("a", 0, partition=3)).high_watermark == 1
+
+
+@pytest.mark.parametrize("partitions", [4, 3, 0, -1])
+async def test_a_topic_never_shrinks(client: Client, partitions: int) -> None:
+    assert await grow(client, ("a", partitions)) == {"a": ErrorCode.INVALID_PARTITIONS}
+    assert await count(client, "a") == 4
+
+
+async def test_topics_fail_one_by_one(client: Client) -> None:
+    await client.create("b")
+    codes = await grow(client, ("a", 4), ("b", 2), ("nobody", 2), ("bad name", 2), ("twice", 2), ("twice", 3))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == {
+        "a": ErrorCode.INVALID_PARTITIONS,
+        "b": 0,
+        "nobody": unknown,
+        "bad name": unknown,
+        "twice": ErrorCode.INVALID_REQUEST,
+    }
+    assert await count(client, "b") == 2
+
+
+@pytest.mark.parametrize(
+    ("brokers", "code"),
+    [
+        ([[1], [1]], ErrorCode.NONE),
+        *((wrong, ErrorCode.INVALID_REPLICA_ASSIGNMENT) for wrong in ([[1]], [], [[1], [9]], [[1], []], [[1], [1, 1]])),
+    ],
+)
+async def test_brokers_may_be_given(client: Client, brokers: list[list[int]], code: ErrorCode) -> None:
+    assert await grow(client, ("a", 6), brokers=brokers) == {"a": code}
+    assert await count(client, "a") == (4 if code else 6)
+
+
+async def test_validate_only_adds_nothing(client: Client) -> None:
+    assert await grow(client, ("a", 6), validate_only=True) == {"a": 0}
+    assert await count(client, "a") == 4
+
+
+async def test_too_many_are_refused(client: Client) -> None:
+    assert await grow(client, ("a", 100_000)) == {"a": ErrorCode.POLICY_VIOLATION}
+    assert await count(client, "a") == 4
+
+
+async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
+    assert await grow(client, ("a", 5), timeout_ms=0) == {"a": ErrorCode.REQUEST_TIMED_OUT}
+    assert await count(client, "a") == 4
+
+
+async def test_new_partitions_are_there_after_a_restart(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),)) as house:
+        client = await house.connect()
+        assert await grow(client, ("a", 3)) == {"a": 0}
+        await client.produce("a", batch(b"x"), partition=2)
+    async with serving(tmp_path) as house:
+        client = await house.connect()
+        assert await count(client, "a") == 3
+        assert (await client.fetch("a", 0, partition=2)).high_watermark == 1
+
+
+async def test_who_may_not_alter_a_topic_is_refused_alone() -> None:
+    class Grows:
+        async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+            assert request.topics == []
+            return CreatePartitionsResponse()
+
+    controller: Any = Grows()
+    api = CreatePartitions(controller, Denies(Operation.ALTER))
+    response = await api(context(3), growing(("a", 5), ("b", 5), ("a", 6))).coroutine
+    assert isinstance(response, CreatePartitionsResponse)
+    assert [(one.name, one.error_code) for one in response.results] == [
+        ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        ("b", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ]

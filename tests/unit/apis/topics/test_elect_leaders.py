@@ -1,0 +1,103 @@
+"""ElectLeaders: on a broker that leads everything there is nothing to elect, and every partition is told so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.apis.topics.elect_leaders import ElectLeaders
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.operation import Operation
+from pykbroker.server.handler import Held
+from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.conftest import Client, batch
+from wire.error_codes import ErrorCode
+from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+
+NOT_NEEDED, UNKNOWN = ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def asking(topics: list[tuple[str, list[int]]] | None, **fields: Any) -> ElectLeadersRequest:
+    asked = None if topics is None else [TopicPartitions(*topic) for topic in topics]
+    return ElectLeadersRequest(**{"topic_partitions": asked, "timeout_ms": 5000, **fields})
+
+
+def codes(response: ElectLeadersResponse) -> list[tuple[str, int, int]]:
+    return [
+        (topic.topic, one.partition_id, one.error_code)
+        for topic in response.replica_election_results
+        for one in topic.partition_result
+    ]
+
+
+@pytest.mark.parametrize(("version", "election"), [(0, 0), (1, 0), (1, 1), (2, 0), (2, 1)])
+async def test_every_version_answers_each_partition(client: Client, version: int, election: int) -> None:
+    asked = asking([("a", [3, 0, 4, -1, 3]), ("nobody", [0]), ("", [0]), ("a", [])], election_type=election)
+    response = await client.call(asked, version)
+    assert response.error_code == 0
+    assert codes(response) == [
+        ("a", 3, NOT_NEEDED),
+        ("a", 0, NOT_NEEDED),
+        ("a", 4, UNKNOWN),
+        ("a", -1, UNKNOWN),
+        ("a", 3, NOT_NEEDED),
+        ("nobody", 0, UNKNOWN),
+        ("", 0, UNKNOWN),
+    ]
+    assert (await client.produce("a", batch(b"x"))).error_code == 0
+
+
+@pytest.mark.parametrize("election", [0, 1])
+async def test_asked_for_all_none_needs_one(client: Client, election: int) -> None:
+    response = await client.call(asking(None, election_type=election), 2)
+    assert (response.error_code, codes(response)) == (0, [])
+    assert [topic.topic for topic in response.replica_election_results] == ["a"]
+
+
+async def test_asked_for_none_nothing_is_looked_at(client: Client) -> None:
+    assert await client.call(asking([], election_type=7, timeout_ms=0), 2) == ElectLeadersResponse()
+
+
+@pytest.mark.parametrize("election", [-128, -1, 2, 127])
+async def test_another_kind_of_election_is_refused(client: Client, election: int) -> None:
+    response = await client.call(asking([("a", [0, 1])], election_type=election), 2)
+    invalid = ErrorCode.INVALID_REQUEST
+    assert (response.error_code, codes(response)) == (invalid, [("a", 0, invalid), ("a", 1, invalid)])
+    assert {one.error_message for topic in response.replica_election_results for one in topic.partition_result} == {
+        f"Unknown election type {election}"
+    }
+
+
+async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
+    response = await client.call(asking([("a", [0])], timeout_ms=0), 2)
+    assert (response.error_code, codes(response)) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        [("a", 0, ErrorCode.REQUEST_TIMED_OUT)],
+    )
+
+
+async def test_who_may_not_alter_the_cluster_is_refused() -> None:
+    controller: Any = None
+    held = ElectLeaders(controller, Denies(Operation.ALTER))(context(2), asking([("a", [0])]))
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    response: Any = await held.coroutine
+    assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
+
+
+async def test_what_the_controller_refuses_is_told_in_its_words() -> None:
+    class Refuses:
+        async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
+
+    controller: Any = Refuses()
+    held: Held = ElectLeaders(controller, Denies())(context(2), asking([("a", [0])]))
+    response: Any = await held.coroutine
+    assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_a_refusal_of_the_whole_stands_where_the_version_has_room(client: Client, version: int) -> None:
+    response = await client.call(asking([("a", [0])], timeout_ms=0), version)
+    timed_out = ErrorCode.REQUEST_TIMED_OUT
+    assert (response.error_code, codes(response)) == (timed_out if version else 0, [("a", 0, timed_out)])

@@ -1,0 +1,62 @@
+"""InitProducerId: who may have a producer id, and what is asked for in vain."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pykbroker.apis.transactions.init_producer_id import InitProducerId
+from pykbroker.core.security.operation import Operation
+from pykbroker.core.txn.requests import Answer
+from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.conftest import Client
+from wire.error_codes import ErrorCode
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NO_CLUSTER, NO_ID = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+IDEMPOTENT, WRITE = Operation.IDEMPOTENT_WRITE, Operation.WRITE
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_every_version_gives_an_id_of_its_own(client: Client, version: int) -> None:
+    given = [await client.call(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
+    assert [(one.error_code, one.producer_epoch) for one in given] == [(0, 0)] * 3
+    assert len({one.producer_id for one in given}) == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
+        ({"producer_epoch": 5}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"transactional_id": "t"}, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+async def test_what_cannot_be_is_refused(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
+    request = InitProducerIdRequest(**{"transactional_id": None, **fields})
+    response: InitProducerIdResponse = await client.call(request, 5)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("denied", "transactional_id", "code"),
+    [
+        ((), None, 0),
+        ((IDEMPOTENT,), None, 0),
+        ((WRITE,), None, 0),
+        ((IDEMPOTENT, WRITE), None, NO_CLUSTER),
+        ((IDEMPOTENT,), "t", ErrorCode.NOT_COORDINATOR),
+        ((WRITE,), "t", NO_ID),
+        ((WRITE,), "", NO_ID),
+    ],
+)
+def test_one_right_is_enough(denied: tuple[Operation, ...], transactional_id: str | None, code: int) -> None:
+    ids: Any = SimpleNamespace(next_nowait=lambda: 7)
+    nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(Answer(ErrorCode.NOT_COORDINATOR)))
+    response: Any = InitProducerId(ids, nobody, Denies(*denied))(
+        context(5), InitProducerIdRequest(transactional_id=transactional_id)
+    )
+    assert response.error_code == code

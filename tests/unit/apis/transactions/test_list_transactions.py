@@ -1,0 +1,109 @@
+"""ListTransactions matches ids off the loop, share by share, and one share at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import trio
+
+from pykbroker.apis.transactions.list_transactions import ListTransactions
+from pykbroker.coordinator.call import Call
+from pykbroker.coordinator.transactions import Transactions
+from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
+from pykbroker.core.security.authorizer import AllowAll
+from pykbroker.core.txn.requests import Found
+from pykbroker.core.txn.transaction import Transaction
+from pykbroker.server.handler import Context
+from pykbroker.world.net import Peer
+from wire.messages.list_transactions import ListTransactionsRequest
+
+HOSTILE = "((.*a|.*b){20}){20}"
+IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
+
+
+class Known:
+    """Matches as much of `Transactions` as is asked here."""
+
+    async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
+        return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
+
+
+class Elsewhere:
+    """Matches `OffLoop`: notes how much it is given at a time, and how many are there at once."""
+
+    def __init__(self) -> None:
+        self.shares: list[list[str]] = []
+        self.patterns: list[object] = []
+        self.here = self.most = 0
+
+    async def __call__(self, function: Callable[..., Any], *args: Any) -> Any:
+        self.here += 1
+        self.most = max(self.most, self.here)
+        self.shares.append(*args)
+        self.patterns.append(function.__self__)  # type: ignore[attr-defined]
+        await trio.lowlevel.checkpoint()
+        self.here -= 1
+        return function(*args)
+
+
+async def listed(api: ListTransactions, pattern: str) -> list[str]:
+    request = ListTransactionsRequest(transactional_id_pattern=pattern)
+    steps: Any = await api(Context(2, "c", Peer("h", 1, "h", 2)), request)  # type: ignore[misc]
+    try:
+        while True:
+            next(steps)
+    except StopIteration as finished:
+        return [one.transactional_id for one in finished.value.transaction_states]
+
+
+async def test_ids_are_matched_off_the_loop_in_shares() -> None:
+    elsewhere = Elsewhere()
+    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    assert await listed(api, HOSTILE) == []
+    assert [name for share in elsewhere.shares for name in share] == IDS
+    pattern = compiled(HOSTILE)
+    assert all(sum(map(pattern.steps, share)) <= SHARE_STEPS_MAX for share in elsewhere.shares[:-1])
+    assert elsewhere.shares[-1] == IDS[-1:]
+    assert await listed(api, "x+|00001.*") == [IDS[1], IDS[-1]]
+    assert await listed(api, "") == IDS
+
+
+async def test_requests_take_turns_with_their_shares() -> None:
+    elsewhere = Elsewhere()
+    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listed, api, HOSTILE)
+        nursery.start_soon(listed, api, "[ab]")
+    assert elsewhere.most == 1
+    assert elsewhere.patterns.index(compiled("[ab]")) < len(elsewhere.patterns) - 2, "nobody waits for a whole search"
+
+
+class Machines:
+    """Matches as much of `Runtime` as is asked here: five machines, each with a transaction."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask_all(self, request: Any) -> Iterator[Call]:
+        for number in range(5):
+            self.asked += 1
+            call = Call()
+            call.settle(Found((Transaction(f"{number}", 7, 1000),)))
+            yield call
+
+
+async def test_others_have_their_turn_between_two_machines() -> None:
+    machines, seen = Machines(), set[int]()
+    transactions = Transactions(machines, None, 0)  # type: ignore[arg-type]
+    async with trio.open_nursery() as nursery:
+
+        async def look() -> None:
+            while machines.asked < 5:
+                seen.add(machines.asked)
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(look)
+        found = await transactions.listed(lambda known: True)
+    assert [one.transactional_id for one in found] == list("01234")
+    assert len(seen) >= 2

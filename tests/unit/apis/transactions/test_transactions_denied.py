@@ -1,0 +1,82 @@
+"""Transactions for clients that may not: each API refuses before anybody is asked."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+from pykbroker.apis.transactions.add_offsets_to_txn import AddOffsetsToTxn
+from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
+from pykbroker.apis.transactions.describe_transactions import DescribeTransactions
+from pykbroker.apis.transactions.end_txn import EndTxn
+from pykbroker.apis.transactions.txn_offset_commit import TxnOffsetCommit
+from pykbroker.apis.transactions.write_txn_markers import WriteTxnMarkers
+from pykbroker.core.security.operation import Operation
+from tests.unit.apis.calling import Denies, context, gone_through
+from wire.error_codes import ErrorCode
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.describe_transactions import DescribeTransactionsRequest
+from wire.messages.end_txn import EndTxnRequest
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+
+NO_ID, NO_GROUP, NO_CLUSTER = (
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+NOBODY: Any = None
+"""Asking it would fail."""
+
+
+async def answer(handler: Any, version: int, request: Any) -> Any:
+    found = handler(context(version), request)
+    return await found if inspect.isawaitable(found) else gone_through(found)
+
+
+async def test_ends() -> None:
+    response = await answer(EndTxn(NOBODY, Denies(Operation.WRITE)), 5, EndTxnRequest("x", 1, 0, True))
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (NO_ID, -1, -1)
+
+
+@pytest.mark.parametrize(("denied", "code"), [(Operation.WRITE, NO_ID), (Operation.READ, NO_GROUP)])
+async def test_offsets(denied: Operation, code: ErrorCode) -> None:
+    handler = AddOffsetsToTxn(NOBODY, NOBODY, Denies(denied))
+    assert (await answer(handler, 3, AddOffsetsToTxnRequest("x", 1, 0, "g"))).error_code == code
+    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(4, 1)])]
+    committing = TxnOffsetCommit(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY, NOBODY, Denies(denied))
+    (topic,) = (await answer(committing, 5, TxnOffsetCommitRequest("x", "g", 1, 0, topics=topics))).topics
+    assert [(topic.name, one.partition_index, one.error_code) for one in topic.partitions] == [("t", 4, code)]
+
+
+async def test_partitions() -> None:
+    topics = [AddPartitionsToTxnTopic("t", [0, 1])]
+    client = AddPartitionsToTxn(NOBODY, NOBODY, Denies(Operation.WRITE))
+    asked = AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
+    (topic,) = (await answer(client, 3, asked)).results_by_topic_v3_and_below
+    assert [one.partition_error_code for one in topic.results_by_partition] == [NO_ID, NO_ID]
+    broker = AddPartitionsToTxn(NOBODY, NOBODY, Denies(Operation.CLUSTER_ACTION))
+    assert (await answer(broker, 5, AddPartitionsToTxnRequest())).error_code == NO_CLUSTER
+
+
+async def test_markers() -> None:
+    """One of two rights is enough: coordinators have the one, admins the other."""
+    markers = [WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]
+    denied = WriteTxnMarkers(NOBODY, Denies(Operation.ALTER, Operation.CLUSTER_ACTION))
+    (told,) = (await answer(denied, 1, WriteTxnMarkersRequest(markers))).markers
+    assert told.topics[0].partitions[0].error_code == NO_CLUSTER
+    for one in (Operation.ALTER, Operation.CLUSTER_ACTION):
+        assert (await answer(WriteTxnMarkers(NOBODY, Denies(one)), 1, WriteTxnMarkersRequest([]))).markers == []
+
+
+async def test_descriptions() -> None:
+    handler = DescribeTransactions(NOBODY, Denies(Operation.DESCRIBE))
+    (state,) = (await answer(handler, 0, DescribeTransactionsRequest(["x"]))).transaction_states
+    assert (state.transactional_id, state.error_code, state.transaction_state) == ("x", NO_ID, "")
