@@ -103,7 +103,7 @@ from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.quorum.controller import Controller, JournalFailed
-from pykbroker.quorum.identity import Identity, prepare
+from pykbroker.quorum.identity import BrokerIdentity, prepare
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.producer_ids import ProducerIds
@@ -124,7 +124,7 @@ from pykbroker.server.host_names import HostNames
 from pykbroker.server.limits import Limits, overrides
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import ServerStatistics
-from pykbroker.server.table import Table, served
+from pykbroker.server.table import ApiTable, served
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.directory.log_directory import LOCK, LogDirectory
 from pykbroker.storage.directory.statistics import DirectoryStatistics
@@ -224,7 +224,8 @@ class Broker:
     """All parts of one broker, built but idle until `run`."""
 
     def __init__(
-        self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames, identity: Identity,
+        self, settings: Settings, config: LiveConfig, world: World, bound: Bound, hosts: HostNames,
+        identity: BrokerIdentity,
         directories: tuple[LogDirectory, ...], controller: Controller, replicas: Replicas, descriptors: Descriptors,
         turns: Turns,
     ) -> None:
@@ -446,7 +447,7 @@ class Broker:
         handlers = self._handlers(limits)
         image = partial(getattr, self._controller.images, "current")
         handlers.append(ApiVersions(served([*handlers, ApiVersions((), image)]), image))
-        return Listener(Table(handlers), clients, self._turns, limits, self._connections_max)
+        return Listener(ApiTable(handlers), clients, self._turns, limits, self._connections_max)
 
     def _connections_max(self) -> int:
         return self._descriptors.connections_max(self._replicas.open_logs)

@@ -203,6 +203,30 @@ PYTHON_RULES: list[Callable[[Source], Faults]] = [
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
 
+def same_name(sources: list[Source]) -> Iterator[str]:
+    """Two classes of pykbroker with one name are two noun phrases still to be found; an alias counts as a class."""
+    places: dict[str, list[str]] = {}
+    for source in sources:
+        if source.within("pykbroker/") and source.path.endswith(".py"):
+            for node in source.tree.body:
+                if (name := _named_type(node)) is not None:
+                    places.setdefault(name, []).append(f"{source.path}:{node.lineno}")
+    for name, found in sorted(places.items()):
+        if len(found) > 1:
+            yield f"{found[-1]}: {name} is also defined in {', '.join(found[:-1])}"
+
+
+def _named_type(node: ast.stmt) -> str | None:
+    """Return the name of a class or of an alias of one, or None."""
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
+        spelled_as_class = re.fullmatch(r"[A-Z][A-Za-z]*[a-z][A-Za-z]*", target.id)
+        if spelled_as_class and not ast.unparse(node.value).startswith("TypeVar("):
+            return target.id
+    return None
+
+
 def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
     """Parts of pykbroker that stand on no floor of the import-linter contract, which then says nothing of them."""
     layers = tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -239,6 +263,7 @@ def main() -> int:
     sources = list(tree(root))
     found = [fault for source in sources for fault in faults(source)]
     parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
+    found += same_name(sources)
     found += [f"pykbroker.{part}: on no floor in pyproject.toml" for part in parts]
     print("\n".join(found), end="\n" if found else "")
     return bool(found)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEAD = ("TOPIC", "PARTITION", "BYTES", "LAG", "FUTURE")
 DIRECTORY = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)|(?P<moved>.+)-(?P<into>\d+)\.[0-9a-f]{32}-future")
 
-Row = tuple[str, int, int, object, str]
+LogDirRow = tuple[str, int, int, object, str]
 
 
 @click.command()
@@ -45,7 +45,7 @@ def log_dirs(directories: Sequence[str], topics: Sequence[str], bootstrap: Addre
     ask(bootstrap, work)
 
 
-def show(name: str, rows: Sequence[Row], topics: Sequence[str]) -> None:
+def show(name: str, rows: Sequence[LogDirRow], topics: Sequence[str]) -> None:
     """A directory's line, then one for each partition."""
     click.echo(name)
     print_columns([HEAD, *sorted(row for row in rows if not topics or row[0] in topics)])
@@ -60,7 +60,7 @@ def title(found: DescribeLogDirsResult) -> str:
     return f"{found.log_dir} total_bytes={found.total_bytes} usable_bytes={found.usable_bytes}"
 
 
-def described(found: DescribeLogDirsResult) -> Iterator[Row]:
+def described(found: DescribeLogDirsResult) -> Iterator[LogDirRow]:
     """What the broker says of a directory."""
     for topic in found.topics:
         for part in topic.partitions:
@@ -68,7 +68,7 @@ def described(found: DescribeLogDirsResult) -> Iterator[Row]:
             yield topic.name, part.partition_index, part.partition_size, part.offset_lag, future
 
 
-def measured(directory: str) -> Iterator[Row]:
+def measured(directory: str) -> Iterator[LogDirRow]:
     """What the files say. click.ClickException for a directory that no broker made, or that cannot be read."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)

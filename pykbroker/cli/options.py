@@ -12,7 +12,7 @@ import click
 
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.parameters import Address
-from pykbroker.cli.server_properties import Properties, advertised_address, listening_address, read_properties
+from pykbroker.cli.server_properties import ServerProperties, advertised_address, listening_address, read_properties
 from pykbroker.core.config.config import BrokerConfig, known
 from pykbroker.core.config.table import BROKER, ONE_BROKER, TOPIC_SYNONYMS
 from pykbroker.core.errors import ApiError
@@ -66,8 +66,8 @@ class Options:
                 yield f"{self._file.place(name)}: {unknown_config(name)} It has no effect."
 
     @cached_property
-    def _file(self) -> Properties:
-        return read_properties(self.file) if self.file else Properties()
+    def _file(self) -> ServerProperties:
+        return read_properties(self.file) if self.file else ServerProperties()
 
     def _blamed(self, reason: str) -> str:
         """Where in the file the config stands that a refusal names."""

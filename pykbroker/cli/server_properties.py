@@ -13,7 +13,7 @@ CONTROLLER_NAMES = "CONTROLLER"
 
 
 @dataclass(frozen=True)
-class Properties:
+class ServerProperties:
     """The configs of a file, and in which line each one begins; the last one of a name counts."""
 
     path: str = ""
@@ -25,7 +25,7 @@ class Properties:
         return f"{self.path}:{self.lines[name]}"
 
 
-def read_properties(path: str) -> Properties:
+def read_properties(path: str) -> ServerProperties:
     """Read a file in Java's format. StartError for one that does not parse."""
     import javaproperties
 
@@ -38,7 +38,7 @@ def read_properties(path: str) -> Properties:
                 line += element.source.count("\n")
     except (OSError, javaproperties.InvalidUEscapeError) as error:
         raise StartError(f"cannot read {path}: {error}") from None
-    return Properties(path, texts, lines)
+    return ServerProperties(path, texts, lines)
 
 
 def listening_address(texts: Mapping[str, str]) -> Address | None:

@@ -12,7 +12,7 @@ from pykbroker.cli.columns import print_columns
 from pykbroker.cli.parameters import Address, config
 
 if TYPE_CHECKING:
-    from pykbroker.client.admin import Admin, Topic
+    from pykbroker.client.admin import Admin, TopicDescription
 
 BROKERS_CHOICE = -1
 
@@ -109,7 +109,7 @@ async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
     return {each.name: each.value for each in configs if each.config_source == Source.DYNAMIC_TOPIC_CONFIG}
 
 
-def print_topic(topic: Topic, configs: dict[str, str | None]) -> None:
+def print_topic(topic: TopicDescription, configs: dict[str, str | None]) -> None:
     """Its name and configs, then a line for each partition."""
     click.echo(" ".join([topic.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
     rows = [

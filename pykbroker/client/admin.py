@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pykbroker.client.connection import Connection
+from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
@@ -36,7 +36,7 @@ DELETE_BY_NAME_VERSION_LAST = 5
 KNOWN_CODES = frozenset(ErrorCode)
 
 
-class Topic(NamedTuple):
+class TopicDescription(NamedTuple):
     """A topic as the brokers know it."""
 
     name: str
@@ -52,10 +52,10 @@ class Topic(NamedTuple):
 class Admin:
     """Asks over one connection, which is the caller's to close. ApiError tells what the broker refused and why."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
 
-    async def topics(self, names: Sequence[str] | None = None) -> list[Topic]:
+    async def topics(self, names: Sequence[str] | None = None) -> list[TopicDescription]:
         """These topics, or all of them, by name."""
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
@@ -109,12 +109,12 @@ class Admin:
         return answer.results
 
 
-def topic_of(described: MetadataResponseTopic) -> Topic:
+def topic_of(described: MetadataResponseTopic) -> TopicDescription:
     """ApiError for a topic that the brokers cannot describe."""
     name = described.name or ""
     check(described.error_code, f"Topic '{name}'")
     partitions = sorted(described.partitions, key=lambda partition: partition.partition_index)
-    return Topic(name, described.is_internal, partitions)
+    return TopicDescription(name, described.is_internal, partitions)
 
 
 def check(error_code: int, message: str | None) -> None:

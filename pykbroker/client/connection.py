@@ -31,7 +31,7 @@ class UnsupportedVersion(Exception):
     """Broker and client have no version of this API in common."""
 
 
-class Connection:
+class BrokerConnection:
     """Any number of tasks may call at once. Deadlines are the callers': an answer is waited for without limit."""
 
     def __init__(self, stream: trio.abc.Stream, client_id: str) -> None:
@@ -110,9 +110,9 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[Connection]:
+async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[BrokerConnection]:
     """A connection that knows what its broker takes; closed when the block ends."""
-    connection = Connection(stream, client_id)
+    connection = BrokerConnection(stream, client_id)
     try:
         await connection.negotiate()
         yield connection

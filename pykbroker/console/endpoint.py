@@ -30,7 +30,7 @@ async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off
     config.bind = [f"fd://{descriptor}"]
     config.errorlog = quiet()
     config.include_server_header = False
-    await serve_http(Endpoint(statistics, off_loop), config, mode="asgi")
+    await serve_http(MetricsEndpoint(statistics, off_loop), config, mode="asgi")
 
 
 def quiet() -> logging.Logger:
@@ -40,7 +40,7 @@ def quiet() -> logging.Logger:
     return of_http
 
 
-class Endpoint:
+class MetricsEndpoint:
     """An ASGI application."""
 
     def __init__(self, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.log.verification import Verification
-from pykbroker.core.txn.transaction import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 
 
@@ -27,7 +27,7 @@ class Admission:
         if shown is not None:
             self._first[place], self.shown[place] = (log, sequence), shown
 
-    async def ask(self, transactions: Transactions, transactional_id: str) -> None:
+    async def ask(self, transactions: TransactionRequests, transactional_id: str) -> None:
         """Ask the coordinator. While the last transaction ends, a producer of version 2 waits a little.
 
         The markers of that void what was shown before them, so all is begun anew in the very step that asks. What is

@@ -38,7 +38,7 @@ OPENED_BYTES_MAX = 1 << 20
 
 RunReader = Callable[[RecordCursor], RecordRun | None]
 """Reads and skips the next records, if it knows how; None leaves the next record to the catalogue."""
-Written = tuple[bytes | Marker, list[LogRecord]]
+FramedBatch = tuple[bytes | Marker, list[LogRecord]]
 """A batch and what it holds; the batch of a marker is the log's to make."""
 
 
@@ -74,9 +74,11 @@ class Batches:
         self._catalogue, self._base_sequence, self._codec = catalogue, base_sequence, codec
         self._read_run = read_run
 
-    def write(self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool) -> Steps[list[Written]]:
+    def write(
+        self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool
+    ) -> Steps[list[FramedBatch]]:
         """Return the batches; with `split` none is larger than needed to stay below the bound."""
-        written: list[Written] = []
+        written: list[FramedBatch] = []
         builder, held = None, list[LogRecord]()
         for record in decided:
             yield

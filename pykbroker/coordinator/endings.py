@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 
 
-class Ending(Protocol):
+class AppendedMarker(Protocol):
     """A marker that is appended."""
 
     async def wait(self) -> Any:
@@ -21,10 +21,12 @@ class Ending(Protocol):
 class Endings:
     """`append` for one partition. A group's pending offsets appear with the marker, so its coordinator writes that."""
 
-    def __init__(self, log_of: Callable[[str, int], Journal], groups: Runtime, wall_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, log_of: Callable[[str, int], CoordinatorJournal], groups: Runtime, wall_ms: Callable[[], int]
+    ) -> None:
         self._log_of, self._groups, self._wall_ms = log_of, groups, wall_ms
 
-    def append(self, topic: str, index: int, marker: Marker) -> Ending:
+    def append(self, topic: str, index: int, marker: Marker) -> AppendedMarker:
         """Append the marker, for its caller to wait for. ApiError: it is refused."""
         log = self._log_of(topic, index)
         if topic == GROUP_METADATA_TOPIC:
@@ -35,7 +37,7 @@ class Endings:
 class _Appended:
     __slots__ = ("_log", "_offset")
 
-    def __init__(self, log: Journal, offset: int) -> None:
+    def __init__(self, log: CoordinatorJournal, offset: int) -> None:
         self._log, self._offset = log, offset
 
     async def wait(self) -> None:

@@ -12,15 +12,15 @@ import trio
 
 from pykbroker.coordinator.batches import Batches, opened
 from pykbroker.coordinator.call import Call, not_coordinator
-from pykbroker.coordinator.journal import Journal
-from pykbroker.coordinator.machine import CoordinatorMachine, Said
+from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.machine import CoordinatorMachine, CoordinatorOutcome
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.outcome import Entry, Outcome
 from pykbroker.core.steps import Steps, finish
 from pykbroker.world.off_loop import OffLoop
-from pykbroker.world.turns import State, Turns
+from pykbroker.world.turns import Turns, Unfinished
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
@@ -52,7 +52,7 @@ class Hosted:
     def __init__(
         self,
         name: str,
-        journal: Journal,
+        journal: CoordinatorJournal,
         new_machine: Callable[[], CoordinatorMachine],
         framing: Batches,
         wall_ms: Callable[[], int],
@@ -79,7 +79,7 @@ class Hosted:
     # ---- asking
 
     def ask(self, request: Any, shown: Verification | None = None) -> Call:
-        """The caller, settled or not. ApiError: there is no machine to ask. `shown`: see `Journal.append_own`."""
+        """Ask the machine; the call may be settled already. ApiError: no machine. `shown`: see `append_own`."""
         machine = self._require_machine()
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -98,7 +98,7 @@ class Hosted:
 
     def _do(self, steps: Steps[None]) -> None:
         """Do at once what one share of the loop is enough for, if nothing is under way: else it is done in its turn."""
-        if self._under_way or self._turns.begin(steps) is State.UNFINISHED:
+        if self._under_way or self._turns.begin(steps) is Unfinished.UNFINISHED:
             if not self._under_way:
                 self._rested = trio.Event()
             self._under_way.append(steps)
@@ -131,7 +131,7 @@ class Hosted:
     def _carry_out(
         self,
         machine: CoordinatorMachine,
-        outcome: Said,
+        outcome: CoordinatorOutcome,
         wall_ms: int,
         asked: Call | None = None,
         shown: Verification | None = None,
@@ -153,7 +153,7 @@ class Hosted:
                 self._tell(token, response)
 
     def _write(
-        self, machine: CoordinatorMachine, outcome: Said, wall_ms: int, shown: Verification | None
+        self, machine: CoordinatorMachine, outcome: CoordinatorOutcome, wall_ms: int, shown: Verification | None
     ) -> Steps[None]:
         """Append all at once, then replay it. Who gives up between two steps has to unload the machine."""
         bytes_max = self._journal.batch_bytes_max

@@ -9,7 +9,7 @@ from pykbroker.core.log.verification import Verification
 from pykbroker.world.disk import Buffer
 
 
-class Journal(Protocol):
+class CoordinatorJournal(Protocol):
     """One partition, led here. `ApiError` says what is refused: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
 
     @property

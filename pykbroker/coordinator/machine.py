@@ -8,7 +8,7 @@ from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.steps import Steps
 
-Said = Outcome[LogRecord, Any]
+CoordinatorOutcome = Outcome[LogRecord, Any]
 
 
 class CoordinatorMachine(Protocol):
@@ -22,13 +22,15 @@ class CoordinatorMachine(Protocol):
     def deadline_ms(self) -> float:
         """When `tick` has something to do; inf when idle."""
 
-    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+    def loaded(self, now_ms: float, wall_ms: int) -> CoordinatorOutcome:
         """All of the log was replayed, and this broker leads: timers start."""
 
-    def handle(self, request: Any, token: Token, now_ms: float, wall_ms: int) -> Said | Steps[Said]:
+    def handle(
+        self, request: Any, token: Token, now_ms: float, wall_ms: int
+    ) -> CoordinatorOutcome | Steps[CoordinatorOutcome]:
         """Decide, at once or in steps. `ApiError` refuses the whole request, and then nothing has changed."""
 
-    def tick(self, now_ms: float, wall_ms: int) -> Said:
+    def tick(self, now_ms: float, wall_ms: int) -> CoordinatorOutcome:
         """What the passing of time decides; a bounded part of it, if `deadline_ms` is still past then."""
 
     def replay(self, entry: Entry[StoredRecord]) -> None:

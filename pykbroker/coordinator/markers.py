@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 import trio
 
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AwaitMarkers, Markers, MarkersWritten
-from pykbroker.core.txn.state import State
-from pykbroker.core.txn.transaction import TopicPartition, Transaction
+from pykbroker.core.txn.state import TransactionState
+from pykbroker.core.txn.transaction import Transaction
 from pykbroker.storage.files.portions import portions
 from wire.error_codes import ErrorCode
 
@@ -43,7 +44,7 @@ class MarkerWriter:
         self._scopes: dict[int, tuple[int, trio.CancelScope]] = {}
         self._changed = trio.Event()
 
-    def follow(self, led: Mapping[int, Journal]) -> None:
+    def follow(self, led: Mapping[int, CoordinatorJournal]) -> None:
         """These partitions are led here now."""
         self._led = {index: journal.leader_epoch for index, journal in led.items()}
         self._changed.set()
@@ -82,7 +83,7 @@ class MarkerWriter:
         marker = Marker(
             decided.producer_id,
             decided.epoch,
-            decided.state is State.PREPARE_COMMIT,
+            decided.state is TransactionState.PREPARE_COMMIT,
             coordinator_epoch,
             decided.client_version,
         )

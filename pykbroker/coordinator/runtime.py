@@ -10,7 +10,7 @@ import trio
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.call import Call, not_coordinator, refused
 from pykbroker.coordinator.hosted import Hosted
-from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.machine import CoordinatorMachine
 from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.errors import ApiError
@@ -71,7 +71,7 @@ class Runtime:
         for hosted in self._hosted.values():
             hosted.notify(notice)
 
-    def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
+    def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
         """The topic has so many partitions, and these are led here now, in the epochs that they have."""
         self._partitions = partitions
         for index in [

@@ -8,10 +8,10 @@ import trio
 
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.journal import Journal
+from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.markers import MarkerWriter
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.coordinator.transactions import ProducerIds, Transactions
+from pykbroker.coordinator.transactions import ProducerIdAllocator, TransactionRequests
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import TRANSACTION_STATE_TOPIC
@@ -29,9 +29,9 @@ class TransactionCoordinator:
         self,
         config: BrokerConfig,
         image: Callable[[], MetadataImage],
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdAllocator,
         groups: Runtime,
-        log_of: Callable[[str, int], Journal],
+        log_of: Callable[[str, int], CoordinatorJournal],
         wall_ms: Callable[[], int],
         off_loop: OffLoop,
         turns: Turns,
@@ -45,13 +45,15 @@ class TransactionCoordinator:
             off_loop,
             turns,
         )
-        self.transactions = Transactions(self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms)
+        self.transactions = TransactionRequests(
+            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms
+        )
         self.endings = Endings(log_of, groups, wall_ms)
         self._writer = MarkerWriter(
             self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None
         )
 
-    def follow(self, partitions: int, led: Mapping[int, Journal]) -> None:
+    def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
         """The log of transactions has so many partitions, and these are led here now."""
         self._runtime.follow(partitions, led)
         self._writer.follow(led)

@@ -10,20 +10,21 @@ import trio
 from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import (
     AddPartitions,
-    Answer,
     AwaitEnd,
     EndTransaction,
+    FindTransactions,
     InitProducer,
-    ListTransactions,
     ProducerIdSource,
     Reply,
+    TransactionAnswer,
     TransactionRequest,
     Verified,
     VerifyPartitions,
 )
-from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition, Transaction
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, Transaction
 from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
@@ -39,7 +40,7 @@ TOLD: Mapping[ErrorCode, ErrorCode] = {
 """What clients are told of what befell the log of transactions."""
 
 
-class ProducerIds(ProducerIdSource, Protocol):
+class ProducerIdAllocator(ProducerIdSource, Protocol):
     """Where the machines take new producer ids from, and how there come to be some."""
 
     @property
@@ -50,20 +51,20 @@ class ProducerIds(ProducerIdSource, Protocol):
         """Wait until there is. ApiError COORDINATOR_LOAD_IN_PROGRESS: there is none to be had now."""
 
 
-class Transactions:
-    """Refusals come as an `Answer`, too.
+class TransactionRequests:
+    """Refusals come as an `TransactionAnswer`, too.
 
     What cannot be before the markers of the last transaction are written, CONCURRENT_TRANSACTIONS, is so for a moment
     only, and clients pause for longer: so who is told that waits first, at most `patience_ms`, and asks again.
     """
 
-    def __init__(self, runtime: Runtime, producer_ids: ProducerIds, patience_ms: int) -> None:
+    def __init__(self, runtime: Runtime, producer_ids: ProducerIdAllocator, patience_ms: int) -> None:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
 
     def ask(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T | Coroutine[Any, Any, T]:
         """What `respond` makes of the reply to a client; a coroutine where that has to wait."""
         if not request.transactional_id:
-            return respond(Answer(ErrorCode.INVALID_REQUEST))
+            return respond(TransactionAnswer(ErrorCode.INVALID_REQUEST))
         if self._lacks_producer_id(request):
             return self._patiently(self.asked(request), request, respond)
         call = self._runtime.ask(request.transactional_id, request)
@@ -83,7 +84,7 @@ class Transactions:
     async def asked(self, request: TransactionRequest) -> Reply:
         """The reply to the broker itself, which does not wait by itself."""
         if not request.transactional_id:
-            return Answer(ErrorCode.INVALID_REQUEST)
+            return TransactionAnswer(ErrorCode.INVALID_REQUEST)
         if self._lacks_producer_id(request):
             try:
                 await self._producer_ids.refill()
@@ -102,7 +103,7 @@ class Transactions:
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
         """All transactions of this broker's that are wanted. ApiError COORDINATOR_LOAD_IN_PROGRESS."""
         found: list[Transaction] = []
-        for call in self._runtime.ask_all(ListTransactions(wanted)):
+        for call in self._runtime.ask_all(FindTransactions(wanted)):
             reply = await call.wait()
             found += reply.transactions
             await trio.lowlevel.checkpoint()  # 20,000 transactions at once would take 20 ms
@@ -123,7 +124,7 @@ class Transactions:
         reply = await self.asked(request)
         if isinstance(reply, Verified):
             return dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, TransactionAnswer)
         return dict.fromkeys(partitions, reply.error_code) if reply.error_code else {}
 
 
@@ -141,9 +142,9 @@ def _result(call: Call) -> Reply:
     return reply
 
 
-def refused(error: ApiError) -> Answer:
+def refused(error: ApiError) -> TransactionAnswer:
     """The answer of a request that failed as a whole."""
-    return Answer(TOLD.get(error.code, error.code))
+    return TransactionAnswer(TOLD.get(error.code, error.code))
 
 
 def spoken(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:
@@ -155,4 +156,4 @@ def spoken(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCod
 
 def is_early(reply: Reply) -> bool:
     """Whether it only says that the last transaction is still ending."""
-    return isinstance(reply, Answer) and reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS
+    return isinstance(reply, TransactionAnswer) and reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS

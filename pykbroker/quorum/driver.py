@@ -14,7 +14,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.outcome import Entry
 from pykbroker.core.steps import Steps
-from pykbroker.quorum.journal import BATCH_BYTES_MAX, Journal
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.world.disk import Disk
 from wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ class Driver:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: MetadataJournal,
         machine: ControllerMachine,
         disk: Disk,
         state: QuorumState,

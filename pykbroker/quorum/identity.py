@@ -41,7 +41,7 @@ HARMLESS = {
 """What may lie in a directory that counts as empty: formatting may have been cut short."""
 
 
-class Identity(msgspec.Struct, frozen=True):
+class BrokerIdentity(msgspec.Struct, frozen=True):
     """`directory_ids` are in the order of the directories."""
 
     cluster_id: str
@@ -51,7 +51,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 async def prepare(
     disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int, cluster_id: str | None = None
-) -> Identity:
+) -> BrokerIdentity:
     """Read the identity from all directories; format those that are empty. The first one holds the metadata."""
     found = [await _read(disk) for disk in disks]
     cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
@@ -68,7 +68,7 @@ async def prepare(
             properties = MetaProperties(cluster_id, node_id, new_id(randomness))
             await _format(disk, properties, now_ms, with_metadata=place == 0)
         directory_ids.append(properties.directory_id)
-    return Identity(cluster_id, node_id, tuple(directory_ids))
+    return BrokerIdentity(cluster_id, node_id, tuple(directory_ids))
 
 
 async def _read(disk: Disk) -> MetaProperties | None:

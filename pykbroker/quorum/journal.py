@@ -14,7 +14,7 @@ BATCH_BYTES_MAX = 8 << 20
 """What Kafka's voters take in one batch."""
 
 
-class Journal(Protocol):
+class MetadataJournal(Protocol):
     """The log of `__cluster_metadata-0`. Errors of the disk are OSError."""
 
     @property

@@ -10,7 +10,7 @@ from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.quorum.controller import Controller
-from pykbroker.quorum.identity import Identity
+from pykbroker.quorum.identity import BrokerIdentity
 from wire.messages import broker_registration, controller_registration
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestDirectoryData as DirectoryData
@@ -26,7 +26,7 @@ NOT_REGISTERED = -1
 class Lifecycle:
     """One life of this broker. `broker_epoch` is -1 until it is registered."""
 
-    def __init__(self, controller: Controller, identity: Identity, randomness: Randomness) -> None:
+    def __init__(self, controller: Controller, identity: BrokerIdentity, randomness: Randomness) -> None:
         self._controller, self._identity = controller, identity
         self._incarnation_id = new_id(randomness)
         self.broker_epoch = NOT_REGISTERED

@@ -12,7 +12,7 @@ from pykbroker.core.metadata.record import read_record
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.snapshot import image_of
 from pykbroker.core.outcome import Entry
-from pykbroker.quorum.journal import BATCH_BYTES_MAX, Journal
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
 from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.disk import Buffer, FileSlice
@@ -51,7 +51,7 @@ class Recovered(msgspec.Struct):
 
 
 async def recover(
-    journal: Journal, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
+    journal: MetadataJournal, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
 ) -> Recovered:
     """Read everything. DecodeError or DamagedMetadata where the log is damaged or what came before it is missing."""
     usable = _usable(journal, snapshots.ids())
@@ -69,7 +69,7 @@ async def recover(
     return found
 
 
-def _usable(journal: Journal, ids: list[SnapshotId]) -> list[SnapshotId]:
+def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]:
     """The snapshots that the log goes on from, the oldest first."""
     start, end = journal.log_start_offset, journal.log_end_offset
     newest = ids[-1].end_offset if ids else 0
@@ -97,7 +97,7 @@ async def _newest(
     return None, damaged
 
 
-async def _replay_log(journal: Journal, found: Recovered) -> None:
+async def _replay_log(journal: MetadataJournal, found: Recovered) -> None:
     machine = found.machine
     offset = machine.next_offset
     while offset < journal.log_end_offset:

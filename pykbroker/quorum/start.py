@@ -10,7 +10,7 @@ import msgspec
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
-from pykbroker.core.metadata.context import METADATA_FEATURE, TopicConfigs
+from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerConfigs
 from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, beyond, check_levels
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import Delta, MetadataImage
@@ -23,7 +23,7 @@ from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
-from pykbroker.quorum.journal import METADATA_DIRECTORY, Journal
+from pykbroker.quorum.journal import METADATA_DIRECTORY, MetadataJournal
 from pykbroker.quorum.quorum_state import QuorumState, read_state
 from pykbroker.quorum.recovery import Recovered, recover
 from pykbroker.quorum.rules import LogRules
@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 
 
 async def start_controller(
-    journal: Journal,
+    journal: MetadataJournal,
     disk: Disk,
     settings: ControllerSettings,
-    configs: TopicConfigs,
+    configs: ControllerConfigs,
     randomness: Randomness,
     wall_ms: Callable[[], int],
     off_loop: OffLoop,
@@ -75,7 +75,10 @@ async def start_controller(
 
 
 async def _recovered(
-    journal: Journal, disk: Disk, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
+    journal: MetadataJournal,
+    disk: Disk,
+    snapshots: Snapshots,
+    new_machine: Callable[[MetadataImage], ControllerMachine],
 ) -> Recovered:
     try:
         return await recover(journal, snapshots, new_machine)

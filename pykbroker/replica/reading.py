@@ -10,7 +10,7 @@ from collections.abc import Generator
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import Found, Wanted
+from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.files.errors import patiently
@@ -22,7 +22,7 @@ from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartiti
 AT_ONCE_MAX = 16
 """Partitions read in one step of an answer that takes many."""
 
-Located = list[tuple[Wanted, Partition]]
+Located = list[tuple[SessionPartition, Partition]]
 
 
 class Reading:
@@ -32,12 +32,12 @@ class Reading:
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
         self._size, self._in_steps = 0, False
-        self._found: list[Found] = []
+        self._found: list[FetchedPartition] = []
         self._at = 0
         self._refused: dict[Partition, ApiError] = {}
         self.is_enough = False
 
-    def read(self) -> list[Found]:
+    def read(self) -> list[FetchedPartition]:
         """The partitions, but for those that give nothing new.
 
         NotCached: one needs the disk; the next call goes on with that one. To begin anew might never come to an end,
@@ -49,7 +49,7 @@ class Reading:
         self._at = 0
         return self._found
 
-    def read_slowly(self) -> Generator[None, None, list[Found]]:
+    def read_slowly(self) -> Generator[None, None, list[FetchedPartition]]:
         """As `read`, some partitions a step."""
         self._in_steps = True
         self._begin()
@@ -95,7 +95,7 @@ class Reading:
         except ApiError as error:
             self._refused[partition] = error
 
-    async def wait(self, watch: Watch, wait_ms_max: int) -> list[Found]:
+    async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
         """Until there is enough, the time is up, or the watch is hurried; then what there is."""
         if self._in_steps:
             watch.wake()  # for what came to those that had been read

@@ -37,7 +37,7 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 
-class Topic:
+class TopicReplicas:
     """A topic's partitions on this broker, by index."""
 
     __slots__ = ("id", "name", "partitions")
@@ -60,8 +60,8 @@ class Replicas:
         self, node_id: int, places: Places, configs: TopicConfigs, descriptors: Descriptors = UNBOUNDED
     ) -> None:
         self._node_id, self._places, self._configs, self._descriptors = node_id, places, configs, descriptors
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[bytes, Topic] = {}
+        self._by_name: dict[str, TopicReplicas] = {}
+        self._by_id: dict[bytes, TopicReplicas] = {}
         self._missing: dict[tuple[str, int], tuple[LogDirectory, str]] = {}
         self._unmade: set[tuple[bytes, int]] = set()
         self._left_closed: list[str] = []
@@ -71,7 +71,7 @@ class Replicas:
 
     # ---- look-ups
 
-    def topic(self, name: str, topic_id: bytes) -> Topic:
+    def topic(self, name: str, topic_id: bytes) -> TopicReplicas:
         """By name where it is not empty, else by id; nil is none's, so there only a name can have been meant."""
         topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
         if topic is None:
@@ -259,7 +259,7 @@ class Replicas:
 
     async def _take(self, image: TopicImage) -> None:
         """Open or create what is ours of a topic, then lead what we lead. Others get their turn between partitions."""
-        topic = self._by_id.get(image.id) or Topic(image.name, image.id)
+        topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
             if place % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()

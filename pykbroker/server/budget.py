@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.world.net import Peer
 
 
@@ -37,7 +37,7 @@ class Holder(Protocol):
     def relieved(self) -> None:
         """There is room: go on, and ask again for what is needed."""
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: ConnectionEnding) -> None:
         """Close the connection."""
 
 

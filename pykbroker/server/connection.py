@@ -12,13 +12,13 @@ from types import CoroutineType, GeneratorType
 from typing import Any
 
 from pykbroker.server.failure import failure
-from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Result, Steps, Waiting
+from pykbroker.server.handler import Answer, CloseConnection, HandlerSteps, Held, RequestContext, Result, Waiting
 from pykbroker.server.intake import Intake, Shared
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX, Slot, drain, hurry
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Peer, Pump
-from pykbroker.world.turns import State
+from pykbroker.world.turns import Unfinished
 from wire.api import ApiKey
 from wire.compile_decoder import skip_tags
 from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Response
@@ -76,13 +76,13 @@ class Connection(Intake):
             pos = pos + 1 if pos < end and not data[pos] else after_tags(data, pos, end)
         if self._slots and route.key != FETCH:
             hurry(self._slots)  # a Fetch that is parked there: its client waits for something else now
-        context = Context(route.version, self._client_id, self.peer)
+        context = RequestContext(route.version, self._client_id, self.peer)
         if size < LARGE_FRAME_BYTES:
             request = route.decode(data, pos, end)
         else:
             steps = route.decode_slowly(data, pos, end)
             request = self._shared.turns.begin(steps)
-            if request is State.UNFINISHED:
+            if request is Unfinished.UNFINISHED:
                 slot = Slot(route, correlation_id, context, None, began_at, size)
                 return self._wait(slot, Held(self._read_on(slot, steps)))
         try:
@@ -109,10 +109,10 @@ class Connection(Intake):
         route.took(size, began_at - self.came_at, now - began_at)
         return now
 
-    def _first_share(self, steps: Steps) -> Answer:
+    def _first_share(self, steps: HandlerSteps) -> Answer:
         """What there is after one share of the loop's time; later requests wait for the rest."""
         result = self._shared.turns.begin(steps)
-        return Held(self._shared.turns.walk(steps)) if isinstance(result, State) else result
+        return Held(self._shared.turns.walk(steps)) if isinstance(result, Unfinished) else result
 
     def _be_called(self, raw: bytes, *, fits: bool) -> None:
         """Decode the client id: once, as a rule, for all requests have the same."""
@@ -163,7 +163,7 @@ class Connection(Intake):
         else:
             self._go_on()
 
-    async def _read_on(self, slot: Slot, steps: Generator[None, None, Any]) -> Result | Waiting | Steps:
+    async def _read_on(self, slot: Slot, steps: Generator[None, None, Any]) -> Result | Waiting | HandlerSteps:
         """Decode the rest of a large request, and have it handled."""
         slot.request = await self._shared.turns.walk(steps)
         answer = slot.route.slow_handler(slot.context, slot.request)

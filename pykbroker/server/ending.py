@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Ending(StrEnum):
+class ConnectionEnding(StrEnum):
     """As counted in the statistics."""
 
     PEER = "peer"

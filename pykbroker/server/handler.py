@@ -19,9 +19,9 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 Result = Response | Encoded | None
-Steps = Generator[None, None, "Result | Waiting"]
+HandlerSteps = Generator[None, None, "Result | Waiting"]
 """What a handler returns that goes through many things: it yields where others may have their turn."""
-Waiting = Coroutine[Any, Any, Result | Steps]
+Waiting = Coroutine[Any, Any, Result | HandlerSteps]
 """What it returns when its answer has to wait."""
 
 
@@ -31,10 +31,10 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     It may answer another one, for what is awaited after the append, or steps that are to be gone through.
     """
 
-    coroutine: Coroutine[Any, Any, Result | Waiting | Steps]
+    coroutine: Coroutine[Any, Any, Result | Waiting | HandlerSteps]
 
 
-class Context(msgspec.Struct, gc=False):
+class RequestContext(msgspec.Struct, gc=False):
     """One request as its handler sees it, beside the message itself."""
 
     version: int
@@ -49,7 +49,7 @@ class CloseConnection(Exception):
     """A handler's wish to end this connection without an answer; the text is for the log."""
 
 
-Answer = Result | Waiting | Held | Steps
+Answer = Result | Waiting | Held | HandlerSteps
 
 
 class Handler(Protocol):
@@ -61,5 +61,5 @@ class Handler(Protocol):
     key: ClassVar[ApiKey]
     versions: ClassVar[str]
 
-    def __call__(self, context: Context, request: Any) -> Answer:
+    def __call__(self, context: RequestContext, request: Any) -> Answer:
         """Answer at once, or return what will."""

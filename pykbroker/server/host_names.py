@@ -16,7 +16,7 @@ LOOK_UP_S_MAX = 3
 """For all names that are new together."""
 
 
-class Directory(Protocol):
+class HostResolver(Protocol):
     """Who knows the addresses of hosts; `world.net.Net` does."""
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ class Directory(Protocol):
 class HostNames:
     """Each host is asked for once, as long as it is named: who asks has more to do than to wait for a resolver."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: HostResolver) -> None:
         self._directory = directory
         self._found: dict[str, tuple[str, ...]] = {}
 

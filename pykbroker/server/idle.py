@@ -17,7 +17,7 @@ import trio
 
 from pykbroker.server.budget import Budget, Holder
 from pykbroker.server.connection import Connection
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.world.seldom import Seldom
 
 LOOK_S = 1
@@ -69,21 +69,21 @@ class Progress:
         """When it last did what it should."""
         return self.sent_at if self.owed_bytes else self.came_at
 
-    def verdict(self, now: int, *, spent: bool) -> Ending | None:
+    def verdict(self, now: int, *, spent: bool) -> ConnectionEnding | None:
         """Why the connection has to go, if it has to."""
         quiet_s_max, bytes_s_min = REQUEST_QUIET_S_MAX, REQUEST_BYTES_S_MIN
         if spent:
             quiet_s_max, bytes_s_min = SPENT_QUIET_S_MAX, SPENT_BYTES_S_MIN
             if self.owed_bytes and now - self.sent_at >= quiet_s_max * SECOND_NS:
-                return Ending.SLOW_READER
+                return ConnectionEnding.SLOW_READER
         if self.begun_at is None:
             return None
         if now - self.came_at >= quiet_s_max * SECOND_NS:
-            return Ending.SLOW_REQUEST
+            return ConnectionEnding.SLOW_REQUEST
         age = now - self.since
         if age >= quiet_s_max * SECOND_NS:
             if (self.have - self.since_have) * SECOND_NS < bytes_s_min * age:
-                return Ending.SLOW_REQUEST
+                return ConnectionEnding.SLOW_REQUEST
             self.measure_anew(now)
         return None
 
@@ -131,7 +131,7 @@ class Watchman:
         for connection in sorted(quiet, key=lambda each: each.moved_at):
             if connection in self._connections and connection.moved_at <= quiet_since:
                 logger.debug("closing the connection of %s: idle", connection.peer)
-                connection.end(Ending.IDLE)
+                connection.end(ConnectionEnding.IDLE)
             await trio.lowlevel.checkpoint()
         oldest = min((each.moved_at for each in self._connections), default=self._ticks())
         self._idle_due = oldest + self._idle_ns_max

@@ -14,11 +14,11 @@ from struct import Struct
 from typing import Any, Protocol
 
 from pykbroker.server.budget import Budget
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.handler import CloseConnection
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES, TRUST, TRUST_TIGHT, LargeFrame
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.turns import Turns
@@ -46,7 +46,7 @@ class Tasks(Protocol):
 class Shared:
     """What the connections of a listener have in common."""
 
-    table: Table
+    table: ApiTable
     tasks: Tasks
     turns: Turns
     budget: Budget
@@ -92,7 +92,7 @@ class Intake(ABC):
         self.room: memoryview | None = None
         self.wants_input = True
         self.ended = self.behind = False
-        self.ending = Ending.PEER
+        self.ending = ConnectionEnding.PEER
         self.opened_at = self.came_at = self.owed_at = self.moved_at = shared.turns.ticks()
         """When a byte last came or went; for the metrics also when it came, and when a debt began."""
         self.begun_at: int | None = None
@@ -179,7 +179,7 @@ class Intake(ABC):
         self._weigh()
         self._shared.on_closed(self)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: ConnectionEnding) -> None:
         """Close the connection, outside a turn."""
         self.ended, self.ending = True, ending
         self._pump.close()
@@ -314,8 +314,10 @@ class Intake(ABC):
             return
         self.ended = True
         if isinstance(error, DecodeError | CloseConnection):
-            self.ending = Ending.BAD_REQUEST if isinstance(error, DecodeError) else Ending.REFUSED_REQUEST
+            self.ending = (
+                ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else ConnectionEnding.REFUSED_REQUEST
+            )
             logger.warning("closing the connection of %s: %s", self.peer, error)
         else:
-            self.ending = Ending.FAULT
+            self.ending = ConnectionEnding.FAULT
             logger.error("closing the connection of %s: a fault of this broker", self.peer, exc_info=error)

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.idle import Watchman
 from pykbroker.server.intake import Shared, Tasks
 from pykbroker.server.limits import UNLIMITED, Limits
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.seldom import Seldom
 from pykbroker.world.turns import Turns
@@ -31,7 +31,7 @@ class Listener:
 
     def __init__(
         self,
-        table: Table,
+        table: ApiTable,
         tasks: Tasks,
         turns: Turns,
         limits: Limits,
@@ -43,7 +43,7 @@ class Listener:
         self._ticks = ticks = turns.ticks
         self._quotas = ConnectionQuotas(limits, ticks)
         self._open: set[Connection] = set()
-        self._closed: Counter[Ending] = Counter()
+        self._closed: Counter[ConnectionEnding] = Counter()
         self._accepted = self._refused = self._accept_waits = 0
         self._too_many = Seldom(logger, ticks)
         self._too_many_of_host = Seldom(logger, ticks)

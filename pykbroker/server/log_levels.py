@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pykbroker.core.config.type import INTEGER
 from pykbroker.core.errors import ApiError, bad_request
-from pykbroker.core.metadata.alter_configs import Operation
+from pykbroker.core.metadata.alter_configs import AlterConfigOp
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
@@ -37,7 +37,7 @@ def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only:
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
     if nulls := [
-        one.name for one in resource.configs if one.value is None and one.config_operation != Operation.DELETE
+        one.name for one in resource.configs if one.value is None and one.config_operation != AlterConfigOp.DELETE
     ]:
         raise bad_request(f"Null value not supported for : {', '.join(nulls)}")
     if not INTEGER.fullmatch(name):
@@ -47,24 +47,24 @@ def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only:
     for config in resource.configs:
         check_change(config)
     for config in resource.configs if not validate_only else ():
-        deleted = config.config_operation == Operation.DELETE
+        deleted = config.config_operation == AlterConfigOp.DELETE
         logging.getLogger(config.name).setLevel(logging.NOTSET if deleted else LEVELS[str(config.value)])
 
 
 def check_change(config: AlterableConfig) -> None:
     """One logger gets a level, or that of its parent again."""
     name, operation = config.name, config.config_operation
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
-        raise bad_request(f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
-    if operation not in tuple(Operation):
+    if operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
+        raise bad_request(f"{AlterConfigOp(operation).name} operation is not allowed for the BROKER_LOGGER resource")
+    if operation not in tuple(AlterConfigOp):
         raise bad_request(f"Unknown operations type {operation}")
     if name not in dict(logger_levels()):
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if operation == Operation.SET and config.value not in LEVELS:
+    if operation == AlterConfigOp.SET and config.value not in LEVELS:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {config.value} as it is not a "
             f"supported log level. Valid log levels are {', '.join(LEVELS)}",
         )
-    if operation == Operation.DELETE and name == logging.root.name:
+    if operation == AlterConfigOp.DELETE and name == logging.root.name:
         raise bad_request("Removing the log level of the root logger is not allowed")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.table import Route
 from wire.api import ApiKey
 
@@ -70,7 +70,7 @@ class ServerStatistics:
     connections_accepted: int
     connections_refused: int
     """Closed at once, one too many of their address."""
-    connections_closed: Mapping[Ending, int]
+    connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
     """How often accepting rested, for there were too many connections, or they came too fast."""
     held_bytes: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykbroker.server.handler import Context, Result
+from pykbroker.server.handler import RequestContext, Result
 from pykbroker.server.table import Route
 from pykbroker.world.disk import FileSlice
 
@@ -32,7 +32,7 @@ class Slot:
     )
 
     def __init__(
-        self, route: Route, correlation_id: int, context: Context, request: Any, began_at: int, kept_bytes: int
+        self, route: Route, correlation_id: int, context: RequestContext, request: Any, began_at: int, kept_bytes: int
     ) -> None:
         self.route, self.correlation_id, self.context, self.request = route, correlation_id, context, request
         self.began_at = self.parked_at = self.answered_at = began_at

@@ -137,7 +137,7 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
     return tuple(answer)
 
 
-class Table(dict[int, Route]):
+class ApiTable(dict[int, Route]):
     """api key << 16 | version -> Route, compiled on first use. An unknown one is the peer's DecodeError."""
 
     def __init__(self, handlers: Iterable[Handler]) -> None:

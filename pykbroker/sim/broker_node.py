@@ -11,7 +11,7 @@ import trio
 from pykbroker.broker import serve
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Serving, Settings
-from pykbroker.sim.machine import Machine
+from pykbroker.sim.machine import SimMachine
 from pykbroker.sim.simulation import Simulation
 from pykbroker.world.world import World
 
@@ -21,7 +21,7 @@ START_S_MAX = STOP_S_MAX = 60.0
 class BrokerNode:
     """`serving` while clients are served. `exits`: why it ended when the machine was to blame."""
 
-    def __init__(self, machine: Machine, settings: Settings, oddities: list[str]) -> None:
+    def __init__(self, machine: SimMachine, settings: Settings, oddities: list[str]) -> None:
         self.machine, self._settings, self._oddities = machine, settings, oddities
         self._stop = trio.Event()
         self._up = trio.Event()

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Outcome, Place, Poll
+from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Place, PollResult, SendOutcome
 
 
 class Anomaly(NamedTuple):
@@ -30,7 +30,7 @@ class Logs(NamedTuple):
     first: dict[Place, dict[bytes, int]]
 
 
-def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
+def check(history: History, final: Iterable[PollResult]) -> list[Anomaly]:
     """Every anomaly. `final`: partitions read from their first offset to their last, after all was calm.
 
     What only such a reading can tell is not asked of a partition that has none.
@@ -46,7 +46,7 @@ def check(history: History, final: Iterable[Poll]) -> list[Anomaly]:
     ]
 
 
-def _logs(history: History, final: Iterable[Poll]) -> Logs:
+def _logs(history: History, final: Iterable[PollResult]) -> Logs:
     logs = Logs(defaultdict(lambda: defaultdict(set)), {}, defaultdict(dict))
     for poll in final:
         logs.final[poll.place] = dict(poll.found)
@@ -77,7 +77,7 @@ def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
 def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
     """What was acknowledged is there, and where the acknowledgement said."""
     for send in history.sends:
-        if send.outcome is not Outcome.ACKNOWLEDGED or send.place not in logs.final:
+        if send.outcome is not SendOutcome.ACKNOWLEDGED or send.place not in logs.final:
             continue
         for delta, value in enumerate(send.values):
             found = logs.first[send.place].get(value)
@@ -98,7 +98,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
                 outcome = outcomes.get((place, value))
                 if outcome is None and value != CONTROL:
                     yield Anomaly("invented", place, f"{short(value)} at {offset} was never sent there")
-                elif outcome is Outcome.REFUSED:
+                elif outcome is SendOutcome.REFUSED:
                     yield Anomaly("refused, yet there", place, f"{short(value)} at {offset}")
                 if final is not None and final.get(offset) != value and len(values) == 1:
                     yield Anomaly("unread", place, f"{short(value)} was read at {offset} and is gone")
@@ -129,7 +129,7 @@ def _check_polls(history: History) -> Iterator[Anomaly]:
             expected = offset + 1
 
 
-def _check_high_watermarks(polls: list[Poll]) -> Iterator[Anomaly]:
+def _check_high_watermarks(polls: list[PollResult]) -> Iterator[Anomaly]:
     """Who asks after somebody was told a high watermark is told no lower one."""
     told: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
     for poll in sorted(polls, key=lambda poll: poll.ended_s):

@@ -53,7 +53,7 @@ class Again(trio.BrokenResourceError):
     """The broker cannot now: begin anew on another connection."""
 
 
-class Connection:
+class SimConnection:
     """For one task. `topic_ids` by name, and `topic_names` by id."""
 
     def __init__(self, stream: SimStream, client_id: str, dice: Random) -> None:
@@ -149,12 +149,12 @@ class Dialer:
     dice: Random
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Connection]:
+    async def connected(self) -> AsyncIterator[SimConnection]:
         """A connection that knows its broker. LOST."""
         with trio.fail_after(ANSWER_S):
             stream = await connect(self.network, self.process, self.host, *self.broker)
         try:
-            connection = Connection(stream, self.host, self.dice)
+            connection = SimConnection(stream, self.host, self.dice)
             await connection.negotiate(self.topics)
             yield connection
         finally:

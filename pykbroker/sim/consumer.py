@@ -6,9 +6,9 @@ from itertools import groupby
 
 import trio
 
-from pykbroker.sim.client import LOST, TEMPORARY, Connection, Dialer
+from pykbroker.sim.client import LOST, TEMPORARY, Dialer, SimConnection
 from pykbroker.sim.committed import visible
-from pykbroker.sim.history import CONTROL, History, Place, Poll
+from pykbroker.sim.history import CONTROL, History, Place, PollResult
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -53,7 +53,7 @@ class Consumer:
             except LOST:
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
-    async def _poll(self, connection: Connection) -> None:
+    async def _poll(self, connection: SimConnection) -> None:
         dice, positions = self._dice, self._positions
         places = sorted(dice.sample(sorted(positions), dice.randrange(1, len(positions) + 1)))
         for place in places:
@@ -75,7 +75,7 @@ class Consumer:
 
 
 async def fetch(
-    connection: Connection,
+    connection: SimConnection,
     name: str,
     asked: dict[Place, int],
     history: History,
@@ -83,7 +83,7 @@ async def fetch(
     max_wait_ms: int,
     partition_bytes_max: int,
     committed: bool = False,
-) -> list[Poll]:
+) -> list[PollResult]:
     """One Fetch, from these offsets; partitions that answered with a temporary error are left out. LOST."""
     version = connection.any_version(ApiKey.FETCH)
     request = FetchRequest(
@@ -112,7 +112,7 @@ async def fetch(
         for data in found.partitions:
             place = connection.topic_named(found.topic, found.topic_id), data.partition_index
             if not data.error_code:
-                poll = Poll(
+                poll = PollResult(
                     name,
                     place,
                     asked[place],
@@ -132,7 +132,7 @@ async def fetch(
     return polls
 
 
-def _open(data: PartitionData, poll: Poll, history: History) -> None:
+def _open(data: PartitionData, poll: PollResult, history: History) -> None:
     """Offsets and values from the poll's offset on."""
     try:
         found = list(batches(data.records or b""))
@@ -151,10 +151,10 @@ def _open(data: PartitionData, poll: Poll, history: History) -> None:
         history.oddities.append(f"{poll.consumer} at {poll.place} was given damaged bytes: {damage}")
 
 
-async def read_all(connection: Connection, place: Place, history: History, *, committed: bool = False) -> Poll:
+async def read_all(connection: SimConnection, place: Place, history: History, *, committed: bool = False) -> PollResult:
     """A partition from its first offset to its end. NotServed, LOST."""
     latest = await end_offset(connection, place, committed=committed)
-    whole = Poll("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
+    whole = PollResult("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
     while whole.next_offset < latest:
         polls = await fetch(
             connection,
@@ -172,7 +172,7 @@ async def read_all(connection: Connection, place: Place, history: History, *, co
     return whole
 
 
-async def end_offset(connection: Connection, place: Place, *, committed: bool) -> int:
+async def end_offset(connection: SimConnection, place: Place, *, committed: bool) -> int:
     """The high watermark, or the last stable offset. NotServed, LOST."""
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])

@@ -13,13 +13,13 @@ from random import Random
 from typing import Generic, TypeVar
 
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
-from pykbroker.sim.volume import Call, Volume
+from pykbroker.sim.volume import DiskCall, Volume
 
 K = TypeVar("K")
 
 
 @dataclass(frozen=True)
-class Ending(Generic[K]):
+class PowerLoss(Generic[K]):
     """A disk to recover from, and what was known when the power went."""
 
     point: int
@@ -34,7 +34,7 @@ class Recording(Generic[K]):
 
     def __init__(self, known: K, start: Volume | None = None) -> None:
         self._start = start or Volume()
-        self.calls: list[Call] = []
+        self.calls: list[DiskCall] = []
         self.volume = self._begin()
         self.volume.noted = lambda name, args: self.calls.append((name, args))
         self._noted_at, self._known = [0], [known]
@@ -44,7 +44,7 @@ class Recording(Generic[K]):
         self._noted_at.append(len(self.calls))
         self._known.append(known)
 
-    def endings(self, per_point: int, seed: int, points: Iterable[int] | None = None) -> Iterator[Ending[K]]:
+    def endings(self, per_point: int, seed: int, points: Iterable[int] | None = None) -> Iterator[PowerLoss[K]]:
         """`per_point` endings at each of the points, which ascend; by default at all."""
         volume, made = self._begin(), 0
         for point in range(len(self.calls) + 1) if points is None else points:
@@ -54,23 +54,23 @@ class Recording(Generic[K]):
             for number in range(per_point):
                 yield self._ending(volume, point, number, seed)
 
-    def ending(self, point: int, number: int, seed: int) -> Ending[K]:
+    def ending(self, point: int, number: int, seed: int) -> PowerLoss[K]:
         """One of them, again."""
         volume = self._begin()
         for call in self.calls[:point]:
             volume.play(call)
         return self._ending(volume, point, number, seed)
 
-    def _ending(self, volume: Volume, point: int, number: int, seed: int) -> Ending[K]:
+    def _ending(self, volume: Volume, point: int, number: int, seed: int) -> PowerLoss[K]:
         after = after_power_loss(volume, Random(f"{seed} {point} {number}"))
         known = self._known[bisect_right(self._noted_at, point) - 1]
-        return Ending(point, number, after, known, written_out(self.calls[point - 1]) if point else "nothing")
+        return PowerLoss(point, number, after, known, written_out(self.calls[point - 1]) if point else "nothing")
 
     def _begin(self) -> Volume:
         return after_power_loss(self._start, Random(0), ALL_KEPT)
 
 
-def written_out(call: Call) -> str:
+def written_out(call: DiskCall) -> str:
     """A call, with the sizes of its data, on one line."""
     name, args = call
     return f"{name}({', '.join(f'{len(arg)} bytes' if isinstance(arg, bytes) else repr(arg) for arg in args)})"

@@ -14,7 +14,7 @@ from pykbroker.world.disk import Buffer
 WINDOW_BYTES = 256 << 10
 """Sent and not yet read by the peer."""
 FIN = b""
-Address = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 def broken(code: int) -> OSError:
@@ -32,17 +32,17 @@ class Path(Protocol):
     def cut_short(self, size: int) -> int:
         """How many of `size` bytes are moved at once."""
 
-    def post(self, sender: Endpoint) -> None:
+    def post(self, sender: SimEndpoint) -> None:
         """Call `sender.arrive` when its newest segment is at the peer."""
 
-    def refuse(self, endpoint: Endpoint) -> None:
+    def refuse(self, endpoint: SimEndpoint) -> None:
         """Tell the peer, in a while, that the connection is reset."""
 
-    def trace(self, endpoint: Endpoint, segment: bytes) -> None:
+    def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
         """A segment has come to `endpoint`."""
 
 
-class Endpoint:
+class SimEndpoint:
     """`notice` is called when it may have become readable, writable or broken."""
 
     __slots__ = (
@@ -63,10 +63,10 @@ class Endpoint:
         "sent",
     )
 
-    def __init__(self, path: Path, number: int, process: Process, local: Address, remote: Address) -> None:
+    def __init__(self, path: Path, number: int, process: Process, local: HostPort, remote: HostPort) -> None:
         self._path, self.number, self.process, self.local, self.remote = path, number, process, local, remote
         self.notice: Callable[[], None] = unheeded
-        self.peer: Endpoint | None = None
+        self.peer: SimEndpoint | None = None
         self.closed = self._peer_done = False
         self._error: OSError | None = None
         self._inbox = bytearray()

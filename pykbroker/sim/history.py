@@ -13,7 +13,7 @@ Place = tuple[str, int]
 """Topic and partition."""
 
 
-class Outcome(Enum):
+class SendOutcome(Enum):
     """Of a send. UNKNOWN: nobody can say, it may be written or not."""
 
     ACKNOWLEDGED = "acknowledged"
@@ -27,11 +27,11 @@ class Send(msgspec.Struct):
     producer: str
     place: Place
     values: tuple[bytes, ...]
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: SendOutcome = SendOutcome.UNKNOWN
     base_offset: int = UNKNOWN_OFFSET
 
 
-class Poll(msgspec.Struct):
+class PollResult(msgspec.Struct):
     """What a consumer found from an offset on, up to `next_offset`. `high_watermark` as told; times in seconds.
 
     With `committed`, only what is of no aborted transaction; else with a CONTROL where a record is for no consumer.
@@ -53,7 +53,7 @@ class History:
 
     def __init__(self, oddities: list[str] | None = None) -> None:
         self.sends: list[Send] = []
-        self.polls: list[Poll] = []
+        self.polls: list[PollResult] = []
         self.oddities = [] if oddities is None else oddities
         self._values: dict[bytes, bytes] = {}
 
@@ -63,4 +63,4 @@ class History:
 
     def acknowledged(self) -> int:
         """Values that were."""
-        return sum(len(send.values) for send in self.sends if send.outcome is Outcome.ACKNOWLEDGED)
+        return sum(len(send.values) for send in self.sends if send.outcome is SendOutcome.ACKNOWLEDGED)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from pykbroker.core.log.verification import Verification
-from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, below, check_recovery, opened, require, stored
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
@@ -25,7 +25,7 @@ STEPS_OF_SECOND_LIFE = 12
 
 
 @dataclass
-class Writer:
+class LogWriter:
     """A producer, idempotent unless its id is -1. `last` is its newest batch as it was sent."""
 
     producer_id: int
@@ -45,7 +45,12 @@ class LogLife:
         self.recording = Recording(replace(self.known, clean=False), start or empty_directory())
         self._disk, self._dice = SimDisk(self.recording.volume), Random(f"log {seed}")
         first_id = self._dice.randrange(1 << 40)
-        self._writers = [Writer(-1), Writer(first_id), Writer(first_id + 1), Writer(first_id + 2, transactional=True)]
+        self._writers = [
+            LogWriter(-1),
+            LogWriter(first_id),
+            LogWriter(first_id + 1),
+            LogWriter(first_id + 2, transactional=True),
+        ]
         self._end = self._epoch = 0
 
     async def live(self, steps: int) -> None:
@@ -108,7 +113,7 @@ class LogLife:
         self._epoch += self._dice.randrange(1, 3)
         log.become_leader(self._epoch)
 
-    def _write(self, log: Log, writer: Writer) -> None:
+    def _write(self, log: Log, writer: LogWriter) -> None:
         if writer.producer_id >= 0 and writer.last and self._dice.random() < 0.1:
             appended = log.append(writer.last, self._epoch, NOW_MS)
             require(appended.duplicate and appended.last_offset == writer.last_offset, "a duplicate is not known")
@@ -120,11 +125,11 @@ class LogLife:
             shown = self._known_to_coordinator(log, writer) if writer.transactional else None
             writer.last_offset = log.append(writer.last, self._epoch, NOW_MS, shown).last_offset
 
-    def _known_to_coordinator(self, log: Log, writer: Writer) -> Verification | None:
+    def _known_to_coordinator(self, log: Log, writer: LogWriter) -> Verification | None:
         sequence = Batch.read(writer.last).base_sequence
         return log.producers.begin_verification(writer.producer_id, writer.epoch, sequence, NOW_MS)
 
-    def _end_transaction(self, log: Log, writer: Writer) -> None:
+    def _end_transaction(self, log: Log, writer: LogWriter) -> None:
         marker = transaction_marker(
             commit=self._dice.random() < 0.5,
             producer_id=writer.producer_id,
@@ -143,7 +148,7 @@ class LogLife:
         self._end += batch.last_offset_delta + 1
         self._know(written=(*self.known.written, placed))
 
-    def _batch(self, writer: Writer) -> bytes:
+    def _batch(self, writer: LogWriter) -> bytes:
         dice, idempotent = self._dice, writer.producer_id >= 0
         if not writer.in_transaction and dice.random() < 0.05:
             writer.epoch, writer.sequence = writer.epoch + 1, 0
@@ -167,7 +172,7 @@ def empty_directory() -> Volume:
 class CrashFound(Exception):
     """What came out of one ending; it can be had again by these three numbers."""
 
-    def __init__(self, seed: int, ending: Ending[Known], cause: Exception) -> None:
+    def __init__(self, seed: int, ending: PowerLoss[Known], cause: Exception) -> None:
         super().__init__(f"seed {seed}, point {ending.point} ({ending.last_call}), ending {ending.number}: {cause!r}")
         self.seed, self.point, self.number = seed, ending.point, ending.number
 
@@ -179,7 +184,7 @@ async def lived(seed: int, steps: int) -> LogLife:
     return life
 
 
-async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[Ending[Known]]:
+async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[PowerLoss[Known]]:
     """Live once, then check every ending at every point; yields each that holds. CrashFound."""
     life = await lived(seed, steps)
     for ending in life.recording.endings(per_point, seed):
@@ -187,7 +192,7 @@ async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[Ending
         yield ending
 
 
-async def check_ending(seed: int, ending: Ending[Known]) -> None:
+async def check_ending(seed: int, ending: PowerLoss[Known]) -> None:
     """Recover from one ending; at times crash again while that happens, or soon after. CrashFound."""
     dice = Random(f"second {seed} {ending.point} {ending.number}")
     try:

@@ -8,10 +8,10 @@ from itertools import cycle, islice
 import trio
 
 from pykbroker.sim.checkers import check
-from pykbroker.sim.client import Connection
+from pykbroker.sim.client import SimConnection
 from pykbroker.sim.consumer import Consumer, NotServed, read_all
-from pykbroker.sim.history import History, Place, Poll
-from pykbroker.sim.producer import Producer
+from pykbroker.sim.history import History, Place, PollResult
+from pykbroker.sim.producer import SimProducer
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -30,7 +30,7 @@ class LogWorkload:
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
         self._stage, self._compacted, self._history = stage, compacted, History(stage.oddities)
         self._producers = [
-            Producer(
+            SimProducer(
                 f"p{number}",
                 stage.dialer(f"p{number}"),
                 self._history,
@@ -92,7 +92,7 @@ class LogWorkload:
 
     async def judge(self) -> list[str]:
         """Read everything once more."""
-        final: list[Poll] = []
+        final: list[PollResult] = []
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
         return [
@@ -112,7 +112,12 @@ class LogWorkload:
 
 
 async def read_missing(
-    places: tuple[Place, ...], final: list[Poll], history: History, connection: Connection, *, committed: bool = False
+    places: tuple[Place, ...],
+    final: list[PollResult],
+    history: History,
+    connection: SimConnection,
+    *,
+    committed: bool = False,
 ) -> None:
     """Take what is missing in `final`; LOST when something still is."""
     missing = sorted(set(places) - {poll.place for poll in final})
@@ -126,7 +131,7 @@ async def read_missing(
         raise lost
 
 
-def unread(places: tuple[Place, ...], final: list[Poll]) -> list[str]:
+def unread(places: tuple[Place, ...], final: list[PollResult]) -> list[str]:
     """Findings: what the last reading lacks."""
     return [
         f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault"

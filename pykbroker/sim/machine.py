@@ -23,7 +23,7 @@ SMALL_FILE_BYTES = 100
 """Added to the size of each, so that bits flip in small files, too."""
 
 
-class Machine:
+class SimMachine:
     """One process runs on it at a time."""
 
     def __init__(self, simulation: Simulation, network: Network, name: str, volumes: int = 1) -> None:

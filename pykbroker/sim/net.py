@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 import trio
 
 from pykbroker.sim.disk import SimFile
-from pykbroker.sim.endpoint import Endpoint, broken
+from pykbroker.sim.endpoint import SimEndpoint, broken
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.world.disk import Buffer, FileSlice
@@ -165,7 +165,7 @@ class SimNet:
         self.poll.add(listener.backlog)
         self.poll.watch(listener.backlog.number, True, False)
 
-    def pump(self, endpoint: Endpoint) -> SocketPump:
+    def pump(self, endpoint: SimEndpoint) -> SocketPump:
         """The pump of a connection that was just accepted."""
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from pykbroker.sim.endpoint import Address, Endpoint, broken, unheeded
+from pykbroker.sim.endpoint import HostPort, SimEndpoint, broken, unheeded
 from pykbroker.sim.process import Process
 from pykbroker.sim.simulation import Simulation
 
@@ -47,11 +47,11 @@ class Backlog:
 
     writable = failed = False
 
-    def __init__(self, number: int, process: Process, address: Address) -> None:
+    def __init__(self, number: int, process: Process, address: HostPort) -> None:
         self.number, self.process, self.address = number, process, address
         self.notice: Callable[[], None] = unheeded
         self.listens = False
-        self.waiting: deque[Endpoint] = deque()
+        self.waiting: deque[SimEndpoint] = deque()
 
     @property
     def readable(self) -> bool:
@@ -66,17 +66,17 @@ class Network:
         self.faults = NetFaults()
         self._simulation, self._clock = simulation, simulation.clock
         self._dice = simulation.dice("network")
-        self._endpoints: dict[int, Endpoint] = {}
+        self._endpoints: dict[int, SimEndpoint] = {}
         self._made = 0
         self._port = FIRST_PORT
-        self._backlogs: dict[Address, Backlog] = {}
+        self._backlogs: dict[HostPort, Backlog] = {}
         self._cut: dict[Link, None] = {}
         self._down: dict[str, None] = {}
         self._held: dict[Link, list[Callable[[], None]]] = {}
 
     # ---- connections
 
-    def bind(self, process: Process, address: Address) -> Backlog:
+    def bind(self, process: Process, address: HostPort) -> Backlog:
         """EADDRINUSE. Port 0 takes a free one."""
         backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
         if backlog.address in self._backlogs:
@@ -92,13 +92,13 @@ class Network:
             endpoint.end(reset=True)
         backlog.waiting.clear()
 
-    def begin_connect(self, process: Process, host: str, remote: Address) -> Endpoint:
+    def begin_connect(self, process: Process, host: str, remote: HostPort) -> SimEndpoint:
         """The client's end, whose `notice` is called when it is established or has failed."""
         ours = self._endpoint(process, (host, self._free_port()), remote)
         self._send_word((host, remote[0]), lambda: self._syn(ours))
         return ours
 
-    def _syn(self, ours: Endpoint) -> None:
+    def _syn(self, ours: SimEndpoint) -> None:
         backlog = self._backlogs.get(ours.remote)
         if backlog is None or not backlog.listens:
             self._send_word((ours.remote[0], ours.local[0]), lambda: ours.fail(errno.ECONNREFUSED))
@@ -109,9 +109,9 @@ class Network:
         backlog.notice()
         self._send_word((ours.remote[0], ours.local[0]), lambda: _establish(ours, theirs))
 
-    def _endpoint(self, process: Process, local: Address, remote: Address) -> Endpoint:
+    def _endpoint(self, process: Process, local: HostPort, remote: HostPort) -> SimEndpoint:
         self._endpoints = {each.number: each for each in self._endpoints.values() if not each.closed}
-        endpoint = Endpoint(self, self._number(), process, local, remote)
+        endpoint = SimEndpoint(self, self._number(), process, local, remote)
         self._endpoints[endpoint.number] = endpoint
         return endpoint
 
@@ -129,7 +129,7 @@ class Network:
         """At times a read or a write moves less than it could."""
         return self._dice.randrange(1, size) if size > 1 and self._dice.random() < self.faults.short else size
 
-    def post(self, sender: Endpoint) -> None:
+    def post(self, sender: SimEndpoint) -> None:
         """Send its newest segment on its way."""
         if self.faults.reset and self._dice.random() < self.faults.reset:
             self.faults.count("reset")
@@ -139,13 +139,13 @@ class Network:
         sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s())
         self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
 
-    def refuse(self, endpoint: Endpoint) -> None:
+    def refuse(self, endpoint: SimEndpoint) -> None:
         """Its peer hears that the connection is reset."""
         peer = endpoint.peer
         if peer is not None:
             self._send_word((endpoint.local[0], endpoint.remote[0]), lambda: peer.fail(errno.ECONNRESET))
 
-    def trace(self, endpoint: Endpoint, segment: bytes) -> None:
+    def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
         """A segment has come."""
         self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
 
@@ -165,7 +165,7 @@ class Network:
             delay_s += RETRANSMIT_S * 2**losses
         return delay_s
 
-    def _arrive(self, sender: Endpoint, number: int) -> None:
+    def _arrive(self, sender: SimEndpoint, number: int) -> None:
         link = sender.local[0], sender.remote[0]
         if self._is_cut(link):
             self._clock.call_later(GIVE_UP_S, self._give_up, sender, number)
@@ -178,7 +178,7 @@ class Network:
         else:
             deliver()
 
-    def _give_up(self, sender: Endpoint, number: int) -> None:
+    def _give_up(self, sender: SimEndpoint, number: int) -> None:
         if self._is_cut((sender.local[0], sender.remote[0])) and sender.arrived < number:
             self.faults.count("gave up")
             sender.fail(errno.ETIMEDOUT)
@@ -231,6 +231,6 @@ class Network:
                 self._clock.call_later(self._dice.random() * RETRANSMIT_S, self._pass, link, deliver)
 
 
-def _establish(ours: Endpoint, theirs: Endpoint) -> None:
+def _establish(ours: SimEndpoint, theirs: SimEndpoint) -> None:
     ours.peer = theirs
     ours.notice()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import trio
 
-from pykbroker.sim.client import LOST, TEMPORARY, Again, Connection, Dialer
-from pykbroker.sim.history import History, Outcome, Place, Send
+from pykbroker.sim.client import LOST, TEMPORARY, Again, Dialer, SimConnection
+from pykbroker.sim.history import History, Place, Send, SendOutcome
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -35,14 +35,14 @@ UNDECIDED = frozenset(
 
 
 @dataclass
-class Pending:
+class PendingBatch:
     """A batch on its way."""
 
     send: Send
     data: bytes
 
 
-class Producer:
+class SimProducer:
     """Writes to any of `places` until `draining`, then until all is settled. Only an idempotent one sends again."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Producer:
         self._idempotent, self._acks, self._keyed = idempotent, acks, keyed
         self._producer_id = -1
         self._sequences = dict.fromkeys(places, 0)
-        self._pending: deque[Pending] = deque()
+        self._pending: deque[PendingBatch] = deque()
         self._values = 0
         self.draining = False
         self.done = trio.Event()
@@ -85,7 +85,7 @@ class Producer:
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
         self.done.set()
 
-    async def _session(self, connection: Connection) -> bool:
+    async def _session(self, connection: SimConnection) -> bool:
         """True: all is done. LOST."""
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
@@ -101,7 +101,7 @@ class Producer:
                     break
         return True
 
-    async def _burst(self, connection: Connection) -> None:
+    async def _burst(self, connection: SimConnection) -> None:
         if not self._pending:
             await trio.sleep(self._dice.expovariate(1 / THINK_S))
         for _ in range(self._dice.randrange(IN_FLIGHT_MAX + 1 - len(self._pending))):
@@ -110,21 +110,21 @@ class Producer:
     def _is_done(self) -> bool:
         return self.draining and not self._pending
 
-    async def _init(self, connection: Connection) -> None:
+    async def _init(self, connection: SimConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None)
         answer = await connection.call(request, InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
         if answer.error_code:
             raise Again(ErrorCode(answer.error_code).name)
         self._producer_id = answer.producer_id
 
-    async def _produce(self, connection: Connection) -> None:
+    async def _produce(self, connection: SimConnection) -> None:
         pending = self._new()
         self._history.sends.append(pending.send)
         if self._acks != ACKS_NONE:
             self._pending.append(pending)
         await self._send(connection, pending)
 
-    def _new(self) -> Pending:
+    def _new(self) -> PendingBatch:
         """A batch of new values."""
         dice, place = self._dice, self._dice.choice(self._places)
         builder = BatchBuilder(dice.choice(CODECS))
@@ -139,26 +139,26 @@ class Producer:
             values.append(value + dice.randbytes(filling_bytes))
             builder.append(value if self._keyed else None, values[-1], (), self._wall_ms())
         self._sequences[place] += len(values)
-        return Pending(Send(self.name, place, tuple(values)), builder.build())
+        return PendingBatch(Send(self.name, place, tuple(values)), builder.build())
 
-    async def _send(self, connection: Connection, pending: Pending) -> None:
+    async def _send(self, connection: SimConnection, pending: PendingBatch) -> None:
         topic, partition = pending.send.place
         version = connection.any_version(ApiKey.PRODUCE)
         data = TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(partition, pending.data)])
         request = ProduceRequest(acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=[data])
         await connection.send(request, version, answered=self._acks != ACKS_NONE)
 
-    def _settle(self, pending: Pending, response: ProduceResponse) -> None:
+    def _settle(self, pending: PendingBatch, response: ProduceResponse) -> None:
         """Take what the broker says of a batch. Again: it did not say yes."""
         answer = response.responses[0].partition_responses[0]
         code, send = ErrorCode(answer.error_code), pending.send
         if code is ErrorCode.NONE:
-            send.outcome, send.base_offset = Outcome.ACKNOWLEDGED, answer.base_offset
+            send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
             return
         if code not in UNDECIDED and code not in TEMPORARY:
             self._history.oddities.append(f"{self.name} was told {code.name} {answer.error_message}")
             self.draining = True
             self._pending.clear()
         elif not self._idempotent and code not in UNDECIDED:
-            send.outcome = Outcome.REFUSED
+            send.outcome = SendOutcome.REFUSED
         raise Again(code.name)

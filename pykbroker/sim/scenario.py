@@ -11,11 +11,11 @@ from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.settings import Settings
 from pykbroker.sim.broker_node import BrokerNode, LogWatch
-from pykbroker.sim.client import Connection
+from pykbroker.sim.client import SimConnection
 from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
 from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.log_workload import LogWorkload
-from pykbroker.sim.machine import Machine
+from pykbroker.sim.machine import SimMachine
 from pykbroker.sim.nemesis import Nemesis
 from pykbroker.sim.network import Network
 from pykbroker.sim.simulation import Simulation
@@ -94,7 +94,7 @@ class Scenario:
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         self._simulation, self._plan = simulation, plan
         self._network = Network(simulation)
-        self._machine = Machine(simulation, self._network, BROKER)
+        self._machine = SimMachine(simulation, self._network, BROKER)
         faults = self._machine.disk_faults
         faults.wait_s, faults.stalls, faults.not_cached = DEVICE_S, STALLS, NOT_CACHED
         names: list[str] = []
@@ -168,7 +168,7 @@ class Scenario:
         """Where bits rot, records are lost; no other promise is given up."""
         return Nemesis.ROT not in self._plan.kinds or not any(loss in finding for loss in LOSSES)
 
-    async def _create_topics(self, connection: Connection) -> None:
+    async def _create_topics(self, connection: SimConnection) -> None:
         request = CreateTopicsRequest(topics=self._topics, timeout_ms=10_000)
         answer = await connection.call(request, CreateTopicsResponse, connection.any_version(ApiKey.CREATE_TOPICS))
         for created in answer.topics:

@@ -88,7 +88,7 @@ class Simulation:
         self.end()
 
 
-class Steps(trio.abc.Instrument):
+class TaskTrace(trio.abc.Instrument):
     """Traces which task ran when: the strictest comparison of two runs."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -121,7 +121,9 @@ def simulate(seed: int, main: Callable[[Simulation], Awaitable[T]], *, kept: lis
     gc.disable()
     try:
         with seeded(f"{seed} tasks"), poisoned():
-            result = trio.run(partial(_main, simulation, main), clock=simulation.clock, instruments=[Steps(simulation)])
+            result = trio.run(
+                partial(_main, simulation, main), clock=simulation.clock, instruments=[TaskTrace(simulation)]
+            )
     finally:
         gc.enable()
         gc.unfreeze()

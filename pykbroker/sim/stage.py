@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.sim.client import LOST, Connection, Dialer
+from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.network import Network
 from pykbroker.sim.poison import WALL_S
 from pykbroker.sim.process import Process
@@ -38,7 +38,7 @@ class Stage:
         """Since 1970, by a clock that is right."""
         return int((WALL_S + self._simulation.now) * 1000)
 
-    async def insistently(self, request: Callable[[Connection], Awaitable[T]]) -> T:
+    async def insistently(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
         """The overseer's own request, until the broker answers."""
         dialer = self.dialer("overseer")
         while True:

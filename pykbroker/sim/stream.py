@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.sim.endpoint import Endpoint
+from pykbroker.sim.endpoint import SimEndpoint
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 
@@ -14,7 +14,7 @@ RECEIVE_BYTES = 65_536
 class SimStream(trio.abc.Stream):
     """Any number of tasks may send and receive."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: SimEndpoint) -> None:
         self._endpoint = endpoint
         self._waiting = trio.lowlevel.ParkingLot()
         self._closed = False

@@ -93,7 +93,7 @@ class Directory:
 
 Node = Inode | Directory
 Relinking = tuple[tuple[str, Node | None], ...]
-Call = tuple[str, tuple[object, ...]]
+DiskCall = tuple[str, tuple[object, ...]]
 """The name of a method of Volume, and its arguments."""
 
 
@@ -229,7 +229,7 @@ class Volume:
             relink(directory.durable, relinking)
         self._note("sync_directory", path, mark)
 
-    def play(self, call: Call) -> None:
+    def play(self, call: DiskCall) -> None:
         """Make one recorded change."""
         name, args = call
         getattr(self, name)(*args)

@@ -1,7 +1,7 @@
 """The network seam: who is connected, and the shape of what moves bytes.
 
 1. A connection is sans-I/O: the pump gives it bytes and sends what stands in its `out`.
-2. A pump belongs to one connection. It calls downwards only what `Connection` names; a connection
+2. A pump belongs to one connection. It calls downwards only what `ConnectionMachine` names; a connection
    that has new output, or wants input again, outside a call of its pump says so with `Pump.flush`.
 3. Every ready connection gets one turn in a pass of the loop; one that has more to do waits for the next.
 4. Nothing here knows Kafka.
@@ -35,13 +35,13 @@ class Pump(Protocol):
     """Moves the bytes of one connection."""
 
     def flush(self) -> None:
-        """Send what stands in `Connection.out`, and look again at `Connection.wants_input`."""
+        """Send what stands in `ConnectionMachine.out`, and look again at `ConnectionMachine.wants_input`."""
 
     def close(self) -> None:
         """Close the socket; the connection's `closed` is called once."""
 
 
-class Connection(Protocol):
+class ConnectionMachine(Protocol):
     """Bytes in, replies out, in request order."""
 
     out: list[Buffer | FileSlice]
@@ -82,7 +82,7 @@ class Accept(Protocol):
     def rests(self) -> None:
         """Told when somebody waits for room."""
 
-    def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
+    def __call__(self, peer: Peer, pump: Pump) -> ConnectionMachine | None:
         """The connection of a new peer; None refuses it."""
 
 

@@ -8,7 +8,7 @@ import os
 import socket
 
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Connection
+from pykbroker.world.net import ConnectionMachine
 from pykbroker.world.system_poll import Poll
 
 RECV_BYTES = 65536
@@ -28,9 +28,9 @@ class SocketPump:
         self._socket, self._poll, self._pumps = sock, poll, pumps
         self.fd = sock.fileno()
         self._watched = NOTHING
-        self.connection: Connection
+        self.connection: ConnectionMachine
 
-    def start(self, connection: Connection) -> None:
+    def start(self, connection: ConnectionMachine) -> None:
         """From now on the poller serves this socket."""
         self.connection = connection
         self._pumps[self.fd] = self
@@ -76,7 +76,7 @@ class SocketPump:
             self._socket.close()
             self.connection.closed()
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: ConnectionMachine) -> None:
         if connection.room is None:
             data = self._socket.recv(RECV_BYTES)
             if data:
@@ -89,7 +89,7 @@ class SocketPump:
                 return
         connection.ended = True
 
-    def _settle(self, connection: Connection) -> None:
+    def _settle(self, connection: ConnectionMachine) -> None:
         """Send what is ready, and watch for what comes next."""
         if connection.out and self._watched != WRITES:
             self._send(connection)
@@ -103,7 +103,7 @@ class SocketPump:
             self._poll.watch(self.fd, watched == READS, watched == WRITES)
             self._watched = watched
 
-    def _send(self, connection: Connection) -> None:
+    def _send(self, connection: ConnectionMachine) -> None:
         """Send as much as the socket takes; tell the connection when nothing is left that was."""
         out = connection.out
         try:
@@ -118,7 +118,7 @@ class SocketPump:
         if not out and self._watched == WRITES:
             connection.owes(0, 0)
 
-    def _tell_debt(self, connection: Connection) -> None:
+    def _tell_debt(self, connection: ConnectionMachine) -> None:
         size = kept_bytes = 0
         for part in connection.out:
             size += len(part)

@@ -20,13 +20,13 @@ STEPS_A_LOOK = 16
 """So many steps for each look at the clock."""
 
 
-class State(Enum):
+class Unfinished(Enum):
     """Stands for a result that is not there yet."""
 
     UNFINISHED = 1
 
 
-def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | State:
+def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | Unfinished:
     """Go on for one share: the result, or UNFINISHED. `ticks` gives ns."""
     ends_at = ticks() + SHARE_NS
     try:
@@ -34,7 +34,7 @@ def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | St
             for _ in range(STEPS_A_LOOK):
                 next(steps)
             if ticks() > ends_at:
-                return State.UNFINISHED
+                return Unfinished.UNFINISHED
     except StopIteration as finished:
         result: T = finished.value
         return result
@@ -47,14 +47,14 @@ class Turns:
         self.ticks = ticks
         self._turn = trio.Lock()
 
-    def begin(self, steps: Generator[None, None, T]) -> T | State:
+    def begin(self, steps: Generator[None, None, T]) -> T | Unfinished:
         """Do one share at once: the result, or UNFINISHED."""
         return advance(steps, self.ticks)
 
     async def walk(self, steps: Generator[None, None, Any]) -> Any:
         """Go on to the end; the result. Others have their turn after each share."""
-        result: Any = State.UNFINISHED
-        while result is State.UNFINISHED:
+        result: Any = Unfinished.UNFINISHED
+        while result is Unfinished.UNFINISHED:
             async with self._turn:
                 result = advance(steps, self.ticks)
         return result
@@ -62,4 +62,4 @@ class Turns:
     async def through(self, steps: Generator[None, None, Any]) -> Any:
         """As `begin`, and then as `walk` for what is not done by then."""
         result = advance(steps, self.ticks)
-        return await self.walk(steps) if result is State.UNFINISHED else result
+        return await self.walk(steps) if result is Unfinished.UNFINISHED else result

@@ -26,7 +26,7 @@ from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.disk import FileSlice
-from pykbroker.world.net import Accept, Connection, NetStatistics, Peer
+from pykbroker.world.net import Accept, ConnectionMachine, NetStatistics, Peer
 from pykbroker.world.system import wall_ms
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
@@ -115,7 +115,7 @@ class Talk:
         self._rest, self._gone = b"", False
         connection = accept(PEER, self)
         assert connection is not None
-        self.connection: Connection = connection
+        self.connection: ConnectionMachine = connection
 
     def flush(self) -> None:
         """As `world.net.Pump`."""

@@ -18,7 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import finish
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Held, Steps
+from pykbroker.server.handler import HandlerSteps, Held, RequestContext
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -41,10 +41,10 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AlterReplicaLogDirsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Held:
         return Held(self._answer(context, request))
 
-    async def _answer(self, context: Context, request: AlterReplicaLogDirsRequest) -> Response | Steps:
+    async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Response | HandlerSteps:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: dict[tuple[str, int], str] = {}

@@ -15,7 +15,7 @@ import msgspec
 
 from pykbroker.core.metadata.features import TOLD, told
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import (
@@ -39,7 +39,7 @@ class ApiVersions(msgspec.Struct, frozen=True):
     served: tuple[ApiVersion, ...]
     image: Callable[[], MetadataImage]
 
-    def __call__(self, context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    def __call__(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         if context.version >= SOFTWARE_VERSION_FIRST and not (
             SOFTWARE.fullmatch(request.client_software_name) and SOFTWARE.fullmatch(request.client_software_version)
         ):

@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authori
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -34,7 +34,7 @@ class DescribeCluster(msgspec.Struct, frozen=True):
     advertised: Advertised
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != BROKERS:
             return unsupported(request.endpoint_type)
         if not permitted(self.authorizer, context.principal, self.key):
@@ -48,7 +48,7 @@ class DescribeCluster(msgspec.Struct, frozen=True):
             )
         return response
 
-    def _brokers(self, context: Context, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
+    def _brokers(self, context: RequestContext, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
         host, port = self.advertised.address(context.peer)
         return [
             DescribeClusterBroker(broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=broker.fenced)

@@ -16,7 +16,7 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.disk import Disk
 from wire.api import ApiKey
@@ -41,7 +41,9 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse | Steps:
+    def __call__(
+        self, context: RequestContext, request: DescribeLogDirsRequest
+    ) -> DescribeLogDirsResponse | HandlerSteps:
         if not permitted(self.authorizer, context.principal, self.key):
             return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: set[tuple[str, int]] | None = None
@@ -49,7 +51,7 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
             wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
         return self._describe_all(wanted)
 
-    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> Steps:
+    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> HandlerSteps:
         response = DescribeLogDirsResponse()
         for directory, disk in zip(self.directories, self.disks, strict=True):
             response.results.append((yield from self._describe(directory, disk, wanted)))

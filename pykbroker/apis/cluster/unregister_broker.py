@@ -10,7 +10,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -24,10 +24,10 @@ class UnregisterBroker(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: UnregisterBrokerRequest) -> Held:
+    def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    async def _answer(self, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:

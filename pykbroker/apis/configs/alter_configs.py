@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_configs import (
@@ -34,10 +34,10 @@ class AlterConfigs(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AlterConfigsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    async def _answer(self, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:

@@ -17,7 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_client_quotas import (
@@ -49,7 +49,7 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeClientQuotasRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> HandlerSteps:
         if not permitted(self.authorizer, context.principal, self.key):
             return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:

@@ -14,7 +14,7 @@ import trio
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.entries import (
-    Entry,
+    ConfigEntry,
     Source,
     describe_broker,
     describe_client_metrics,
@@ -31,7 +31,7 @@ from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import NEEDS, check_config_right
 from pykbroker.core.security.operation import Operation
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from pykbroker.server.log_levels import logger_levels
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -61,7 +61,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     answer_bytes_max: int
 
-    def __call__(self, context: Context, request: DescribeConfigsRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: DescribeConfigsRequest) -> Answer:
         if any(resource.resource_type not in NEEDS for resource in request.resources):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         sheet, image = ConfigSheet(request, self.answer_bytes_max), self.image()
@@ -81,7 +81,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         )
 
     async def _describe_many(
-        self, context: Context, request: DescribeConfigsRequest, sheet: ConfigSheet, image: MetadataImage
+        self, context: RequestContext, request: DescribeConfigsRequest, sheet: ConfigSheet, image: MetadataImage
     ) -> DescribeConfigsResponse:
         response = DescribeConfigsResponse()
         for resource in request.resources:
@@ -90,7 +90,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         return response
 
     def _describe(
-        self, context: Context, resource: DescribeConfigsResource, sheet: ConfigSheet, image: MetadataImage
+        self, context: RequestContext, resource: DescribeConfigsResource, sheet: ConfigSheet, image: MetadataImage
     ) -> DescribeConfigsResult:
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
@@ -102,7 +102,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
             result.error_code, result.error_message = error.code, error.message
         return result
 
-    def _entries(self, resource: DescribeConfigsResource, image: MetadataImage) -> Iterable[Entry]:
+    def _entries(self, resource: DescribeConfigsResource, image: MetadataImage) -> Iterable[ConfigEntry]:
         name = resource.resource_name
         overrides = image.configs.of(resource.resource_type, name)
         match resource.resource_type:
@@ -152,7 +152,7 @@ def check_named(name: str, what: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
 
 
-def cluster_default(config: BrokerConfig) -> Iterator[Entry]:
+def cluster_default(config: BrokerConfig) -> Iterator[ConfigEntry]:
     """What is set for all brokers, and no other synonyms."""
     for entry in describe_broker(config):
         if entry.name in config.cluster:
@@ -160,7 +160,7 @@ def cluster_default(config: BrokerConfig) -> Iterator[Entry]:
             yield entry._replace(source=Source.DYNAMIC_DEFAULT_BROKER_CONFIG, read_only=False, synonyms=tuple(own))
 
 
-def loggers() -> Iterator[Entry]:
+def loggers() -> Iterator[ConfigEntry]:
     """The loggers of this process and the levels that hold for them."""
     for name, level in logger_levels():
-        yield Entry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, ())
+        yield ConfigEntry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, ())

@@ -14,7 +14,7 @@ from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.messages.get_telemetry_subscriptions import (
@@ -39,7 +39,7 @@ class GetTelemetrySubscriptions(msgspec.Struct, frozen=True):
     bytes_max: int
 
     def __call__(
-        self, context: Context, request: GetTelemetrySubscriptionsRequest
+        self, context: RequestContext, request: GetTelemetrySubscriptionsRequest
     ) -> GetTelemetrySubscriptionsResponse:
         instance_id = new_id(self.rng) if request.client_instance_id == NIL else request.client_instance_id
         who = properties(instance_id, context.client_id, context.peer.host, context.peer.port)

@@ -17,10 +17,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.core.steps import each
+from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held, Steps
+from pykbroker.server.handler import HandlerSteps, Held, RequestContext
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.storage.files.portions import AT_ONCE_MAX
 from wire.api import ApiKey
@@ -42,10 +41,10 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: IncrementalAlterConfigsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: IncrementalAlterConfigsRequest) -> Steps:
+    async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> HandlerSteps:
         resources, allowed, answers = request.resources, [], {}
         times = Counter(map(named, resources))
         for count, resource in enumerate(resources, 1):
@@ -73,7 +72,7 @@ def in_order(
     resources: list[AlterConfigsResource],
     answers: dict[tuple[int, str], AlterConfigsResourceResponse],
     response: IncrementalAlterConfigsResponse,
-) -> Shares[IncrementalAlterConfigsResponse]:
+) -> Steps[IncrementalAlterConfigsResponse]:
     """Return the response with the controller's answers and `answers` in the order of the request."""
     for answer in response.responses:
         answers[named(answer)] = answer

@@ -15,7 +15,7 @@ from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages import list_config_resources as messages
@@ -32,7 +32,7 @@ class ListConfigResources(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    def __call__(self, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         every = context.version >= ALL_TYPES_VERSION_FIRST

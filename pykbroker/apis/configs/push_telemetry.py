@@ -12,7 +12,7 @@ from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ class PushTelemetry(msgspec.Struct, frozen=True):
     ticks_ns: Callable[[], int]
     bytes_max: int
 
-    def __call__(self, context: Context, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    def __call__(self, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
         instance_id = request.client_instance_id
         if instance_id in RESERVED:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no client has this id")

@@ -16,9 +16,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.core.steps import each
-from pykbroker.server.handler import Context, Steps
+from pykbroker.core.steps import Steps, each
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import (
@@ -38,12 +37,12 @@ class ConsumerGroupDescribe:
     authorizer: Authorizer
     enabled: Callable[[], bool]
 
-    def __call__(self, context: Context, request: ConsumerGroupDescribeRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> HandlerSteps:
         calls = yield from each(partial(self._ask, context), request.group_ids)
         answer = when_settled(calls, lambda: self._answer(context, request, calls))
         return (yield from answer) if isinstance(answer, Generator) else answer
 
-    def _ask(self, context: Context, group_id: str) -> Call:
+    def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.enabled():
             return refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
         if not group_id:
@@ -53,14 +52,14 @@ class ConsumerGroupDescribe:
         return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
 
     def _answer(
-        self, context: Context, request: ConsumerGroupDescribeRequest, calls: list[Call]
-    ) -> Shares[ConsumerGroupDescribeResponse]:
+        self, context: RequestContext, request: ConsumerGroupDescribeRequest, calls: list[Call]
+    ) -> Steps[ConsumerGroupDescribeResponse]:
         asked = zip(request.group_ids, calls, strict=True)
         groups = yield from each(lambda one: self._described(context, request, *one), asked)
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def _described(
-        self, context: Context, request: ConsumerGroupDescribeRequest, group_id: str, call: Call
+        self, context: RequestContext, request: ConsumerGroupDescribeRequest, group_id: str, call: Call
     ) -> DescribedGroup:
         try:
             group: DescribedGroup = call.result().groups[0]

@@ -15,7 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -31,7 +31,7 @@ class ConsumerGroupHeartbeat:
     authorizer: Authorizer
     enabled: Callable[[], bool]
 
-    def __call__(self, context: Context, request: ConsumerGroupHeartbeatRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         if not self.enabled():
             return _refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):

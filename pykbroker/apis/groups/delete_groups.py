@@ -16,7 +16,7 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import each
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -31,7 +31,7 @@ class DeleteGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DeleteGroupsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DeleteGroupsRequest) -> HandlerSteps:
         asked = [*dict.fromkeys(request.groups_names)]
         calls = yield from each(partial(self._ask, context), asked)
         return when_settled(
@@ -45,7 +45,7 @@ class DeleteGroups:
         """The same error for each group."""
         return DeleteGroupsResponse(results=[DeletableGroupResult(name, code) for name in request.groups_names])
 
-    def _ask(self, context: Context, group_id: str) -> Call:
+    def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DeleteGroupsRequest([group_id]), context.version))

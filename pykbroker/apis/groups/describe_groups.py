@@ -17,9 +17,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.core.steps import each
-from pykbroker.server.handler import Context, Steps
+from pykbroker.core.steps import Steps, each
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -34,19 +33,19 @@ class DescribeGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeGroupsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DescribeGroupsRequest) -> HandlerSteps:
         calls = yield from each(partial(self._ask, context), request.groups)
         answer = when_settled(calls, lambda: self._answer(context, request, calls))
         return (yield from answer) if isinstance(answer, Generator) else answer
 
-    def _ask(self, context: Context, group_id: str) -> Call:
+    def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
     def _answer(
-        self, context: Context, request: DescribeGroupsRequest, calls: list[Call]
-    ) -> Shares[DescribeGroupsResponse]:
+        self, context: RequestContext, request: DescribeGroupsRequest, calls: list[Call]
+    ) -> Steps[DescribeGroupsResponse]:
         response = DescribeGroupsResponse()
         for group_id, call in zip(request.groups, calls, strict=True):
             group = _described(group_id, call)

@@ -21,7 +21,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
@@ -48,7 +48,7 @@ class FindCoordinator:
     advertised: Advertised
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: FindCoordinatorRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: FindCoordinatorRequest) -> Answer:
         keys = request.coordinator_keys if context.version >= KEYS_VERSION_FIRST else [request.key_]
         topic = self.topics.get(request.key_type)
         if (
@@ -70,8 +70,8 @@ class FindCoordinator:
         )
 
     async def _create(
-        self, context: Context, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
-    ) -> FindCoordinatorResponse | Steps:
+        self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
+    ) -> FindCoordinatorResponse | HandlerSteps:
         """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
         try:
             made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
@@ -81,18 +81,18 @@ class FindCoordinator:
             return _response(context.version, [_unavailable(key, made.error_message) for key in keys])
         return self._answer(context, request, keys)
 
-    def _answer(self, context: Context, request: FindCoordinatorRequest, keys: list[str]) -> Steps:
+    def _answer(self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str]) -> HandlerSteps:
         found = yield from each(partial(self._find, context, request.key_type), keys)
         return _response(context.version, found)
 
-    def _refusal(self, context: Context, key_type: int, key: str) -> ErrorCode | None:
+    def _refusal(self, context: RequestContext, key_type: int, key: str) -> ErrorCode | None:
         if key_type not in RESOURCES:
             return ErrorCode.INVALID_REQUEST
         resource, code = RESOURCES[key_type]
         allowed = self.authorizer.allows(context.principal, Operation.DESCRIBE, resource, key)
         return None if allowed else code
 
-    def _find(self, context: Context, key_type: int, key: str) -> Coordinator:
+    def _find(self, context: RequestContext, key_type: int, key: str) -> Coordinator:
         refusal = self._refusal(context, key_type, key)
         if refusal is not None:
             return _refused(key, refusal)

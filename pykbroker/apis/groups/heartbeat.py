@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -28,7 +28,7 @@ class Heartbeat:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: HeartbeatRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: HeartbeatRequest) -> Answer:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:

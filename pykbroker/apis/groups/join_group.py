@@ -15,7 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -32,7 +32,7 @@ class JoinGroup:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: JoinGroupRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
@@ -44,7 +44,7 @@ class JoinGroup:
         return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
-def _answer(context: Context, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
+def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
     """A protocol without a name is null where it may be."""
     try:
         response: JoinGroupResponse = call.result()
@@ -55,7 +55,7 @@ def _answer(context: Context, request: JoinGroupRequest, call: Call) -> JoinGrou
     return response
 
 
-def _refused(context: Context, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
+def _refused(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
     """The caller keeps the member id that it came with."""
     protocol = None if context.version >= NULL_PROTOCOL_VERSION_FIRST else ""
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol)

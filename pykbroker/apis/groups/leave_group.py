@@ -12,7 +12,7 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -27,7 +27,7 @@ class LeaveGroup:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: LeaveGroupRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return self.groups.ask(request.group_id, Asked(request, context.version)).answer()

@@ -13,7 +13,7 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -27,11 +27,11 @@ class ListGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ListGroupsRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:
         calls = list(self.groups.ask_all(Asked(request, context.version)))
         return when_settled(calls, lambda: self._answer(context, calls))
 
-    def _answer(self, context: Context, calls: list[Call]) -> ListGroupsResponse:
+    def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:
         groups = [group for call in calls for group in call.result().groups]
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             groups = [

@@ -16,7 +16,7 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
@@ -41,7 +41,7 @@ class OffsetCommit:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetCommitRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: list[OffsetCommitResponseTopic] = []
@@ -61,7 +61,7 @@ class OffsetCommit:
         return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
     def _takes(
-        self, context: Context, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
+        self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
     ) -> bool:
         """Whether anything of the topic is left when what cannot be committed is refused; fills in name and id."""
         topics = self.image().topics

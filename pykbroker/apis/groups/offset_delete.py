@@ -12,8 +12,8 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.server.handler import Context, Steps
+from pykbroker.core.steps import Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -36,7 +36,7 @@ class OffsetDelete:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetDeleteRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: OffsetDeleteRequest) -> HandlerSteps:
         if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, request.group_id):
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
@@ -50,8 +50,8 @@ class OffsetDelete:
         return (yield from answer) if isinstance(answer, Generator) else answer
 
     def _refuse_some(
-        self, context: Context, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]
-    ) -> Shares[None]:
+        self, context: RequestContext, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]
+    ) -> Steps[None]:
         """Take the partitions that cannot be deleted out of the request, and answer them."""
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
@@ -72,7 +72,7 @@ class OffsetDelete:
 
 def _merged(
     response: OffsetDeleteResponse, refused: dict[str, list[OffsetDeleteResponsePartition]]
-) -> Shares[OffsetDeleteResponse]:
+) -> Steps[OffsetDeleteResponse]:
     """Add the partitions that were refused beforehand; each topic is answered once."""
     told = {topic.name: topic for topic in response.topics}
     for name, partitions in refused.items():

@@ -19,7 +19,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import each
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
@@ -52,7 +52,7 @@ class OffsetFetch:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetFetchRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: OffsetFetchRequest) -> HandlerSteps:
         groups = request.groups
         if context.version < GROUPS_VERSION_FIRST:
             topics = (
@@ -67,7 +67,9 @@ class OffsetFetch:
         parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
         return when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts))
 
-    def _ask(self, context: Context, group: OffsetFetchRequestGroup, require_stable: bool) -> tuple[Call, LeftOut]:
+    def _ask(
+        self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+    ) -> tuple[Call, LeftOut]:
         """The call to the group's machine, and the answers of topics that it is not asked for."""
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
@@ -78,7 +80,7 @@ class OffsetFetch:
         question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
         return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), left_out
 
-    def _takes(self, context: Context, topic: OffsetFetchRequestTopics, left_out: LeftOut) -> bool:
+    def _takes(self, context: RequestContext, topic: OffsetFetchRequestTopics, left_out: LeftOut) -> bool:
         by_id = context.version >= BY_ID_VERSION_FIRST
         topics = self.image().topics
         known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
@@ -100,7 +102,7 @@ class OffsetFetch:
         return False
 
     def _answer(
-        self, context: Context, groups: list[OffsetFetchRequestGroup], parts: list[tuple[Call, LeftOut]]
+        self, context: RequestContext, groups: list[OffsetFetchRequestGroup], parts: list[tuple[Call, LeftOut]]
     ) -> OffsetFetchResponse:
         answers = []
         for group, (call, left_out) in zip(groups, parts, strict=True):
@@ -116,7 +118,7 @@ class OffsetFetch:
             else _old(context.version, answers[0], groups[0])
         )
 
-    def _shown(self, context: Context, topic: OffsetFetchResponseTopics) -> bool:
+    def _shown(self, context: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
         """Of all that a group has committed only what may be known; by id only what has one."""
         known = self.image().topics.by_name.get(topic.name)
         if known is not None:

@@ -12,7 +12,7 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -29,7 +29,7 @@ class SyncGroup:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: SyncGroupRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: SyncGroupRequest) -> Answer:
         if context.version >= PROTOCOL_VERSION_FIRST and not (request.protocol_type and request.protocol_name):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):

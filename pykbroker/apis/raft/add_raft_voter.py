@@ -14,7 +14,7 @@ from pykbroker.core.metadata.features import KRAFT_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -31,7 +31,7 @@ class AddRaftVoter(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     listener: str
 
-    def __call__(self, context: Context, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
+    def __call__(self, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return AddRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)

@@ -16,7 +16,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_quorum import (
@@ -48,7 +48,7 @@ class DescribeQuorum(msgspec.Struct, frozen=True):
     wall_ms: Callable[[], int]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    def __call__(self, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.topics != METADATA_PARTITION:

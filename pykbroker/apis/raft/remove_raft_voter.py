@@ -14,7 +14,7 @@ from pykbroker.core.metadata.features import KRAFT_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -30,7 +30,7 @@ class RemoveRaftVoter(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    def __call__(self, context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return RemoveRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)

@@ -15,10 +15,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.core.steps import finish
+from pykbroker.core.steps import Steps, finish
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -41,7 +40,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DeleteRecordsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DeleteRecordsRequest) -> HandlerSteps:
         response = DeleteRecordsResponse()
         for name, offsets in (yield from by_topic(request)).items():
             answers = []
@@ -65,7 +64,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
             ]
         )
 
-    def _delete(self, context: Context, topic: str, index: int, offset: int) -> int:
+    def _delete(self, context: RequestContext, topic: str, index: int, offset: int) -> int:
         """Where the log begins now."""
         if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -82,7 +81,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
         return log.delete_records(offset)
 
 
-def by_topic(request: DeleteRecordsRequest) -> Shares[dict[str, dict[int, int]]]:
+def by_topic(request: DeleteRecordsRequest) -> Steps[dict[str, dict[int, int]]]:
     """Return the offset of each partition of each topic."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in filter(lambda topic: topic.partitions, request.topics):

@@ -13,10 +13,9 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.core.steps import each
+from pykbroker.core.steps import Steps, each
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -41,7 +40,7 @@ class DescribeProducers(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeProducersRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DescribeProducersRequest) -> HandlerSteps:
         response = DescribeProducersResponse()
         for name, indexes in by_topic(request).items():
             partitions = yield from self._partitions(context, name, indexes)
@@ -58,7 +57,9 @@ class DescribeProducers(msgspec.Struct, frozen=True):
             ]
         )
 
-    def _partitions(self, context: Context, topic: str, indexes: Iterable[int]) -> Shares[list[PartitionResponse]]:
+    def _partitions(
+        self, context: RequestContext, topic: str, indexes: Iterable[int]
+    ) -> Steps[list[PartitionResponse]]:
         try:
             self._check_topic(context, topic)
         except ApiError as error:
@@ -71,14 +72,14 @@ class DescribeProducers(msgspec.Struct, frozen=True):
             yield
         return found
 
-    def _check_topic(self, context: Context, name: str) -> None:
+    def _check_topic(self, context: RequestContext, name: str) -> None:
         check_topic_name(name)
         if not permitted(self.authorizer, context.principal, self.key, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
-    def _partition(self, topic: str, index: int) -> Shares[PartitionResponse]:
+    def _partition(self, topic: str, index: int) -> Steps[PartitionResponse]:
         try:
             log = self.replicas.partition(topic, index).require_leader()
         except ApiError as error:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import Fetching, Found, Wanted
+from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
@@ -25,7 +25,7 @@ from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, Context, Steps, Waiting
+from pykbroker.server.handler import Answer, HandlerSteps, RequestContext, Waiting
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
@@ -63,7 +63,7 @@ class Fetch(msgspec.Struct, frozen=True):
     rack: str | None
     advertised: Advertised
 
-    def __call__(self, context: Context, request: FetchRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
         version = context.version
         state = request if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
         from_follower = state.replica_id >= 0
@@ -82,9 +82,9 @@ class Fetch(msgspec.Struct, frozen=True):
         except NotCached:
             return self._finish(context, fetching, patiently(reading.read), refused)
 
-    def _read_many(self, context: Context, request: FetchRequest, fetching: Fetching) -> Steps:
+    def _read_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> HandlerSteps:
         located: Located = []
-        refused: list[Found] = []
+        refused: list[FetchedPartition] = []
         for few in portions(fetching.partitions.values()):
             here, elsewhere = self._locate(context, fetching, few)
             located += here
@@ -107,12 +107,12 @@ class Fetch(msgspec.Struct, frozen=True):
 
     def _read(
         self,
-        context: Context,
+        context: RequestContext,
         request: FetchRequest,
         fetching: Fetching,
         reading: Reading,
-        found: list[Found],
-        refused: list[Found],
+        found: list[FetchedPartition],
+        refused: list[FetchedPartition],
     ) -> FetchResponse | Waiting:
         """The answer, if what there is is enough, or the wait for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
@@ -131,10 +131,12 @@ class Fetch(msgspec.Struct, frozen=True):
             ],
         )
 
-    def _locate(self, context: Context, fetching: Fetching, asked_for: Iterable[Wanted]) -> tuple[Located, list[Found]]:
+    def _locate(
+        self, context: RequestContext, fetching: Fetching, asked_for: Iterable[SessionPartition]
+    ) -> tuple[Located, list[FetchedPartition]]:
         """The partitions that this client may read, and those that it may not or that are not here."""
         located: Located = []
-        refused: list[Found] = []
+        refused: list[FetchedPartition] = []
         topic, allowed = None, True
         for wanted in asked_for:
             partition = wanted.replica
@@ -150,7 +152,7 @@ class Fetch(msgspec.Struct, frozen=True):
                 refused.append((wanted, failed(wanted.asked, reason)))
         return located, refused
 
-    def _look_up(self, wanted: Wanted, *, by_id: bool) -> Partition | None:
+    def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
         """Find a partition anew."""
         partition: Partition | None = None
         try:
@@ -161,7 +163,7 @@ class Fetch(msgspec.Struct, frozen=True):
         wanted.replica = partition
         return partition
 
-    def _reason(self, wanted: Wanted, fetching: Fetching, *, allowed: bool) -> ErrorCode:
+    def _reason(self, wanted: SessionPartition, fetching: Fetching, *, allowed: bool) -> ErrorCode:
         """Why it is not located. In a session, the name that an id once had may by now be another topic's."""
         if not allowed:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -176,7 +178,7 @@ class Fetch(msgspec.Struct, frozen=True):
         known_epoch = wanted.asked.current_leader_epoch >= 0  # a follower's: no other broker has a replica of ours
         return ErrorCode.UNKNOWN_LEADER_EPOCH if known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _allows(self, context: Context, topic: str, fetching: Fetching) -> bool:
+    def _allows(self, context: RequestContext, topic: str, fetching: Fetching) -> bool:
         """May it be read? An id without a topic has no name and nothing to hide."""
         allows, principal = self.authorizer.allows, context.principal
         if fetching.privileged:
@@ -184,11 +186,21 @@ class Fetch(msgspec.Struct, frozen=True):
         return not topic or allows(principal, Operation.READ, ResourceType.TOPIC, topic)
 
     async def _finish(
-        self, context: Context, fetching: Fetching, waiting: Awaitable[list[Found]], refused: list[Found]
+        self,
+        context: RequestContext,
+        fetching: Fetching,
+        waiting: Awaitable[list[FetchedPartition]],
+        refused: list[FetchedPartition],
     ) -> FetchResponse:
         return self._answer(context, fetching, await waiting, refused)
 
-    def _answer(self, context: Context, fetching: Fetching, found: list[Found], refused: list[Found]) -> FetchResponse:
+    def _answer(
+        self,
+        context: RequestContext,
+        fetching: Fetching,
+        found: list[FetchedPartition],
+        refused: list[FetchedPartition],
+    ) -> FetchResponse:
         found += refused
         response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
         if context.version >= LEADER_VERSION_FIRST:
@@ -198,7 +210,7 @@ class Fetch(msgspec.Struct, frozen=True):
         return response
 
     def _tell_leader(
-        self, context: Context, partition: Partition, data: PartitionData, response: FetchResponse
+        self, context: RequestContext, partition: Partition, data: PartitionData, response: FetchResponse
     ) -> None:
         """Who leads the partition, and where that is (KIP-951)."""
         leader = self.node_id if partition.is_leader else NO_LEADER

@@ -17,7 +17,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -50,7 +50,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ListOffsetsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: ListOffsetsRequest) -> HandlerSteps:
         response, cold = ListOffsetsResponse(), []
         asked_for = Counter(
             (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
@@ -82,7 +82,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
             ]
         )
 
-    def partition(self, context: Context, topic: str, asked: ListOffsetsPartition) -> Partition:
+    def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
         """The partition that was asked for, if this client may see it and is right about its leader."""
         if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -100,7 +100,7 @@ class _LookUp:
     """One partition's question and answer. Offsets are absolute, timestamps ms since 1970; -1: nothing qualifies."""
 
     def __init__(
-        self, api: ListOffsets, context: Context, isolation_level: int, topic: str, asked: ListOffsetsPartition
+        self, api: ListOffsets, context: RequestContext, isolation_level: int, topic: str, asked: ListOffsetsPartition
     ) -> None:
         self._api, self._context, self._topic, self._asked = api, context, topic, asked
         self._committed_only = isolation_level == READ_COMMITTED

@@ -16,7 +16,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import each
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
@@ -36,7 +36,7 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: OffsetForLeaderEpochRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> HandlerSteps:
         response = OffsetForLeaderEpochResponse()
         for topic in request.topics:
             ends = yield from each(partial(self._end_offset, context, topic.topic), topic.partitions)
@@ -54,7 +54,7 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
             ]
         )
 
-    def _end_offset(self, context: Context, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    def _end_offset(self, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
             if not permitted(self.authorizer, context.principal, self.key, topic):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)

@@ -16,16 +16,16 @@ from typing import Any, ClassVar
 import trio
 
 from pykbroker.coordinator.admission import Admission
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError, KeysRequired
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.txn.transaction import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
-from pykbroker.replica.replicas import Replicas, Topic
-from pykbroker.server.handler import Answer, CloseConnection, Context, Held, Waiting
+from pykbroker.replica.replicas import Replicas, TopicReplicas
+from pykbroker.server.handler import Answer, CloseConnection, Held, RequestContext, Waiting
 from wire.api import ApiKey
 from wire.declare import Buffer
 from wire.error_codes import ErrorCode
@@ -66,25 +66,25 @@ class Produce:
     replicas: Replicas
     authorizer: Authorizer
     wall_ms: Callable[[], int]
-    transactions: Transactions
+    transactions: TransactionRequests
     verifies: Callable[[], bool]
     """Whether transactions before version 2 are verified: `transaction.partition.verification.enable`."""
 
-    def __call__(self, context: Context, request: ProduceRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: ProduceRequest) -> Answer:
         if request.acks not in ACKS:
             return self.refuse(request, ErrorCode.INVALID_REQUIRED_ACKS)
         if request.transactional_id is not None:
             return self._in_transaction(context, request, request.transactional_id)
         return self._append(context, request)
 
-    def slowly(self, context: Context, request: ProduceRequest) -> Answer:
+    def slowly(self, context: RequestContext, request: ProduceRequest) -> Answer:
         """As a call, some partitions a turn of the loop."""
         many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
         if not many or request.acks not in ACKS or request.transactional_id is not None:
             return self(context, request)
         return Held(self._append_many(context, request))
 
-    async def _append_many(self, context: Context, request: ProduceRequest) -> Waiting:
+    async def _append_many(self, context: RequestContext, request: ProduceRequest) -> Waiting:
         answers = []
         for piece in pieces(request):
             answer = self._append(context, piece)
@@ -92,7 +92,7 @@ class Produce:
             await trio.lowlevel.checkpoint()
         return joined(request, answers)
 
-    def _append(self, context: Context, request: ProduceRequest, admission: Admission | None = None) -> Answer:
+    def _append(self, context: RequestContext, request: ProduceRequest, admission: Admission | None = None) -> Answer:
         """Append every batch; those that begin a transaction only with its `admission`."""
         now_ms = self.wall_ms()
         response = ProduceResponse([])
@@ -126,7 +126,7 @@ class Produce:
         )
         return response if request.acks else unanswered(response)
 
-    def _in_transaction(self, context: Context, request: ProduceRequest, transactional_id: str) -> Answer:
+    def _in_transaction(self, context: RequestContext, request: ProduceRequest, transactional_id: str) -> Answer:
         """What begins a transaction in its partition waits for the coordinator, and the connection with it."""
         found = self._transactional(context, request)
         if not found:
@@ -148,7 +148,7 @@ class Produce:
         return Held(self._admit(context, request, transactional_id, admission))
 
     def _transactional(
-        self, context: Context, request: ProduceRequest
+        self, context: RequestContext, request: ProduceRequest
     ) -> list[tuple[TopicPartition, Partition, Batch]]:
         """The transactional batches of producers that could be written, as far as one can tell from outside."""
         found = []
@@ -166,13 +166,13 @@ class Produce:
         return found
 
     async def _admit(
-        self, context: Context, request: ProduceRequest, transactional_id: str, admission: Admission
+        self, context: RequestContext, request: ProduceRequest, transactional_id: str, admission: Admission
     ) -> Any:
         await admission.ask(self.transactions, transactional_id)
         answer = self._append(context, request, admission)
         return await answer.coroutine if isinstance(answer, Held) else answer
 
-    def _topic(self, context: Context, name: str, topic_id: bytes) -> Topic:
+    def _topic(self, context: RequestContext, name: str, topic_id: bytes) -> TopicReplicas:
         topic = self.replicas.topic(name, topic_id)
         if not self.authorizer.allows(context.principal, WRITE, TOPIC, topic.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -228,7 +228,7 @@ def is_zstd(data: Buffer) -> bool:
 
 
 def append(
-    topic: Topic,
+    topic: TopicReplicas,
     part: PartitionProduceData,
     request: ProduceRequest,
     now_ms: int,

@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -31,7 +31,7 @@ class AlterUserScramCredentials(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AlterUserScramCredentialsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Held:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Held(self.controller.alter_user_scram_credentials(request))

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -21,7 +21,7 @@ class CreateAcls(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar[str] = "1-3"
 
-    def __call__(self, context: Context, request: CreateAclsRequest) -> CreateAclsResponse:
+    def __call__(self, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
         refused = AclCreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return CreateAclsResponse(results=[refused] * len(request.creations))
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -24,7 +24,7 @@ class CreateDelegationToken(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-3"
 
-    def __call__(self, context: Context, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
+    def __call__(self, context: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
         kind, _, name = context.principal.partition(":")
         response = CreateDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
@@ -21,7 +21,7 @@ class DeleteAcls(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar[str] = "1-3"
 
-    def __call__(self, context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    def __call__(self, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
         refused = DeleteAclsFilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 

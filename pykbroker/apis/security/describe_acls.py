@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -21,7 +21,7 @@ class DescribeAcls(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_ACLS
     versions: ClassVar[str] = "1-3"
 
-    def __call__(self, context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    def __call__(self, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
@@ -21,5 +21,7 @@ class DescribeDelegationToken(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-3"
 
-    def __call__(self, context: Context, request: DescribeDelegationTokenRequest) -> DescribeDelegationTokenResponse:
+    def __call__(
+        self, context: RequestContext, request: DescribeDelegationTokenRequest
+    ) -> DescribeDelegationTokenResponse:
         return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -15,7 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_user_scram_credentials import (
@@ -36,7 +36,7 @@ class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(
-        self, context: Context, request: DescribeUserScramCredentialsRequest
+        self, context: RequestContext, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
@@ -23,7 +23,7 @@ class ExpireDelegationToken(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-2"
 
-    def __call__(self, context: Context, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
+    def __call__(self, context: RequestContext, request: ExpireDelegationTokenRequest) -> ExpireDelegationTokenResponse:
         return ExpireDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
@@ -23,7 +23,7 @@ class RenewDelegationToken(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-2"
 
-    def __call__(self, context: Context, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    def __call__(self, context: RequestContext, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
         return RenewDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NO_TIME
         )

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -21,7 +21,7 @@ class SaslAuthenticate(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.SASL_AUTHENTICATE
     versions: ClassVar[str] = "0-2"
 
-    def __call__(self, context: Context, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    def __call__(self, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
         return SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="SaslAuthenticate request received after successful authentication",

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -21,5 +21,5 @@ class SaslHandshake(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar[str] = "0-1"
 
-    def __call__(self, context: Context, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
@@ -32,11 +32,11 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AlterPartitionReassignmentsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
     async def _answer(
-        self, context: Context, request: AlterPartitionReassignmentsRequest
+        self, context: RequestContext, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

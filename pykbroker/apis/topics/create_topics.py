@@ -14,7 +14,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -28,10 +28,10 @@ class CreateTopics(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: CreateTopicsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
         refused = {name: None for name in names if not self._allowed(context, name)}
         request.topics = [topic for topic in request.topics if topic.name not in refused]
@@ -46,7 +46,7 @@ class CreateTopics(msgspec.Struct, frozen=True):
         """The same error for each topic."""
         return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
-    def _allowed(self, context: Context, name: str) -> bool:
+    def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.principal, self.key, name)
 
 

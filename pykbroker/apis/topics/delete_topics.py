@@ -16,7 +16,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -41,10 +41,10 @@ class DeleteTopics(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     enabled: bool
 
-    def __call__(self, context: Context, request: DeleteTopicsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:
             known = context.version >= DISABLED_VERSION_FIRST
             return self.refuse(request, ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST)
@@ -68,7 +68,7 @@ class DeleteTopics(msgspec.Struct, frozen=True):
         topics = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
         return DeleteTopicsResponse(responses=[result(topic, code) for topic in topics])
 
-    def _allowed(self, context: Context, topic: DeleteTopicState) -> bool:
+    def _allowed(self, context: RequestContext, topic: DeleteTopicState) -> bool:
         name = topic.name
         if name is None:
             known = self.image().topics.by_id.get(topic.topic_id)

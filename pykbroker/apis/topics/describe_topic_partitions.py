@@ -18,7 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Context, Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import (
@@ -41,7 +41,7 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
     node_id: int
     replicas: Replicas
 
-    def __call__(self, context: Context, request: DescribeTopicPartitionsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: DescribeTopicPartitionsRequest) -> HandlerSteps:
         image, cursor = self.image(), request.cursor
         asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
         if cursor is not None:
@@ -73,11 +73,11 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
         """The same error for each topic that was asked for."""
         return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
 
-    def _allowed(self, context: Context, name: str) -> bool:
+    def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.principal, self.key, name)
 
     def _describe(
-        self, context: Context, name: str, topic: TopicImage | None, first: int, end: int
+        self, context: RequestContext, name: str, topic: TopicImage | None, first: int, end: int
     ) -> DescribeTopicPartitionsResponseTopic:
         described = failed(name, missing(name)) if topic is None else self._described(topic, first, end)
         described.topic_authorized_operations = authorized_operations(

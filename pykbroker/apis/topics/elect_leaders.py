@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.failure import fitted
-from pykbroker.server.handler import Context, Held
+from pykbroker.server.handler import Held, RequestContext
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -35,10 +35,10 @@ class ElectLeaders(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ElectLeadersRequest) -> Held:
+    def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Held:
         return Held(self._answer(context, request))  # what the connection asks next sees what this has done
 
-    async def _answer(self, context: Context, request: ElectLeadersRequest) -> Response:
+    async def _answer(self, context: RequestContext, request: ElectLeadersRequest) -> Response:
         if not permitted(self.authorizer, context.principal, self.key):
             return fitted(self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), context.version)
         if request.topic_partitions == []:

@@ -13,8 +13,8 @@ import msgspec
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import Steps as Shares
-from pykbroker.server.handler import Context, Steps
+from pykbroker.core.steps import Steps
+from pykbroker.server.handler import HandlerSteps, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: ListPartitionReassignmentsRequest) -> Steps:
+    def __call__(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> HandlerSteps:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = self.image().topics.by_name
@@ -65,7 +65,7 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
         )
 
 
-def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Shares[list[OngoingPartitionReassignment]]:
+def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Steps[list[OngoingPartitionReassignment]]:
     """Return those of these partitions that move."""
     found = []
     for few in portions(indexes):

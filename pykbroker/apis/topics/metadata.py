@@ -26,7 +26,7 @@ from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers
-from pykbroker.server.handler import Context, Encoded, Held, Steps
+from pykbroker.server.handler import Encoded, HandlerSteps, Held, RequestContext
 from wire.api import ApiKey
 from wire.compile import stepwise_encoder
 from wire.declare import NIL
@@ -59,7 +59,7 @@ class Metadata(msgspec.Struct, frozen=True):
     replicas: Replicas
     answers: Answers
 
-    def __call__(self, context: Context, request: MetadataRequest) -> Encoded | Steps | Held:
+    def __call__(self, context: RequestContext, request: MetadataRequest) -> Encoded | HandlerSteps | Held:
         if context.version < ASK_BY_ID_VERSION_FIRST:
             for topic in request.topics or ():
                 if topic.name is None or topic.topic_id != NIL:
@@ -80,7 +80,7 @@ class Metadata(msgspec.Struct, frozen=True):
             topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
         )
 
-    def _creatable(self, context: Context, topics: list[MetadataRequestTopic]) -> list[str]:
+    def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
         """Topics to be created first; as many as are refused, if there are more."""
         known = self.image().topics.by_name
         creatable = (
@@ -94,13 +94,15 @@ class Metadata(msgspec.Struct, frozen=True):
         )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
-    async def _create(self, context: Context, request: MetadataRequest, names: list[str]) -> Encoded | Steps:
+    async def _create(
+        self, context: RequestContext, request: MetadataRequest, names: list[str]
+    ) -> Encoded | HandlerSteps:
         """Answer once the topics are there. One that cannot be created is unknown; the log says why."""
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
-    def _answer(self, context: Context, request: MetadataRequest) -> Encoded | Steps:
+    def _answer(self, context: RequestContext, request: MetadataRequest) -> Encoded | HandlerSteps:
         """As the question was answered before, as long as the image is the same and no log has failed since."""
         image, topics = self.image(), request.topics
         question = (
@@ -116,7 +118,9 @@ class Metadata(msgspec.Struct, frozen=True):
             return kept.answer
         return self._describe(context, request, image, question)
 
-    def _describe(self, context: Context, request: MetadataRequest, image: MetadataImage, question: Hashable) -> Steps:
+    def _describe(
+        self, context: RequestContext, request: MetadataRequest, image: MetadataImage, question: Hashable
+    ) -> HandlerSteps:
         host, port = self.advertised.address(context.peer)
         registered = image.cluster.brokers.get(self.node_id)
         response = MetadataResponse(
@@ -152,7 +156,7 @@ class Metadata(msgspec.Struct, frozen=True):
         return answer
 
     def _topics(
-        self, context: Context, request: MetadataRequest, topics: TopicsImage
+        self, context: RequestContext, request: MetadataRequest, topics: TopicsImage
     ) -> Iterator[TopicImage | MetadataResponseTopic]:
         """Those that are asked for; of one that cannot be described, why."""
         if request.topics is None or (context.version == 0 and not request.topics):
@@ -164,7 +168,7 @@ class Metadata(msgspec.Struct, frozen=True):
             yield self._topic(context, asked, topics)
 
     def _topic(
-        self, context: Context, asked: MetadataRequestTopic, topics: TopicsImage
+        self, context: RequestContext, asked: MetadataRequestTopic, topics: TopicsImage
     ) -> TopicImage | MetadataResponseTopic:
         if asked.name is None or asked.topic_id != NIL:
             topic = topics.by_id.get(asked.topic_id)
@@ -199,7 +203,7 @@ class Metadata(msgspec.Struct, frozen=True):
             name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
         )
 
-    def _may_see(self, context: Context, topic: str) -> bool:
+    def _may_see(self, context: RequestContext, topic: str) -> bool:
         return permitted(self.authorizer, context.principal, self.key, topic)
 
 

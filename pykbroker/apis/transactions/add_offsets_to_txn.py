@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import AddPartitions, Reply
-from pykbroker.core.txn.requests import Answer as Decided
-from pykbroker.server.handler import Answer, Context
+from pykbroker.core.txn.requests import TransactionAnswer as Decided
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -31,11 +31,11 @@ class AddOffsetsToTxn(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
     versions: ClassVar[str] = "0-4"
-    transactions: Transactions
+    transactions: TransactionRequests
     partition_of: Callable[[str], int]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AddOffsetsToTxnRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
             return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):

@@ -13,17 +13,18 @@ from typing import ClassVar, TypeVar
 import msgspec
 import trio
 
-from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import finish
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
-from pykbroker.core.txn.requests import Answer as Decided
-from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.core.txn.requests import TransactionAnswer as Decided
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
+from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -47,21 +48,21 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
     versions: ClassVar[str] = "0-5"
-    transactions: Transactions
+    transactions: TransactionRequests
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: AddPartitionsToTxnRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
             if self.authorizer.allows(context.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 return self._of_broker(request)
             return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return self._of_client(context, request)
 
-    def _of_client(self, context: Context, request: AddPartitionsToTxnRequest) -> Steps:
+    def _of_client(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> HandlerSteps:
         topics, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
 
-        def respond(reply: Reply) -> Steps:
+        def respond(reply: Reply) -> HandlerSteps:
             assert isinstance(reply, Decided)
             return response_of(topics, {}, spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
 

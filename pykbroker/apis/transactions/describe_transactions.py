@@ -9,14 +9,14 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.txn.requests import Answer as Refused
-from pykbroker.core.txn.requests import FindTransaction, Found
+from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
+from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_transactions import (
@@ -32,10 +32,10 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar[str] = "0"
-    transactions: Transactions
+    transactions: TransactionRequests
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: DescribeTransactionsRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
         return self._describe(context.principal, request)
 
     def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
@@ -56,7 +56,7 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
         reply = await self.transactions.asked(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)
-        assert isinstance(reply, Found)
+        assert isinstance(reply, FoundTransactions)
         return self._described(principal, reply.transactions[0])
 
     def _described(self, principal: str, known: Transaction) -> TransactionState:

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.txn.requests import Answer as Decided
 from pykbroker.core.txn.requests import EndTransaction, Reply
+from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -29,10 +29,10 @@ class EndTxn(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar[str] = "0-5"
-    transactions: Transactions
+    transactions: TransactionRequests
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: EndTxnRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: EndTxnRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
             return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_VERSION_FIRST else 0

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import Transactions, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.txn.requests import Answer as Given
 from pykbroker.core.txn.requests import InitProducer, Reply
+from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -32,10 +32,10 @@ class InitProducerId(msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar[str] = "0-5"
     producer_ids: ProducerIds
-    transactions: Transactions
+    transactions: TransactionRequests
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: InitProducerIdRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
         refusal = self._refusal(context.principal, request.transactional_id)
         if refusal is not None:
             return self.refuse(request, refusal)

@@ -12,14 +12,14 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import NamePattern, compiled
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, Context, Steps
+from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
 from pykbroker.world.off_loop import OffLoop
 from wire.api import ApiKey
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
@@ -34,17 +34,17 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
     versions: ClassVar[str] = "0-2"
-    transactions: Transactions
+    transactions: TransactionRequests
     wall_ms: Callable[[], int]
     authorizer: Authorizer
     off_loop: OffLoop
     turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
-    def __call__(self, context: Context, request: ListTransactionsRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
         return self._list(context.principal, request)
 
-    async def _list(self, principal: str, request: ListTransactionsRequest) -> ListTransactionsResponse | Steps:
-        wanted = Wanted(request, self.wall_ms())
+    async def _list(self, principal: str, request: ListTransactionsRequest) -> ListTransactionsResponse | HandlerSteps:
+        wanted = TransactionFilter(request, self.wall_ms())
         try:
             found = await self.transactions.listed(wanted)
             if request.transactional_id_pattern:
@@ -62,7 +62,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
                 names += await self.off_loop(pattern.matching, share)
         return [by_id[name] for name in names]
 
-    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> Steps:
+    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> HandlerSteps:
         response = ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )
@@ -75,7 +75,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
         return response
 
 
-class Wanted:
+class TransactionFilter:
     """Which transactions a request is about. Without one that is open the duration counts from 1970, as in Kafka."""
 
     def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:

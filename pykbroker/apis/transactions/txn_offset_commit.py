@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.call import when_settled
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.log.producers import NO_SEQUENCE
@@ -23,9 +23,9 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.txn.transaction import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Context, Held, Waiting
+from pykbroker.server.handler import Answer, Held, RequestContext, Waiting
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -45,7 +45,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar[str] = "0-5"
-    transactions: Transactions
+    transactions: TransactionRequests
     groups: Runtime
     replicas: Replicas
     image: Callable[[], MetadataImage]
@@ -53,7 +53,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
     verifies: Callable[[], bool]
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: TxnOffsetCommitRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
             return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):

@@ -11,13 +11,13 @@ from typing import ClassVar
 import msgspec
 import trio
 
-from pykbroker.coordinator.endings import Ending, Endings
+from pykbroker.coordinator.endings import AppendedMarker, Endings
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, Context
+from pykbroker.server.handler import Answer, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -42,7 +42,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
     endings: Endings
     authorizer: Authorizer
 
-    def __call__(self, context: Context, request: WriteTxnMarkersRequest) -> Answer:
+    def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return self._write(request.markers)
@@ -52,7 +52,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
         return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
 
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
-        response, appended = WriteTxnMarkersResponse(), list[tuple[WritableTxnMarkerPartitionResult, Ending]]()
+        response, appended = WriteTxnMarkersResponse(), list[tuple[WritableTxnMarkerPartitionResult, AppendedMarker]]()
         for count, _ in enumerate(self._append(markers, response, appended), 1):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
@@ -69,7 +69,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
         self,
         markers: list[WritableTxnMarker],
         response: WriteTxnMarkersResponse,
-        appended: list[tuple[WritableTxnMarkerPartitionResult, Ending]],
+        appended: list[tuple[WritableTxnMarkerPartitionResult, AppendedMarker]],
     ) -> Steps[None]:
         """Append each marker to its partitions, one in each step; `response` gets their results."""
         for asked in markers:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pykbroker.core.compaction.places import Place
+from pykbroker.core.compaction.places import RecordPlace
 from wire.records.batch import CODEC_MASK, DELETE_HORIZON, Batch
 from wire.records.builder import sealed
 from wire.records.compression import Codec, compress
@@ -15,7 +15,7 @@ from wire.records.zigzag import varint
 NO_TIMESTAMP = -1
 
 
-def rebuilt(batch: Batch, data: bytes, kept: Sequence[Place], horizon_ms: int | None) -> bytes:
+def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: int | None) -> bytes:
     """The batch with these of its records, `data` being all of them, in its codec.
 
     Offsets, sequence and producer stay as they were. `horizon_ms`: the delete horizon that it gets now; it takes the
@@ -39,7 +39,7 @@ def emptied(batch: Batch) -> bytes:
     return sealed(replace(batch, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
 
 
-def _moved(data: bytes, one: Place, by_ms: int) -> bytes:
+def _moved(data: bytes, one: RecordPlace, by_ms: int) -> bytes:
     """A record whose timestamp delta is counted from elsewhere."""
     record = b"".join((data[one.body : one.body + 1], varint(one.timestamp_delta + by_ms), data[one.rest : one.end]))
     return varint(len(record)) + record

@@ -1,7 +1,7 @@
 """The machine that a round of compaction runs in another process: it notes what is dirty, then compacts all.
 
-1. `Begin`, then `Note` for each piece from the first dirty offset on, then `Group` and `Compact` for each piece from
-   the log's start on. A piece is any bytes that begin with a batch; what is whole in it is taken.
+1. `Begin`, then `Note` for each piece from the first dirty offset on, then `SegmentGroup` and `Compact` for each piece
+   from the log's start on. A piece is any bytes that begin with a batch; what is whole in it is taken.
 2. How many keys it holds is bounded. When they are full the round ends with the batch that filled them.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.compaction.batch import emptied, rebuilt
-from pykbroker.core.compaction.places import Place, places
+from pykbroker.core.compaction.places import RecordPlace, places
 from pykbroker.core.compaction.transactions import PassedTransactions
 from pykbroker.core.log.transactions import AbortedTransaction
 from wire.declare import Buffer
@@ -42,7 +42,7 @@ class Note(msgspec.Struct, tag=True):
     data: bytes
 
 
-class Group(msgspec.Struct, tag=True):
+class SegmentGroup(msgspec.Struct, tag=True):
     """Segments that become one follow. `producers`: by id, each live one's last data offset (-1: none) and epoch."""
 
     producers: dict[int, tuple[int, int]]
@@ -76,14 +76,14 @@ class Compacted(msgspec.Struct):
     damage: str | None = None
 
 
-Request = Begin | Note | Group | Compact
+CompactionRequest = Begin | Note | SegmentGroup | Compact
 
 
 class Compactor:
     """Bytes in, bytes out: each message is answered by one."""
 
     def __init__(self) -> None:
-        self._decoder, self._encoder = msgspec.msgpack.Decoder(Request), msgspec.msgpack.Encoder()
+        self._decoder, self._encoder = msgspec.msgpack.Decoder(CompactionRequest), msgspec.msgpack.Encoder()
         self._round: Round | None = None
 
     def handle(self, message: bytes) -> bytes:
@@ -176,7 +176,7 @@ class Round:
             return batch.buffer
         return rebuilt(batch, data, kept, now_ms + self._begin.delete_retention_ms if sets_horizon else None)
 
-    def _kept(self, base: int, all_of_it: list[Place], expired: bool) -> list[Place]:
+    def _kept(self, base: int, all_of_it: list[RecordPlace], expired: bool) -> list[RecordPlace]:
         """The newest of each key, without tombstones that have `expired`, and whatever was not noted."""
         newest, noted = self._newest.get, self._noted_offset
         return [

@@ -12,7 +12,7 @@ DIGEST_BYTES = 20
 """A key of as many bytes or more is known by its digest, a shorter one by itself: neither is taken for the other."""
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """One record: its bytes are start..end, its attributes at `body`, what follows its timestamp delta at `rest`."""
 
     start: int
@@ -25,9 +25,9 @@ class Place(NamedTuple):
     has_value: bool
 
 
-def places(data: bytes, count: int) -> list[Place]:
+def places(data: bytes, count: int) -> list[RecordPlace]:
     """The records of a batch's payload. DecodeError: damaged."""
-    found: list[Place] = []
+    found: list[RecordPlace] = []
     pos = 0
     try:
         for _ in range(count):
@@ -43,7 +43,7 @@ def places(data: bytes, count: int) -> list[Place]:
                 at += key_bytes
             if not at < pos <= len(data):
                 raise DecodeError(f"record of {size} bytes at byte {start} of {len(data)}")
-            found.append(Place(start, body, rest, pos, timestamp_delta, offset_delta, key, data[at] != 1))
+            found.append(RecordPlace(start, body, rest, pos, timestamp_delta, offset_delta, key, data[at] != 1))
     except IndexError:
         raise DecodeError(f"records cut off at {len(data)} bytes") from None
     if pos != len(data):

@@ -13,7 +13,7 @@ from pykbroker.core.config.broker_change import check_broker_change
 from pykbroker.core.config.config import BrokerConfig, Texts, read, topic_default
 from pykbroker.core.config.group_bounds import check_group_values
 from pykbroker.core.config.resource import ConfigResource
-from pykbroker.core.config.row import Table
+from pykbroker.core.config.row import ConfigTable
 from pykbroker.core.config.table import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from pykbroker.core.config.type import refuse
 from pykbroker.core.errors import bad_request
@@ -96,7 +96,7 @@ def check_pattern(pattern: str) -> None:
         raise refuse(f"Illegal client matching pattern: {pattern}")
 
 
-def check_known(table: Table, noun: str, given: Texts) -> None:
+def check_known(table: ConfigTable, noun: str, given: Texts) -> None:
     """Every name is in the table."""
     for name in given:
         if name not in table:
@@ -110,7 +110,7 @@ CHECKS: Mapping[int, Callable[[str, Texts, BrokerConfig], None]] = {
     ConfigResource.GROUP: check_group,
 }
 
-TABLES: Mapping[int, Table] = {
+TABLES: Mapping[int, ConfigTable] = {
     ConfigResource.TOPIC: TOPIC,
     ConfigResource.BROKER: BROKER,
     ConfigResource.CLIENT_METRICS: CLIENT_METRICS,

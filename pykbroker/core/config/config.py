@@ -16,7 +16,7 @@ from pykbroker.core.config.broker_bounds import check_broker_bounds
 from pykbroker.core.config.group_bounds import check_broker_groups
 from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.core.config.java_classes import check_no_classes
-from pykbroker.core.config.row import Table
+from pykbroker.core.config.row import ConfigTable
 from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
 from pykbroker.core.config.type import Value, refuse
 
@@ -174,7 +174,7 @@ def known(name: str) -> bool:
     return name in BROKER or name.startswith(LISTENER_PREFIX)
 
 
-def read(table: Table, texts: Texts) -> dict[str, Value]:
+def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
     """The typed values of those configs that the table has."""
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
 

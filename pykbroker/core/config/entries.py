@@ -42,7 +42,7 @@ class Synonym(NamedTuple):
     source: Source
 
 
-class Entry(NamedTuple):
+class ConfigEntry(NamedTuple):
     """One line of DescribeConfigs; the value of a sensitive or unknown config is None."""
 
     name: str
@@ -58,7 +58,7 @@ FAMILIES = {name: family for family in TOPIC_SYNONYMS.values() for name in famil
 """Broker configs that mean the same in other units, best first."""
 
 
-def describe_broker(config: BrokerConfig) -> Iterator[Entry]:
+def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
     """Every config of the broker, also those that nobody knows."""
     given = {**config.static, **config.cluster, **config.broker}
     for name in dict.fromkeys((*BROKER, *given)):
@@ -68,7 +68,7 @@ def describe_broker(config: BrokerConfig) -> Iterator[Entry]:
             yield entry(row, value, broker_synonyms(config, name), row.update is Update.READ_ONLY)
 
 
-def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
+def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:
     """Every config of a topic on this broker."""
     for name, row in TOPIC.items():
         under = TOPIC_SYNONYMS.get(name)
@@ -79,7 +79,7 @@ def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
             yield entry(row, value, synonyms)
 
 
-def describe_group(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
+def describe_group(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:
     """Every config of a group on this broker."""
     for name, row in GROUP.items():
         synonyms = own(row, overrides, Source.DYNAMIC_GROUP_CONFIG)
@@ -90,18 +90,18 @@ def describe_group(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
         yield entry(row, row.read(overrides[name]) if name in overrides else value, synonyms)
 
 
-def describe_client_metrics(overrides: Texts) -> Iterator[Entry]:
+def describe_client_metrics(overrides: Texts) -> Iterator[ConfigEntry]:
     """Every config of a client metrics subscription."""
     for name, row in CLIENT_METRICS.items():
         value = row.read(overrides[name]) if name in overrides else row.default
         yield entry(row, value, own(row, overrides, Source.DYNAMIC_CLIENT_METRICS_CONFIG))
 
 
-def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool = False) -> Entry:
+def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool = False) -> ConfigEntry:
     """The line of one config; its source is that of its best synonym."""
     source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
     shown = None if hidden(row) else text_of(value)
-    return Entry(row.name, shown, row.type, source, read_only, hidden(row), synonyms)
+    return ConfigEntry(row.name, shown, row.type, source, read_only, hidden(row), synonyms)
 
 
 def broker_row(name: str) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykbroker.core.config.config import BrokerConfig, Texts
-from pykbroker.core.config.row import Row, Table
+from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import BROKER
 from pykbroker.core.errors import ApiError
 
@@ -41,7 +41,7 @@ class LiveConfig:
             return self.started
 
 
-def readable(table: Table, texts: Texts) -> Texts:
+def readable(table: ConfigTable, texts: Texts) -> Texts:
     """Without values that cannot be; what the table does not know is left in."""
     return {name: text for name, text in texts.items() if name not in table or can_be(table[name], text)}
 

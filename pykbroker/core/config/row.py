@@ -40,9 +40,9 @@ class Row(NamedTuple):
         return value
 
 
-Table = dict[str, Row]
+ConfigTable = dict[str, Row]
 
 
-def table(*rows: Row) -> Table:
+def table(*rows: Row) -> ConfigTable:
     """Rows by name."""
     return {row.name: row for row in rows}

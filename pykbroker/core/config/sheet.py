@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from pykbroker.core.config.entries import Entry
+from pykbroker.core.config.entries import ConfigEntry
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResourceResult, DescribeConfigsSynonym
@@ -22,7 +22,7 @@ class ConfigSheet:
         self.bytes_left = bytes_max
 
     def configs(
-        self, alike: Hashable, keys: Iterable[str], entries: Iterable[Entry]
+        self, alike: Hashable, keys: Iterable[str], entries: Iterable[ConfigEntry]
     ) -> list[DescribeConfigsResourceResult]:
         """Those of the entries that are asked for, all without keys. What is equal in `alike` has the same entries.
 
@@ -39,7 +39,7 @@ class ConfigSheet:
         return made[0]
 
 
-def described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     """One line, with what else was asked for."""
     return DescribeConfigsResourceResult(
         entry.name,

@@ -10,7 +10,7 @@ from pykbroker.core.config.type import Type
 from pykbroker.core.config.valid import (
     Between,
     Endpoints,
-    Listed,
+    ListOf,
     NonEmpty,
     NonNull,
     OffsetReset,
@@ -24,10 +24,10 @@ DOUBLE, LIST, CLASS, PASSWORD = Type.DOUBLE, Type.LIST, Type.CLASS, Type.PASSWOR
 PER_BROKER, CLUSTER_WIDE = Update.PER_BROKER, Update.CLUSTER_WIDE
 INT_MAX, LONG_MAX, DOUBLE_MAX = 2**31 - 1, 2**63 - 1, 1.7976931348623157e308
 
-UNIQUE, NEEDED = Listed(), Listed(needed=True)
-CLEANUP = Listed(("compact", "delete"))
+UNIQUE, NEEDED = ListOf(), ListOf(needed=True)
+CLEANUP = ListOf(("compact", "delete"))
 CODECS = OneOf(("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"))
-GROUP_PROTOCOLS = Listed(("consumer", "classic", "share", "streams"), needed=True)
+GROUP_PROTOCOLS = ListOf(("consumer", "classic", "share", "streams"), needed=True)
 MIGRATIONS = OneOf(("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"), any_case=True)
 TIMESTAMPS = OneOf(("CreateTime", "LogAppendTime"))
 
@@ -55,7 +55,7 @@ BROKER = table(
     Row("node.id",                                   INT,    None, at_least(0)),
     Row("num.io.threads",                            INT,    8, at_least(1), CLUSTER_WIDE),
     Row("num.network.threads",                       INT,    3, at_least(1), CLUSTER_WIDE),
-    Row("process.roles",                             LIST,   None, Listed(("broker", "controller"), needed=True)),
+    Row("process.roles",                             LIST,   None, ListOf(("broker", "controller"), needed=True)),
     Row("queued.max.request.bytes",                  LONG,   -1),
     Row("queued.max.requests",                       INT,    500, at_least(1)),
     Row("request.timeout.ms",                        INT,    30_000),

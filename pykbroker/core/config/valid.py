@@ -62,7 +62,7 @@ class OneOf(msgspec.Struct, frozen=True):
         return f"{'(case insensitive) ' if self.any_case else ''}[{', '.join(self.words)}]"
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListOf(msgspec.Struct, frozen=True):
     """A list without empty words (KIP-1161); of these words, if any are given. Of duplicates one is read."""
 
     words: tuple[str, ...] = ()

@@ -5,7 +5,7 @@
 3. A partition is left out of an incremental answer when it has no records, no error, nowhere to send the client, and
    the high watermark and log start offset that the client was told last.
 4. A session is by topic name or by topic id, for life.
-Knows no log, no clock, no connection: `Wanted.replica` is the caller's.
+Knows no log, no clock, no connection: `SessionPartition.replica` is the caller's.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NO_EPOCH = -1
 NOT_TOLD = -1
 NO_DIVERGENCE = EpochEndOffset()
 
-Key = tuple[bytes | str, int]
+PartitionKey = tuple[bytes | str, int]
 """Topic id or name, and partition index."""
 
 
-class Wanted(msgspec.Struct, gc=False):
+class SessionPartition(msgspec.Struct, gc=False):
     """One partition that a client wants, and what it was told of it last (-1: nothing)."""
 
-    key: Key
+    key: PartitionKey
     topic_id: bytes
     topic: str
     """Its name; empty while the id is of no topic that is known."""
@@ -48,8 +48,8 @@ class Wanted(msgspec.Struct, gc=False):
     """Where the caller found it last."""
 
 
-Wishes = dict[Key, Wanted]
-Found = tuple[Wanted, PartitionData]
+Wishes = dict[PartitionKey, SessionPartition]
+FetchedPartition = tuple[SessionPartition, PartitionData]
 
 
 class FetchSession(msgspec.Struct, gc=False):
@@ -80,7 +80,7 @@ class FetchSession(msgspec.Struct, gc=False):
         self.epoch = self.epoch + 1 if self.epoch < EPOCH_MAX else 1
         return self.epoch
 
-    def answer(self, found: list[Found]) -> FetchResponse:
+    def answer(self, found: list[FetchedPartition]) -> FetchResponse:
         """What of `found` the client does not know yet. What gave records goes to the end."""
         news = [one for one in found if is_news(*one)]
         remember(news)
@@ -100,7 +100,7 @@ class Fetching(msgspec.Struct, gc=False):
     session: FetchSession | None = None
     epoch: int = NO_EPOCH
 
-    def answer(self, found: list[Found]) -> FetchResponse:
+    def answer(self, found: list[FetchedPartition]) -> FetchResponse:
         """What the client needs to be told. INVALID_FETCH_SESSION_EPOCH: it has asked again before this was ready."""
         session = self.session
         if session is None:
@@ -117,11 +117,11 @@ def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
         name, topic_id = topic.topic, topic.topic_id
         for asked in topic.partitions:
             key = (topic_id if by_id else name, asked.partition)
-            wanted[key] = Wanted(key, topic_id, name, asked)
+            wanted[key] = SessionPartition(key, topic_id, name, asked)
     return wanted
 
 
-def is_news(wanted: Wanted, data: PartitionData) -> bool:
+def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
     """Rule 3. An error tells -1 for both offsets, so the partition is news again once it is over."""
     return bool(
         data.high_watermark != wanted.high_watermark
@@ -133,13 +133,13 @@ def is_news(wanted: Wanted, data: PartitionData) -> bool:
     )
 
 
-def remember(told: list[Found]) -> None:
+def remember(told: list[FetchedPartition]) -> None:
     """The client knows this now."""
     for wanted, data in told:
         wanted.high_watermark, wanted.log_start_offset = data.high_watermark, data.log_start_offset
 
 
-def respond(session_id: int, found: list[Found]) -> FetchResponse:
+def respond(session_id: int, found: list[FetchedPartition]) -> FetchResponse:
     """Partitions in this order; neighbours of one topic stand together."""
     response = FetchResponse(session_id=session_id)
     topic: bytes | str | None = None

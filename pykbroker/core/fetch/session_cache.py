@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import NO_SESSION, Fetching, FetchSession, Found, remember, respond, wishes
+from pykbroker.core.fetch.session import NO_SESSION, FetchedPartition, Fetching, FetchSession, remember, respond, wishes
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -71,7 +71,7 @@ class FetchSessionCache:
         self._touch(session, now_ms)
         return Fetching(session.partitions, by_id, privileged, False, session, session.advance())
 
-    def open(self, fetching: Fetching, found: list[Found], now_ms: int) -> FetchResponse:
+    def open(self, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> FetchResponse:
         """The response of an opening request, with the id of its session where there was room for one."""
         return respond(self._open(fetching, found, now_ms), found)
 
@@ -95,7 +95,7 @@ class FetchSessionCache:
             self._remove(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
-    def _open(self, fetching: Fetching, found: list[Found], now_ms: int) -> int:
+    def _open(self, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> int:
         """The id of a new session, or NO_SESSION."""
         partitions, privileged = fetching.partitions, fetching.privileged
         if self._partitions + len(partitions) > PARTITIONS_MAX:

@@ -7,7 +7,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import expect
-from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.shard import Shard
@@ -42,7 +42,7 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, generation, transactional=False)
         member = group.members.get(request.member_id)
-        if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+        if member is not None and group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
             expect(shard, group, member.id, member.session_timeout_ms, step)
     else:
         check_consumer(shard, group, request, generation, asked.version)
@@ -103,7 +103,7 @@ def check_classic(
     """ApiError: this one may not commit now. Without member and generation, as admins do, only an empty group takes it;
     transactions of old clients know no members.
     """
-    if generation < 0 and group.state is State.EMPTY:
+    if generation < 0 and group.state is ClassicGroupState.EMPTY:
         return
     if generation >= 0 or member_id or instance_id is not None:
         group.check_current(member_id, instance_id, generation)

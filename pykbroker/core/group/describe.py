@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.state import DEAD, State
+from pykbroker.core.group.classic.state import DEAD, ClassicGroupState
 from pykbroker.core.group.shard import Group, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -59,7 +59,7 @@ def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Non
 def _described(shard: Shard, group_id: str, version: int) -> DescribedGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ClassicGroup):
-        stable = group.state is State.STABLE
+        stable = group.state is ClassicGroupState.STABLE
         members = [
             DescribedGroupMember(
                 member.id,

@@ -7,7 +7,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, ForgetTopics
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
-from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
 from pykbroker.core.group.consumer import stored as consumer_stored
 from pykbroker.core.group.offsets import NEVER, Committed
 from pykbroker.core.group.shard import Due, Group, Shard
@@ -36,7 +36,11 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
     group = shard.groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.state is not ClassicGroupState.EMPTY
+        and group.protocol_type != CONSUMER
+    ):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     response = OffsetDeleteResponse()
     for topic in request.topics:
@@ -138,9 +142,9 @@ def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms:
         return wall_ms >= committed.expire_ms
     since_ms = committed.commit_ms
     if isinstance(group, ClassicGroup) and group.protocol_type:
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             since_ms = group.state_ms if group.state_ms >= 0 else since_ms
-        elif group.protocol_type != CONSUMER or group.topics is None or group.state is not State.STABLE:
+        elif group.protocol_type != CONSUMER or group.topics is None or group.state is not ClassicGroupState.STABLE:
             return False
     return wall_ms - since_ms >= retention_ms
 

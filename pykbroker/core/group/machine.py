@@ -45,12 +45,12 @@ from wire.messages.offset_delete import OffsetDeleteRequest
 from wire.messages.sync_group import SyncGroupRequest
 from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-Handler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
-Said = Outcome[LogRecord, Any]
+GroupRequestHandler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
+GroupOutcome = Outcome[LogRecord, Any]
 Question = Asked | FetchOffsets | ForgetTopics | Marker
 
 
-def by_group(to_classic: Handler, to_consumer: Handler) -> Handler:
+def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
     """What the classic protocol asks is served by a consumer group, too, if it has members."""
 
     def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
@@ -61,7 +61,7 @@ def by_group(to_classic: Handler, to_consumer: Handler) -> Handler:
     return handle
 
 
-HANDLE: dict[type, Handler] = {
+HANDLE: dict[type, GroupRequestHandler] = {
     JoinGroupRequest: by_group(join, classic_join.join),
     SyncGroupRequest: by_group(sync, classic_member.sync),
     HeartbeatRequest: by_group(heartbeat, classic_member.heartbeat),
@@ -116,7 +116,7 @@ class GroupMachine:
         """When `tick` has something to do; inf when idle."""
         return self._shard.timers.deadline_ms
 
-    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+    def loaded(self, now_ms: float, wall_ms: int) -> GroupOutcome:
         """Every member of a group is given a whole session; a group that is larger than is allowed now rebalances."""
         shard, step = self._shard, Step(now_ms, wall_ms)
         shard.timers.set(Due(forget.EXPIRY), now_ms + shard.settings.offsets_retention_check_interval_ms)
@@ -130,14 +130,16 @@ class GroupMachine:
                 departure.resume(shard, group, step)
         return step.outcome()
 
-    def handle(self, request: Question, token: Token, now_ms: float, wall_ms: int) -> Said | Steps[Said]:
+    def handle(
+        self, request: Question, token: Token, now_ms: float, wall_ms: int
+    ) -> GroupOutcome | Steps[GroupOutcome]:
         """Decide, or park the caller. `ApiError` refuses the whole request, and then nothing has changed."""
         step = Step(now_ms, wall_ms)
         kind = type(request.message) if isinstance(request, Asked) else type(request)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 
-    def tick(self, now_ms: float, wall_ms: int) -> Said:
+    def tick(self, now_ms: float, wall_ms: int) -> GroupOutcome:
         """The one thing that is due first."""
         step = Step(now_ms, wall_ms)
         due = self._shard.timers.pop_due(now_ms)
@@ -150,6 +152,6 @@ class GroupMachine:
         replay(self._shard, entry)
 
 
-def _in_steps(steps: Steps[None], step: Step) -> Steps[Said]:
+def _in_steps(steps: Steps[None], step: Step) -> Steps[GroupOutcome]:
     yield from steps
     return step.outcome()

@@ -57,7 +57,7 @@ def read_run(cursor: RecordCursor) -> OffsetRun[Committed] | None:
     return read_offset_run(cursor, Committed)
 
 
-class Offsets:
+class GroupOffsets:
     """By group, topic and partition. Nothing that is empty is kept."""
 
     def __init__(self) -> None:

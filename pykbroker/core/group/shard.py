@@ -10,7 +10,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.search import TopicSearch
-from pykbroker.core.group.offsets import Offsets
+from pykbroker.core.group.offsets import GroupOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
@@ -40,7 +40,7 @@ class Shard:
     ) -> None:
         self.settings, self.randomness, self.topics, self.configs_of = settings, randomness, topics, configs_of
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets()
+        self.offsets = GroupOffsets()
         self.timers: Timers[Due] = Timers()
         self.searches: dict[str, TopicSearch] = {}  # of groups that subscribe to regular expressions
         self.downgraded = ""  # the consumer group that was deleted last: if a classic one follows, it must rebalance

@@ -15,7 +15,7 @@ from collections import deque
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.transactions import AbortedTransaction, Transactions
+from pykbroker.core.log.transactions import AbortedTransaction, OpenTransactions
 from pykbroker.core.log.verification import Verification, Verifications
 from wire.error_codes import ErrorCode
 
@@ -28,7 +28,7 @@ TRANSACTION_VERSION_2 = 2
 """From here on every transaction has an epoch of its own, and its marker bears the next one (KIP-890)."""
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
+class WrittenBatch(msgspec.Struct, frozen=True, gc=False):
     """A batch in the log. `timestamp` is its largest."""
 
     first_sequence: int
@@ -53,7 +53,7 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
     transaction_version: int = 0
 
 
-class Producer:
+class ProducerState:
     """What a log knows of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 where there is none."""
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Producer:
 
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id, self.epoch = producer_id, epoch
-        self.batches: deque[Written] = deque(maxlen=BATCHES_REMEMBERED)
+        self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_REMEMBERED)
         self.next_sequence = 0
         self.last_timestamp = self.coordinator_epoch = self.txn_first_offset = -1
 
@@ -89,7 +89,7 @@ class Producer:
                 f"producer {self.producer_id} writes with epoch {epoch}, the current one is {self.epoch}",
             )
 
-    def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> Written | None:
+    def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> WrittenBatch | None:
         """This batch as it stands in the log, if it is one of the last five."""
         if epoch == self.epoch:
             for written in self.batches:
@@ -112,7 +112,7 @@ class Producer:
                 f"producer {self.producer_id} has an open transaction and writes outside of it",
             )
 
-    def remember(self, epoch: int, written: Written) -> None:
+    def remember(self, epoch: int, written: WrittenBatch) -> None:
         """A data batch was written; it is the newest of its epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
@@ -127,9 +127,9 @@ class Producers:
 
     __slots__ = ("_producers", "_unwritten", "transactions", "verifications")
 
-    def __init__(self, producers: tuple[Producer, ...] = ()) -> None:
+    def __init__(self, producers: tuple[ProducerState, ...] = ()) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
-        self.transactions = Transactions(
+        self.transactions = OpenTransactions(
             (one.producer_id, one.txn_first_offset) for one in producers if one.txn_first_offset >= 0
         )
         self.verifications = Verifications()
@@ -138,11 +138,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._producers)
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         """What is known of one producer."""
         return self._producers.get(producer_id)
 
-    def entries(self) -> tuple[Producer, ...]:
+    def entries(self) -> tuple[ProducerState, ...]:
         """Every producer, in the order in which it first wrote."""
         return tuple(self._producers.values())
 
@@ -166,7 +166,7 @@ class Producers:
         last_offset_delta: int,
         transactional: bool,
         shown: Verification | None = None,
-    ) -> Written | None:
+    ) -> WrittenBatch | None:
         """Before a client's batch: None if it may be written, the first answer of a duplicate, or ApiError."""
         producer = self._producers.get(producer_id)
         if producer is not None:
@@ -237,11 +237,11 @@ class Producers:
         """A data batch of this producer stands in the log."""
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
             self._unwritten.pop(producer_id, None)
         producer.remember(
             epoch,
-            Written(
+            WrittenBatch(
                 sequence,
                 (sequence + last_offset_delta) & SEQUENCE_MASK,
                 base_offset + last_offset_delta,
@@ -280,7 +280,7 @@ class Producers:
         """A transaction's end stands in the log. Answers what readers must skip, if anything."""
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id, epoch)
+            producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
         if epoch != producer.epoch:
             producer.epoch, producer.next_sequence = epoch, 0
             producer.batches.clear()

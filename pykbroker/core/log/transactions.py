@@ -22,7 +22,7 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-class Transactions:
+class OpenTransactions:
     """Offsets of what is open, in the order in which it began."""
 
     __slots__ = ("_decided", "_open")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from math import isnan
 
-from pykbroker.core.config.row import Table
+from pykbroker.core.config.row import ConfigTable
 from pykbroker.core.config.table import CLIENT_QUOTAS, INT_MAX, IP_QUOTAS
 from pykbroker.core.config.type import Type
 from pykbroker.core.errors import ApiError, bad_request
-from pykbroker.core.metadata.context import Context, Deciding
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.standing import quota_entity
 from wire.messages.alter_client_quotas import (
@@ -34,7 +34,7 @@ TYPES = ("client-id", "user", "ip")
 EPSILON = 1e-6
 
 
-def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> Deciding:
+def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRequest) -> Deciding:
     """Every entity is answered once, and altered as a whole or not at all."""
     records: list[Record] = []
     results: dict[object, AlterClientQuotasResponseEntryData] = {}
@@ -55,7 +55,7 @@ def alter_client_quotas(context: Context, request: AlterClientQuotasRequest) -> 
     return [] if request.validate_only else records, AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _changes(context: Context, entity: Entity, entry: AlterClientQuotasRequestEntryData) -> list[Record]:
+def _changes(context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData) -> list[Record]:
     allowed = _quotas_of(entity)
     parts = [metadata_settings.EntityData(kind, entity[kind]) for kind in TYPES if kind in entity]
     records: list[Record] = []
@@ -72,7 +72,7 @@ def _changes(context: Context, entity: Entity, entry: AlterClientQuotasRequestEn
     return records
 
 
-def _quotas_of(entity: Entity) -> Table:
+def _quotas_of(entity: Entity) -> ConfigTable:
     """The quotas that such an entity can have."""
     if not entity:
         raise bad_request("Invalid empty client quota entity")
@@ -97,7 +97,7 @@ def _check_address(address: str | None) -> None:
         raise bad_request(f"{address} is not a valid IP or resolvable host.") from None
 
 
-def _check_value(allowed: Table, key: str, value: float) -> None:
+def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
     """Kafka's bounds, within a millionth of whole numbers; what is no number passes, as there."""
     if key not in allowed:
         raise bad_request(f"Invalid configuration key {key}")

@@ -16,7 +16,7 @@ from pykbroker.core.config.check import TABLES
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.type import Type, refuse, text_of
 from pykbroker.core.errors import ApiError, bad_request
-from pykbroker.core.metadata.context import ELR_FEATURE, Context, Deciding
+from pykbroker.core.metadata.context import ELR_FEATURE, ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import EVERY_TOPIC
 from pykbroker.core.steps import Steps
@@ -41,7 +41,7 @@ LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
 R = TypeVar("R", whole.AlterConfigsResource, incremental.AlterConfigsResource)
 
 
-class Operation(IntEnum):
+class AlterConfigOp(IntEnum):
     """What an incremental change does to a value; the last two know lists only."""
 
     SET = 0
@@ -50,30 +50,30 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-def alter_configs(context: Context, request: AlterConfigsRequest) -> Deciding:
+def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> Deciding:
     """Every resource gets exactly these configs."""
     records, results = yield from _alter(context, request.resources, _replaced)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
 
-def incremental_alter_configs(context: Context, request: IncrementalAlterConfigsRequest) -> Deciding:
+def incremental_alter_configs(context: ControllerContext, request: IncrementalAlterConfigsRequest) -> Deciding:
     """Every resource keeps what is not named."""
     records, results = yield from _alter(context, request.resources, _increments)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
 
 
-Result = tuple[ErrorCode, str | None, int, str]
+AlterConfigResult = tuple[ErrorCode, str | None, int, str]
 """Of one resource, as both responses have it."""
 
 
 def _alter(
-    context: Context, resources: list[R], change: Callable[[Mapping[str, str], R], Changes]
-) -> Steps[tuple[list[Record], list[Result]]]:
+    context: ControllerContext, resources: list[R], change: Callable[[Mapping[str, str], R], Changes]
+) -> Steps[tuple[list[Record], list[AlterConfigResult]]]:
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Record] = []
-    results: list[Result] = []
+    results: list[AlterConfigResult] = []
     for resource in resources:
         key: tuple[int, str] = (resource.resource_type, resource.resource_name)
         try:
@@ -87,7 +87,7 @@ def _alter(
     return records + _clearings(context, records), results
 
 
-def _change(context: Context, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
+def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
     """The records of one resource; `ApiError` says why it stays as it is."""
     key: tuple[int, str] = (resource.resource_type, resource.resource_name)
     if len({config.name for config in resource.configs}) < len(resource.configs):
@@ -120,33 +120,33 @@ def _increments(old: Mapping[str, str], resource: incremental.AlterConfigsResour
     _check_nulls(
         config.name
         for config in resource.configs
-        if config.value is None and config.config_operation != Operation.DELETE
+        if config.value is None and config.config_operation != AlterConfigOp.DELETE
     )
     return {config.name: _operated(old, resource.resource_type, config) for config in resource.configs}
 
 
 def _operated(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str | None:
     match config.config_operation:
-        case Operation.SET:
+        case AlterConfigOp.SET:
             return config.value
-        case Operation.DELETE:
+        case AlterConfigOp.DELETE:
             return None
-        case Operation.APPEND | Operation.SUBTRACT:
+        case AlterConfigOp.APPEND | AlterConfigOp.SUBTRACT:
             return _listed(old, kind, config)
     raise bad_request(f"Unknown operations type {config.config_operation}")
 
 
 def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str:
     """The list with more or fewer words; what is not set begins as Kafka's default."""
-    name, operation = config.name, Operation(config.config_operation)
+    name, operation = config.name, AlterConfigOp(config.config_operation)
     row = TABLES[kind].get(name)
     if row is None or row.type is not Type.LIST or kind not in LISTS:
         raise _not_a_list(kind, name, operation, known=row is not None)
     words = [word for word in (old[name] if name in old else text_of(row.default) or "").split(",") if word]
     for word in _split(config.value or ""):
-        if operation is Operation.APPEND and word not in words:
+        if operation is AlterConfigOp.APPEND and word not in words:
             words.append(word)
-        elif operation is Operation.SUBTRACT and word in words:
+        elif operation is AlterConfigOp.SUBTRACT and word in words:
             words.remove(word)
     value = ",".join(words)
     if len(value.encode()) > VALUE_BYTES_MAX:
@@ -159,7 +159,7 @@ def _split(text: str) -> list[str]:
     return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
 
 
-def _not_a_list(kind: int, name: str, operation: Operation, *, known: bool) -> ApiError:
+def _not_a_list(kind: int, name: str, operation: AlterConfigOp, *, known: bool) -> ApiError:
     if kind != ConfigResource.BROKER:
         return refuse(f"Can't {operation.name} to key {name} because its type is not LIST.")
     if known:
@@ -172,7 +172,7 @@ def _check_nulls(names: Iterable[str]) -> None:
         raise bad_request(f"Null value not supported for : {', '.join(found)}")
 
 
-def _check_min_isr(context: Context, key: tuple[int, str], changes: Changes) -> None:
+def _check_min_isr(context: ControllerContext, key: tuple[int, str], changes: Changes) -> None:
     """With eligible leader replicas all brokers must agree on the least ISR."""
     if key[0] != ConfigResource.BROKER or MIN_ISR not in changes or not context.feature(ELR_FEATURE):
         return
@@ -182,13 +182,13 @@ def _check_min_isr(context: Context, key: tuple[int, str], changes: Changes) -> 
         raise refuse("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
 
 
-def _check_exists(context: Context, key: tuple[int, str]) -> None:
+def _check_exists(context: ControllerContext, key: tuple[int, str]) -> None:
     """Groups and subscriptions come to be by their configs; a broker is this one."""
     if key[0] == ConfigResource.TOPIC and key[1] not in context.draft.names:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{key[1]}' does not exist.")
 
 
-def _clearings(context: Context, records: list[Record]) -> list[Record]:
+def _clearings(context: ControllerContext, records: list[Record]) -> list[Record]:
     """Who is eligible to lead must be found out anew where the least ISR has changed."""
     if not context.feature(ELR_FEATURE):
         return []

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Deciding
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
@@ -30,7 +30,7 @@ ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def alter_user_scram_credentials(context: Context, request: AlterUserScramCredentialsRequest) -> Deciding:
+def alter_user_scram_credentials(context: ControllerContext, request: AlterUserScramCredentialsRequest) -> Deciding:
     """Deletions before upsertions; every user is answered once."""
     alterations: list[Alteration] = [*request.deletions, *request.upsertions]
     accepted: dict[str, Alteration] = {}
@@ -58,7 +58,7 @@ def alter_user_scram_credentials(context: Context, request: AlterUserScramCreden
     return records, AlterUserScramCredentialsResponse(results=results)
 
 
-def _check(context: Context, alteration: Alteration) -> None:
+def _check(context: ControllerContext, alteration: Alteration) -> None:
     if not alteration.name:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if alteration.mechanism not in MECHANISMS:

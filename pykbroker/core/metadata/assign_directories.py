@@ -6,7 +6,7 @@ Without it nobody could tell a replica that was never made from one whose direct
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import METADATA_FEATURE, Context, Decision
+from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, MetadataDecision
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
 from wire.error_codes import ErrorCode
 from wire.messages.assign_replicas_to_dirs import (
@@ -19,7 +19,7 @@ from wire.messages.assign_replicas_to_dirs import (
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 
-def assign_directories(context: Context, request: AssignReplicasToDirsRequest) -> Decision:
+def assign_directories(context: ControllerContext, request: AssignReplicasToDirsRequest) -> MetadataDecision:
     """Every replica is answered on its own; what already stands in the metadata is not written again."""
     if context.feature(METADATA_FEATURE) < DIRECTORIES_LEVEL:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -47,7 +47,7 @@ def assign_directories(context: Context, request: AssignReplicasToDirsRequest) -
 
 
 def _assign(
-    context: Context, records: list[Record], broker_id: int, topic_id: bytes, index: int, directory: bytes
+    context: ControllerContext, records: list[Record], broker_id: int, topic_id: bytes, index: int, directory: bytes
 ) -> ErrorCode:
     topic = context.draft.topics.get(topic_id)
     if topic is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import ControllerContext, MetadataDecision
 from pykbroker.core.metadata.election import change_record, elect
 from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.metadata.record import Record
@@ -35,7 +35,7 @@ FENCE, UNFENCE = 1, -1
 IN_CONTROLLED_SHUTDOWN = 1
 
 
-def register_broker(context: Context, request: BrokerRegistrationRequest) -> Decision:
+def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> MetadataDecision:
     """The broker, fenced, with what its last life left behind put in order."""
     _check_registration(context, request)
     old = context.draft.brokers.get(request.broker_id)
@@ -49,7 +49,7 @@ def register_broker(context: Context, request: BrokerRegistrationRequest) -> Dec
     return records, BrokerRegistrationResponse(broker_epoch=context.next_offset)
 
 
-def _check_registration(context: Context, request: BrokerRegistrationRequest) -> None:
+def _check_registration(context: ControllerContext, request: BrokerRegistrationRequest) -> None:
     settings = context.settings
     if request.cluster_id != settings.cluster_id:
         raise ApiError(
@@ -100,7 +100,7 @@ def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBro
     )
 
 
-def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
+def heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> MetadataDecision:
     """Fence, unfence or shut down, as the broker wants and may. It may shut down once it leads nothing."""
     broker = context.registered(request.broker_id, request.broker_epoch)
     records: list[Record] = []
@@ -117,7 +117,7 @@ def heartbeat(context: Context, request: BrokerHeartbeatRequest) -> Decision:
     return records, BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
 
 
-def _shut_down(context: Context, broker: BrokerImage) -> list[Record]:
+def _shut_down(context: ControllerContext, broker: BrokerImage) -> list[Record]:
     if broker.active:
         return [_switch(broker, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN), *leave(context, broker.id)]
     return [] if broker.fenced else [_switch(broker, fenced=FENCE)]
@@ -129,7 +129,7 @@ def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 
     )
 
 
-def leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
+def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
     """The broker leaves every ISR; `lost`: it may lack committed records."""
     return _changes(
         context,
@@ -140,7 +140,7 @@ def leave(context: Context, broker_id: int, *, lost: bool = False) -> Iterable[R
     )
 
 
-def _return(context: Context, broker_id: int) -> Iterable[Record]:
+def _return(context: ControllerContext, broker_id: int) -> Iterable[Record]:
     """The broker may lead again."""
     return _changes(
         context,
@@ -152,7 +152,7 @@ def _return(context: Context, broker_id: int) -> Iterable[Record]:
 
 
 def _changes(
-    context: Context, broker_id: int, *, leaves: bool, lost: int | None, acceptable: Callable[[int], bool]
+    context: ControllerContext, broker_id: int, *, leaves: bool, lost: int | None, acceptable: Callable[[int], bool]
 ) -> Iterable[Record]:
     for topic in context.draft.names.values():
         rules = context.rules(topic.name)
@@ -164,7 +164,7 @@ def _changes(
                     yield record
 
 
-def register_controller(context: Context, request: ControllerRegistrationRequest) -> Decision:
+def register_controller(context: ControllerContext, request: ControllerRegistrationRequest) -> MetadataDecision:
     """The controller as it says it is."""
     record = RegisterControllerRecord(
         controller_id=request.controller_id,

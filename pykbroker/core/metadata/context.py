@@ -8,10 +8,16 @@ from typing import Protocol
 
 from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.election import Rules
 from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT, TOPIC_RESOURCE, BrokerImage, ConfigResource
+from pykbroker.core.metadata.image import (
+    BROKER_RESOURCE,
+    CLUSTER_DEFAULT,
+    TOPIC_RESOURCE,
+    BrokerImage,
+    ConfigResourceKey,
+)
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import Steps
@@ -19,9 +25,9 @@ from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicConfigs
 
-Decision = tuple[list[Record], Response]
+MetadataDecision = tuple[list[Record], Response]
 """What a request changes, and its answer."""
-Deciding = Steps[Decision]
+Deciding = Steps[MetadataDecision]
 """How a request about many things is decided: one of them a step. Nothing else may change the state meanwhile."""
 
 RECORDS_MAX = 10_000
@@ -36,13 +42,13 @@ def excessive() -> ApiError:
     return ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
-class TopicConfigs(Protocol):
+class ControllerConfigs(Protocol):
     """What the controller must know about the configs of topics and other resources."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         """`ApiError` INVALID_CONFIG for a name or value that no topic may have."""
 
-    def check(self, resource: ConfigResource, wanted: Mapping[str, str], dynamic: Dynamic) -> None:
+    def check(self, resource: ConfigResourceKey, wanted: Mapping[str, str], dynamic: Dynamic) -> None:
         """`ApiError` for configs that a topic, broker, group or subscription cannot have: all it would have."""
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
@@ -50,13 +56,13 @@ class TopicConfigs(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ControllerContext:
     """The state as of the last replayed record, and what the controller was built with."""
 
-    draft: Draft
+    draft: ImageDraft
     next_offset: int
     settings: ControllerSettings
-    configs: TopicConfigs
+    configs: ControllerConfigs
     randomness: Randomness
 
     def feature(self, name: str) -> int:

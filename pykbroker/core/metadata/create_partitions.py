@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import RECORDS_MAX, Context, Deciding, excessive
+from pykbroker.core.metadata.context import RECORDS_MAX, ControllerContext, Deciding, excessive
 from pykbroker.core.metadata.image import TopicImage
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
 from pykbroker.core.metadata.record import Record
@@ -21,7 +21,7 @@ from wire.messages.create_partitions import (
 )
 
 
-def create_partitions(context: Context, request: CreatePartitionsRequest) -> Deciding:
+def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Deciding:
     """Every topic is answered on its own, but ApiError POLICY_VIOLATION refuses all that would be too many at once."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
@@ -48,13 +48,13 @@ def create_partitions(context: Context, request: CreatePartitionsRequest) -> Dec
     return [] if request.validate_only else records, CreatePartitionsResponse(results=results)
 
 
-def _growth(context: Context, wanted: CreatePartitionsTopic) -> int:
+def _growth(context: ControllerContext, wanted: CreatePartitionsTopic) -> int:
     """Partitions that would be placed for this topic."""
     topic = context.draft.names.get(wanted.name)
     return 0 if topic is None or wanted.assignments is not None else max(0, wanted.count - len(topic.partitions))
 
 
-def _grow(context: Context, wanted: CreatePartitionsTopic) -> Steps[Sequence[Record]]:
+def _grow(context: ControllerContext, wanted: CreatePartitionsTopic) -> Steps[Sequence[Record]]:
     topic = context.draft.names.get(wanted.name)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -71,7 +71,7 @@ def _grow(context: Context, wanted: CreatePartitionsTopic) -> Steps[Sequence[Rec
     return (yield from partition_records(context, topic.id, count, (yield from _assignment(context, topic, wanted))))
 
 
-def _assignment(context: Context, topic: TopicImage, wanted: CreatePartitionsTopic) -> Steps[list[list[int]]]:
+def _assignment(context: ControllerContext, topic: TopicImage, wanted: CreatePartitionsTopic) -> Steps[list[list[int]]]:
     count = len(topic.partitions)
     replicas = len(topic.partitions[0].replicas)
     if wanted.assignments is None:

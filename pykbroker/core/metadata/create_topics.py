@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import ELR_FEATURE, Context, Deciding
+from pykbroker.core.metadata.context import ELR_FEATURE, ControllerContext, Deciding
 from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import TOPIC_RESOURCE
 from pykbroker.core.metadata.placement import check_assignment, partition_records, place
@@ -29,7 +29,7 @@ PARTITIONS_MAX = 10_000
 """Of all topics that one request creates, also of those that cannot be."""
 
 
-def create_topics(context: Context, request: CreateTopicsRequest) -> Deciding:
+def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Deciding:
     """Records for the topics that may be created; none when the request only asks for validation.
 
     ApiError POLICY_VIOLATION refuses all that would be too many partitions at once.
@@ -52,7 +52,7 @@ def create_topics(context: Context, request: CreateTopicsRequest) -> Deciding:
     return [] if request.validate_only else creation.records, CreateTopicsResponse(topics=results)
 
 
-def _partitions(context: Context, topic: CreatableTopic) -> int:
+def _partitions(context: ControllerContext, topic: CreatableTopic) -> int:
     """How many a topic asks for."""
     if topic.assignments:
         return len(topic.assignments)
@@ -66,7 +66,7 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicR
 class _Creation:
     """The topics of one request so far."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
@@ -101,7 +101,7 @@ class _Creation:
         )
 
 
-def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
+def _check_name(context: ControllerContext, name: str, claimed: dict[str, str]) -> None:
     check_topic_name(name)
     if name == CLUSTER_METADATA_TOPIC:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
@@ -112,7 +112,7 @@ def _check_name(context: Context, name: str, claimed: dict[str, str]) -> None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
+def _configs(context: ControllerContext, topic: CreatableTopic) -> dict[str, str]:
     if nulls := [config.name for config in topic.configs if config.value is None]:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
@@ -121,7 +121,7 @@ def _configs(context: Context, topic: CreatableTopic) -> dict[str, str]:
     return configs
 
 
-def _by_hand(context: Context, topic: CreatableTopic) -> Steps[list[list[int]]]:
+def _by_hand(context: ControllerContext, topic: CreatableTopic) -> Steps[list[list[int]]]:
     if topic.replication_factor != DEFAULT:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
@@ -152,7 +152,7 @@ def _bad_assignment(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(context: Context, topic: CreatableTopic) -> list[list[int]]:
+def _placed(context: ControllerContext, topic: CreatableTopic) -> list[list[int]]:
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from pykbroker.core.metadata.context import Context, Deciding
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.record import Record
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -28,7 +28,7 @@ UNKNOWN_NAME: Refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does 
 UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
 
 
-def delete_topics(context: Context, request: DeleteTopicsRequest) -> Deciding:
+def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Deciding:
     """A topic that is asked for twice is answered once, and stays. What names no topic is answered each time."""
     times = Counter[tuple[str | None, bytes]]()
     ids, named = set[bytes](), set[bytes]()
@@ -62,7 +62,9 @@ def refused(name: str | None, topic_id: bytes, refusal: Refusal) -> DeletableTop
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=refusal[0], error_message=refusal[1])
 
 
-def _refusal(context: Context, name: str | None, topic_id: bytes, count: int, ids: set[bytes]) -> Refusal | None:
+def _refusal(
+    context: ControllerContext, name: str | None, topic_id: bytes, count: int, ids: set[bytes]
+) -> Refusal | None:
     if name is None:
         if count > 1:
             return ID_TWICE

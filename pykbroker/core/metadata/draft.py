@@ -15,7 +15,7 @@ from pykbroker.core.metadata.image import (
     TOPIC_RESOURCE,
     BrokerImage,
     ClusterImage,
-    ConfigResource,
+    ConfigResourceKey,
     ConfigsImage,
     ControllerImage,
     Delta,
@@ -31,7 +31,7 @@ from pykbroker.core.metadata.shared_table import SharedTable
 from pykbroker.core.names import collision_key
 
 
-class Draft:
+class ImageDraft:
     """The tables of a `MetadataImage`, and what has changed in them since the last one."""
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
@@ -52,7 +52,7 @@ class Draft:
     def _start_delta(self) -> None:
         self._topics_changed: set[bytes] = set()
         self._topics_deleted: list[TopicImage] = []
-        self._configs_changed: set[ConfigResource] = set()
+        self._configs_changed: set[ConfigResourceKey] = set()
         self._brokers_changed: set[int] = set()
 
     def add_topic(self, name: str, topic_id: bytes) -> None:
@@ -87,11 +87,11 @@ class Draft:
         self.topics.rows()[topic.id] = topic
         self.names.rows()[topic.name] = topic
 
-    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+    def config(self, resource: ConfigResourceKey) -> Mapping[str, str]:
         """What is set for a resource; empty when nothing is."""
         return self.configs.get(resource, {})
 
-    def set_config(self, resource: ConfigResource, name: str, value: str | None) -> None:
+    def set_config(self, resource: ConfigResourceKey, name: str, value: str | None) -> None:
         """None unsets it."""
         values = dict(self.config(resource))
         if value is None:

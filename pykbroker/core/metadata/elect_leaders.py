@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Deciding
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.election import change_record, elect
 from pykbroker.core.metadata.image import NO_LEADER, TopicImage
 from pykbroker.core.metadata.record import Record
@@ -32,7 +32,7 @@ class Election(IntEnum):
     UNCLEAN = 1
 
 
-def elect_leaders(context: Context, request: ElectLeadersRequest) -> Deciding:
+def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Deciding:
     """Every partition is answered on its own. Asked for all, those that need no election are left out."""
     try:
         election = Election(request.election_type)
@@ -52,7 +52,9 @@ def elect_leaders(context: Context, request: ElectLeadersRequest) -> Deciding:
     return records, ElectLeadersResponse(replica_election_results=results)
 
 
-def _elect(context: Context, election: Election, records: list[Record], name: str, index: int) -> PartitionResult:
+def _elect(
+    context: ControllerContext, election: Election, records: list[Record], name: str, index: int
+) -> PartitionResult:
     try:
         topic = context.draft.names.get(name)
         if topic is None:
@@ -63,7 +65,7 @@ def _elect(context: Context, election: Election, records: list[Record], name: st
     return PartitionResult(index, ErrorCode.NONE, None)
 
 
-def _change(context: Context, election: Election, topic: TopicImage, index: int) -> Record:
+def _change(context: ControllerContext, election: Election, topic: TopicImage, index: int) -> Record:
     """The record of a new leader. `ApiError`: there can be none, or need not."""
     partition = topic.partitions.get(index)
     if partition is None:

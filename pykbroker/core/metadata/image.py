@@ -21,10 +21,10 @@ NO_LEADER = -1
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
-ConfigResource = tuple[int, str]
+ConfigResourceKey = tuple[int, str]
 """Type and name; (BROKER_RESOURCE, "") are the defaults of all brokers."""
 
-CLUSTER_DEFAULT: ConfigResource = (BROKER_RESOURCE, "")
+CLUSTER_DEFAULT: ConfigResourceKey = (BROKER_RESOURCE, "")
 
 RecordKey = tuple[int, Any]
 """The type of a record, and what tells it from others of that type."""
@@ -136,7 +136,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
 class ConfigsImage(msgspec.Struct, frozen=True):
     """The configs that were set, for each resource that has any; defaults are not here."""
 
-    resources: Mapping[ConfigResource, Mapping[str, str]] = {}
+    resources: Mapping[ConfigResourceKey, Mapping[str, str]] = {}
 
     def of(self, resource_type: int, name: str) -> Mapping[str, str]:
         """What is set for this resource; empty when nothing is."""
@@ -214,7 +214,7 @@ class Delta(msgspec.Struct, frozen=True):
     image: MetadataImage
     topics_changed: frozenset[bytes] = frozenset()
     topics_deleted: tuple[TopicImage, ...] = ()  # as they were
-    configs_changed: frozenset[ConfigResource] = frozenset()
+    configs_changed: frozenset[ConfigResourceKey] = frozenset()
     brokers_changed: frozenset[int] = frozenset()
 
     @classmethod

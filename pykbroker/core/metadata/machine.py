@@ -15,11 +15,18 @@ from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alt
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
 from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
-from pykbroker.core.metadata.context import RECORDS_MAX, Context, Deciding, Decision, TopicConfigs, excessive
+from pykbroker.core.metadata.context import (
+    RECORDS_MAX,
+    ControllerConfigs,
+    ControllerContext,
+    Deciding,
+    MetadataDecision,
+    excessive,
+)
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
-from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
@@ -51,9 +58,9 @@ from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.messages.update_features import UpdateFeaturesRequest
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
-Said = Outcome[Record, Response]
+MetadataOutcome = Outcome[Record, Response]
 
-DECIDE: dict[type, Callable[[Context, Any], Decision | Deciding]] = {
+DECIDE: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Deciding]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
     CreatePartitionsRequest: create_partitions,
@@ -68,7 +75,7 @@ DECIDE: dict[type, Callable[[Context, Any], Decision | Deciding]] = {
 }
 """What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""
 
-DECIDE_UNBOUNDED: dict[type, Callable[[Context, Any], Decision]] = {
+DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision]] = {
     BrokerRegistrationRequest: register_broker,
     BrokerHeartbeatRequest: heartbeat,
     UnregisterBrokerRequest: unregister_broker,
@@ -84,10 +91,14 @@ class ControllerMachine:
     deadline_ms: float = inf
 
     def __init__(
-        self, settings: ControllerSettings, configs: TopicConfigs, randomness: Randomness, image: MetadataImage = EMPTY
+        self,
+        settings: ControllerSettings,
+        configs: ControllerConfigs,
+        randomness: Randomness,
+        image: MetadataImage = EMPTY,
     ) -> None:
         self._settings, self._configs, self._randomness = settings, configs, randomness
-        self._draft = Draft(image)
+        self._draft = ImageDraft(image)
         self._held: list[Entry[Record]] | None = None  # the records of an open transaction
         self.next_offset = image.offset + 1
 
@@ -101,13 +112,13 @@ class ControllerMachine:
         """The finalized levels of the features that are on."""
         return self._draft.features
 
-    def handle(self, request: Request, token: Token, now_ms: float) -> Said:
+    def handle(self, request: Request, token: Token, now_ms: float) -> MetadataOutcome:
         """Decide; `ApiError` refuses the request as a whole."""
         return finish(self.decide(request, token))
 
-    def decide(self, request: Request, token: Token) -> Steps[Said]:
+    def decide(self, request: Request, token: Token) -> Steps[MetadataOutcome]:
         """As `handle`, in short steps. Nothing may be replayed before the last of them."""
-        context = Context(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
+        context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))
         decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
         records, response = (yield from decision) if isinstance(decision, Generator) else decision
@@ -115,7 +126,7 @@ class ControllerMachine:
             raise excessive()
         return Outcome(tuple(records), ((token, response),))
 
-    def tick(self, now_ms: float) -> Said:
+    def tick(self, now_ms: float) -> MetadataOutcome:
         """Nothing here depends on time."""
         return Outcome()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context
+from pykbroker.core.metadata.context import ControllerContext
 from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.stored.metadata_topics import PartitionRecord
 
 
-def place(context: Context, partitions: int, replicas: int) -> list[list[int]]:
+def place(context: ControllerContext, partitions: int, replicas: int) -> list[list[int]]:
     """The replicas of each new partition. `ApiError` INVALID_REPLICATION_FACTOR where there are too few brokers."""
     brokers = sorted(context.draft.brokers.values(), key=lambda broker: broker.id)
     active = [broker.id for broker in brokers if broker.active]
@@ -44,7 +44,7 @@ def _from(ring: list[int], start: int) -> list[int]:
     return ring[start:] + ring[:start]
 
 
-def check_assignment(context: Context, index: int, replicas: Sequence[int], expected: int | None) -> None:
+def check_assignment(context: ControllerContext, index: int, replicas: Sequence[int], expected: int | None) -> None:
     """`ApiError` INVALID_REPLICA_ASSIGNMENT for replicas named by hand that cannot be; `expected` is their number."""
     check_replicas(context, replicas, expected)
     if not any(map(context.active, replicas)):
@@ -55,13 +55,13 @@ def check_assignment(context: Context, index: int, replicas: Sequence[int], expe
         )
 
 
-def check_replicas(context: Context, replicas: Sequence[int], expected: int | None) -> None:
+def check_replicas(context: ControllerContext, replicas: Sequence[int], expected: int | None) -> None:
     """As `check_assignment`, for a partition that need not be led at once."""
     if fault := _replicas_fault(context, replicas, expected):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
 
 
-def _replicas_fault(context: Context, replicas: Sequence[int], expected: int | None) -> str | None:
+def _replicas_fault(context: ControllerContext, replicas: Sequence[int], expected: int | None) -> str | None:
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     for broker_id in sorted(replicas):
@@ -78,7 +78,7 @@ def _replicas_fault(context: Context, replicas: Sequence[int], expected: int | N
 
 
 def partition_records(
-    context: Context, topic_id: bytes, first: int, assignment: Sequence[Sequence[int]]
+    context: ControllerContext, topic_id: bytes, first: int, assignment: Sequence[Sequence[int]]
 ) -> Steps[list[PartitionRecord]]:
     """One record for each new partition, numbered from `first`: led by its first replica that may lead."""
     records = []

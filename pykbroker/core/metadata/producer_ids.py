@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import ControllerContext, MetadataDecision
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from wire.stored.metadata_settings import ProducerIdsRecord
@@ -12,7 +12,7 @@ BLOCK_IDS = 1_000
 PRODUCER_ID_MAX = 2**63 - 1
 
 
-def allocate_producer_ids(context: Context, request: AllocateProducerIdsRequest) -> Decision:
+def allocate_producer_ids(context: ControllerContext, request: AllocateProducerIdsRequest) -> MetadataDecision:
     """The next block. Ids are never handed out twice, also when the broker dies before it used its block."""
     broker = context.registered(request.broker_id, request.broker_epoch)
     start = context.draft.next_producer_id

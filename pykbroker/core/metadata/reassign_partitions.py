@@ -12,7 +12,7 @@ from copy import copy
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import Context, Deciding
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from pykbroker.core.metadata.election import Ids, Rules, change_record, elect
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import PartitionImage, TopicImage
@@ -30,7 +30,7 @@ from wire.messages.alter_partition_reassignments import (
 from wire.stored.metadata_topics import PartitionChangeRecord
 
 
-class Assignment(msgspec.Struct, frozen=True):
+class ReplicaAssignment(msgspec.Struct, frozen=True):
     """Who holds a partition, and who of them comes and goes."""
 
     replicas: Ids
@@ -39,7 +39,7 @@ class Assignment(msgspec.Struct, frozen=True):
     removing: Ids = ()
 
 
-def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRequest) -> Deciding:
+def reassign_partitions(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Deciding:
     """Every partition is answered on its own."""
     records: list[Record] = []
     may_resize = request.allow_replication_factor_change
@@ -61,7 +61,7 @@ def reassign_partitions(context: Context, request: AlterPartitionReassignmentsRe
     )
 
 
-def _alter(context: Context, name: str, wanted: ReassignablePartition, may_resize: bool) -> Record | None:
+def _alter(context: ControllerContext, name: str, wanted: ReassignablePartition, may_resize: bool) -> Record | None:
     """The record of what changes; None when nothing does."""
     topic, index = context.draft.names.get(name), wanted.partition_index
     if topic is None:
@@ -80,21 +80,23 @@ def _alter(context: Context, name: str, wanted: ReassignablePartition, may_resiz
     return _change(context, topic, index, target, rules)
 
 
-def _reverted(context: Context, topic: TopicImage, index: int, rules: Rules) -> tuple[Assignment, Rules]:
+def _reverted(
+    context: ControllerContext, topic: TopicImage, index: int, rules: Rules
+) -> tuple[ReplicaAssignment, Rules]:
     """As it was before the reassignment; where none of its ISR was there then, an unclean election must follow."""
     partition = topic.partitions[index]
     if not (partition.adding or partition.removing):
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas, isr = without(partition.replicas, partition.adding), without(partition.isr, partition.adding)
     if isr:
-        return Assignment(replicas, isr), rules
+        return ReplicaAssignment(replicas, isr), rules
     if not context.rules(topic.name).unclean:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
             "unclean leader election.",
         )
-    return Assignment(replicas, replicas[:1]), msgspec.structs.replace(rules, unclean=True)
+    return ReplicaAssignment(replicas, replicas[:1]), msgspec.structs.replace(rules, unclean=True)
 
 
 def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
@@ -106,22 +108,26 @@ def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
         )
 
 
-def _towards(partition: PartitionImage, wanted: Ids) -> Assignment:
+def _towards(partition: PartitionImage, wanted: Ids) -> ReplicaAssignment:
     """What one reassignment replaces of another, it goes on with."""
     removing = tuple(sorted(without(partition.replicas, wanted)))
     adding = tuple(sorted(without(wanted, partition.replicas)))
-    return Assignment((*wanted, *removing), partition.isr, adding or partition.adding, removing or partition.removing)
+    return ReplicaAssignment(
+        (*wanted, *removing), partition.isr, adding or partition.adding, removing or partition.removing
+    )
 
 
-def _completed(target: Assignment) -> Assignment:
+def _completed(target: ReplicaAssignment) -> ReplicaAssignment:
     """Nothing is left to do when all replicas that stay are in the ISR."""
     replicas, isr = without(target.replicas, target.removing), without(target.isr, target.removing)
     if (target.adding or target.removing) and isr and not without(replicas, isr):
-        return Assignment(replicas, isr)
+        return ReplicaAssignment(replicas, isr)
     return target
 
 
-def _change(context: Context, topic: TopicImage, index: int, target: Assignment, rules: Rules) -> Record | None:
+def _change(
+    context: ControllerContext, topic: TopicImage, index: int, target: ReplicaAssignment, rules: Rules
+) -> Record | None:
     old = topic.partitions[index]
     gone = without(old.replicas, target.replicas)
     moved = msgspec.structs.replace(
@@ -142,7 +148,7 @@ def _change(context: Context, topic: TopicImage, index: int, target: Assignment,
     return None if record == unchanged else record
 
 
-def _directory(context: Context, partition: PartitionImage, replica: int) -> bytes:
+def _directory(context: ControllerContext, partition: PartitionImage, replica: int) -> bytes:
     if replica in partition.replicas:
         return partition.directory(replica)
     broker = context.draft.brokers.get(replica)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.ids import MIGRATING
 from pykbroker.core.metadata.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
 from pykbroker.core.metadata.record import Record, UnknownRecord
@@ -44,7 +44,7 @@ class DamagedMetadata(Exception):
     """The log holds a record that contradicts those before it. The broker must not go on from here."""
 
 
-def apply(draft: Draft, entry: Entry[Record]) -> None:
+def apply(draft: ImageDraft, entry: Entry[Record]) -> None:
     """Take a record into the draft. `DamagedMetadata` when it contradicts what is there."""
     change = REPLAY.get(type(entry.value))
     if change is None:
@@ -57,15 +57,15 @@ def apply(draft: Draft, entry: Entry[Record]) -> None:
         ) from error
 
 
-def _topic(draft: Draft, record: TopicRecord) -> None:
+def _topic(draft: ImageDraft, record: TopicRecord) -> None:
     draft.add_topic(record.name, record.topic_id)
 
 
-def _remove_topic(draft: Draft, record: RemoveTopicRecord) -> None:
+def _remove_topic(draft: ImageDraft, record: RemoveTopicRecord) -> None:
     draft.remove_topic(record.topic_id)
 
 
-def _partition(draft: Draft, record: PartitionRecord) -> None:
+def _partition(draft: ImageDraft, record: PartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     draft.partition_count += record.partition_id not in partitions
     partitions[record.partition_id] = PartitionImage(
@@ -83,7 +83,7 @@ def _partition(draft: Draft, record: PartitionRecord) -> None:
     )
 
 
-def _partition_change(draft: Draft, record: PartitionChangeRecord) -> None:
+def _partition_change(draft: ImageDraft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     partitions[record.partition_id] = merge(partitions[record.partition_id], record)
 
@@ -111,7 +111,7 @@ def _or(new: list[T] | None, old: tuple[T, ...]) -> tuple[T, ...]:
     return old if new is None else tuple(new)
 
 
-def _clear_elr(draft: Draft, record: ClearElrRecord) -> None:
+def _clear_elr(draft: ImageDraft, record: ClearElrRecord) -> None:
     topics = list(draft.names.values()) if record.topic_name == EVERY_TOPIC else [draft.names[record.topic_name]]
     for topic in topics:
         for index, partition in list(topic.partitions.items()):
@@ -120,22 +120,22 @@ def _clear_elr(draft: Draft, record: ClearElrRecord) -> None:
                 draft.partitions(topic.id)[index] = cleared
 
 
-def _config(draft: Draft, record: ConfigRecord) -> None:
+def _config(draft: ImageDraft, record: ConfigRecord) -> None:
     draft.set_config((record.resource_type, record.resource_name), record.name, record.value)
 
 
-def _feature_level(draft: Draft, record: FeatureLevelRecord) -> None:
+def _feature_level(draft: ImageDraft, record: FeatureLevelRecord) -> None:
     if record.feature_level:
         draft.features.rows()[record.name] = record.feature_level
     else:
         draft.features.rows().pop(record.name, None)
 
 
-def _producer_ids(draft: Draft, record: ProducerIdsRecord) -> None:
+def _producer_ids(draft: ImageDraft, record: ProducerIdsRecord) -> None:
     draft.next_producer_id = record.next_producer_id
 
 
-def _register_broker(draft: Draft, record: RegisterBrokerRecord) -> None:
+def _register_broker(draft: ImageDraft, record: RegisterBrokerRecord) -> None:
     draft.put_broker(
         BrokerImage(
             id=record.broker_id,
@@ -152,7 +152,7 @@ def _register_broker(draft: Draft, record: RegisterBrokerRecord) -> None:
     )
 
 
-def _register_controller(draft: Draft, record: RegisterControllerRecord) -> None:
+def _register_controller(draft: ImageDraft, record: RegisterControllerRecord) -> None:
     draft.controllers.rows()[record.controller_id] = ControllerImage(
         id=record.controller_id,
         incarnation_id=record.incarnation_id,
@@ -162,12 +162,12 @@ def _register_controller(draft: Draft, record: RegisterControllerRecord) -> None
     )
 
 
-def _unregister_broker(draft: Draft, record: UnregisterBrokerRecord) -> None:
+def _unregister_broker(draft: ImageDraft, record: UnregisterBrokerRecord) -> None:
     _registered(draft, record.broker_id, record.broker_epoch)
     draft.remove_broker(record.broker_id)
 
 
-def _broker_change(draft: Draft, record: BrokerRegistrationChangeRecord) -> None:
+def _broker_change(draft: ImageDraft, record: BrokerRegistrationChangeRecord) -> None:
     broker = _registered(draft, record.broker_id, record.broker_epoch)
     draft.put_broker(
         msgspec.structs.replace(
@@ -185,20 +185,20 @@ def _switched(change: int, now: bool) -> bool:
     return change > 0 if change else now
 
 
-def _fence_broker(draft: Draft, record: FenceBrokerRecord) -> None:
+def _fence_broker(draft: ImageDraft, record: FenceBrokerRecord) -> None:
     draft.put_broker(msgspec.structs.replace(_registered(draft, record.id, record.epoch), fenced=True))
 
 
-def _unfence_broker(draft: Draft, record: UnfenceBrokerRecord) -> None:
+def _unfence_broker(draft: ImageDraft, record: UnfenceBrokerRecord) -> None:
     draft.put_broker(msgspec.structs.replace(_registered(draft, record.id, record.epoch), fenced=False))
 
 
-def _unknown(draft: Draft, record: UnknownRecord) -> None:
+def _unknown(draft: ImageDraft, record: UnknownRecord) -> None:
     """What it says about which others is not known, so that all of them stay."""
     draft.unknown.append(record.value)
 
 
-def _registered(draft: Draft, broker_id: int, epoch: int) -> BrokerImage:
+def _registered(draft: ImageDraft, broker_id: int, epoch: int) -> BrokerImage:
     broker = draft.brokers[broker_id]
     if broker.epoch != epoch:
         raise LookupError(f"broker {broker_id} is registered with epoch {broker.epoch}, not {epoch}")
@@ -226,7 +226,7 @@ def _ranges(records: Iterable[_FeatureRecord]) -> dict[str, tuple[int, int]]:
     return {record.name: (record.min_supported_version, record.max_supported_version) for record in records}
 
 
-REPLAY: dict[type, Callable[[Draft, Any], None]] = {
+REPLAY: dict[type, Callable[[ImageDraft, Any], None]] = {
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.image import (
     BrokerImage,
     ControllerImage,
@@ -57,7 +57,7 @@ def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -
 
     Configs of topics that do not exist are dropped: Kafka leaves them behind in its snapshots.
     """
-    draft = Draft()
+    draft = ImageDraft()
     for place, record in enumerate(records):
         apply(draft, Entry(place, record))
     draft.forget_orphans()

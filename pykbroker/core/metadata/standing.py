@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from pykbroker.core.metadata.draft import Draft
+from pykbroker.core.metadata.draft import ImageDraft
 from wire.stored.framing import FramedRecord
 from wire.stored.metadata_security import (
     AccessControlEntryRecord,
@@ -51,7 +51,7 @@ REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Has
 }
 
 
-def stand(draft: Draft, record: FramedRecord) -> None:
+def stand(draft: ImageDraft, record: FramedRecord) -> None:
     """It takes the place of the one with its key."""
     cls = type(record)
     if isinstance(record, ClientQuotaRecord) and record.remove:
@@ -60,7 +60,7 @@ def stand(draft: Draft, record: FramedRecord) -> None:
         draft.records.rows()[cls.record_type, KEYS[cls](record)] = record
 
 
-def fall(draft: Draft, record: FramedRecord) -> None:
+def fall(draft: ImageDraft, record: FramedRecord) -> None:
     """What it names is gone; naming what is not there changes nothing."""
     removed, key = REMOVALS[type(record)]
     draft.records.rows().pop((removed.record_type, key(record)), None)

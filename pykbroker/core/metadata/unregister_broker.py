@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.brokers import leave
-from pykbroker.core.metadata.context import Context, Decision
+from pykbroker.core.metadata.context import ControllerContext, MetadataDecision
 from wire.error_codes import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from wire.stored.metadata_brokers import UnregisterBrokerRecord
 
 
-def unregister_broker(context: Context, request: UnregisterBrokerRequest) -> Decision:
+def unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest) -> MetadataDecision:
     """Whether it still runs is not asked: one that does can register again."""
     broker = context.draft.brokers.get(request.broker_id)
     if broker is None:

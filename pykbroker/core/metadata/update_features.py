@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.alter_configs import MIN_ISR
-from pykbroker.core.metadata.context import ELR_FEATURE, METADATA_FEATURE, Context, Decision
+from pykbroker.core.metadata.context import ELR_FEATURE, METADATA_FEATURE, ControllerContext, MetadataDecision
 from pykbroker.core.metadata.features import KRAFT_FEATURE, SUPPORTED
 from pykbroker.core.metadata.image import BROKER_RESOURCE, CLUSTER_DEFAULT
 from pykbroker.core.metadata.record import ELR_LEVEL, Record
@@ -38,7 +38,7 @@ class Upgrade(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def update_features(context: Context, request: UpdateFeaturesRequest) -> Decision:
+def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> MetadataDecision:
     """Of updates of the same feature the last one counts."""
     updates = {update.feature: update for update in request.feature_updates}
     wanted = {**context.draft.features, **{name: update.max_version_level for name, update in updates.items()}}
@@ -61,7 +61,7 @@ def update_features(context: Context, request: UpdateFeaturesRequest) -> Decisio
     return [] if request.validate_only else [*_records(context, updates.values())], response
 
 
-def _check(context: Context, update: FeatureUpdateKey) -> None:
+def _check(context: ControllerContext, update: FeatureUpdateKey) -> None:
     name, level, current = update.feature, update.max_version_level, context.feature(update.feature)
     if update.upgrade_type not in tuple(Upgrade):
         raise _refused(update, "The controller does not support the given upgrade type.")
@@ -114,7 +114,7 @@ def _refused(update: FeatureUpdateKey, reason: str) -> ApiError:
     )
 
 
-def _records(context: Context, updates: Iterable[FeatureUpdateKey]) -> Iterable[Record]:
+def _records(context: ControllerContext, updates: Iterable[FeatureUpdateKey]) -> Iterable[Record]:
     for update in updates:
         if update.feature == ELR_FEATURE and update.max_version_level:
             yield from _agreed_min_isr(context)
@@ -123,7 +123,7 @@ def _records(context: Context, updates: Iterable[FeatureUpdateKey]) -> Iterable[
             yield FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
 
 
-def _agreed_min_isr(context: Context) -> Iterable[Record]:
+def _agreed_min_isr(context: ControllerContext) -> Iterable[Record]:
     """Who is eligible to lead depends on the least ISR, so that from now on it is the same for all brokers."""
     kind, everybody = CLUSTER_DEFAULT
     if MIN_ISR not in context.draft.config(CLUSTER_DEFAULT):

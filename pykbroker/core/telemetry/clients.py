@@ -8,7 +8,7 @@ from math import inf
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import ConfigsImage
-from pykbroker.core.telemetry.subscriptions import Properties, Wanted, subscriptions, wanted
+from pykbroker.core.telemetry.subscriptions import ClientProperties, RequestedMetrics, subscriptions, wanted
 from wire.error_codes import ErrorCode
 
 CLIENTS_MAX = 16_384
@@ -20,13 +20,13 @@ ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION
 class TelemetryClient:
     """One client instance. Times in ms of a clock that only rises."""
 
-    wanted: Wanted
+    wanted: RequestedMetrics
     asked_at_ms: float = -inf
     pushed_at_ms: float = -inf
     last_error: ErrorCode = ErrorCode.NONE
     terminating: bool = False
 
-    def ask(self, now_ms: float) -> Wanted:
+    def ask(self, now_ms: float) -> RequestedMetrics:
         """What it shall push. ApiError THROTTLING_QUOTA_EXCEEDED: too early."""
         if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.wanted.interval_ms:
             self.asked_at_ms = now_ms
@@ -56,7 +56,7 @@ class TelemetryClients:
         self._configs = ConfigsImage()
         self._subscriptions = subscriptions(self._configs)
 
-    def client(self, instance_id: bytes, properties: Properties, configs: ConfigsImage) -> TelemetryClient:
+    def client(self, instance_id: bytes, properties: ClientProperties, configs: ConfigsImage) -> TelemetryClient:
         """One that is known, or one that is new, as all are when a config has changed."""
         if configs is not self._configs:
             self._follow(configs)

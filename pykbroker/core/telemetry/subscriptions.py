@@ -18,11 +18,11 @@ ALL = "*"
 UNKNOWN = "unknown"
 INTERVAL_MS_DEFAULT = 300_000
 
-Properties = Mapping[str, str]
+ClientProperties = Mapping[str, str]
 """What is known of a client, by the names that a match may have."""
 
 
-class Wanted(msgspec.Struct, frozen=True, gc=False):
+class RequestedMetrics(msgspec.Struct, frozen=True, gc=False):
     """What one client is asked for; ALL alone stands for every metric."""
 
     id: int
@@ -45,7 +45,7 @@ class Subscription(msgspec.Struct, frozen=True):
         patterns = tuple((what.strip(), re.compile(expression.strip())) for what, expression in pairs)
         return cls(tuple(values["metrics"]), int(values["interval.ms"]), patterns)  # type: ignore[arg-type]
 
-    def matches(self, client: Properties) -> bool:
+    def matches(self, client: ClientProperties) -> bool:
         """Each of its patterns matches the whole of what it is about."""
         return all(pattern.fullmatch(client[what]) for what, pattern in self.patterns)
 
@@ -59,17 +59,17 @@ def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
     )
 
 
-def wanted(client_instance_id: bytes, client: Properties, existing: tuple[Subscription, ...]) -> Wanted:
+def wanted(client_instance_id: bytes, client: ClientProperties, existing: tuple[Subscription, ...]) -> RequestedMetrics:
     """What this client is asked for: all metrics of those that match it, at the shortest of their intervals."""
     matching = [one for one in existing if one.matches(client)]
     metrics = tuple(dict.fromkeys(metric for one in matching for metric in one.metrics))
     metrics = (ALL,) if ALL in metrics else metrics
     interval_ms = min((one.interval_ms for one in matching), default=INTERVAL_MS_DEFAULT)
     checksum = crc32.iscsi(f"{metrics} {interval_ms}".encode() + client_instance_id)
-    return Wanted(checksum - (checksum >> 31 << 32), metrics, interval_ms)
+    return RequestedMetrics(checksum - (checksum >> 31 << 32), metrics, interval_ms)
 
 
-def properties(instance_id: bytes, client_id: str | None, host: str, port: int) -> Properties:
+def properties(instance_id: bytes, client_id: str | None, host: str, port: int) -> ClientProperties:
     """What a subscription can match of a client. What software it runs is not known to who answers it."""
     return {
         "client_id": client_id or "",

@@ -12,12 +12,12 @@ from pykbroker.core.txn.state import PREPARED
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
-Decision = tuple[Transaction | None, Reply]
+TransactionDecision = tuple[Transaction | None, Reply]
 """The transaction as it becomes, if it changes; and the answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class TransactionContext:
     """The transactions as of the last replayed record. `renewals`: see `init_producer`."""
 
     transactions: Mapping[str, Transaction]

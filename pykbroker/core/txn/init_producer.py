@@ -8,14 +8,14 @@ remembered in memory alone, as in Kafka.
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.txn.context import Context, Decision, Renewal
-from pykbroker.core.txn.requests import Answer, InitProducer
-from pykbroker.core.txn.state import PREPARED, State
+from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
+from pykbroker.core.txn.requests import InitProducer, TransactionAnswer
+from pykbroker.core.txn.state import PREPARED, TransactionState
 from pykbroker.core.txn.transaction import NO_EPOCH, Transaction, exhausted
 from wire.error_codes import ErrorCode
 
 
-def init_producer(context: Context, request: InitProducer) -> Decision:
+def init_producer(context: TransactionContext, request: InitProducer) -> TransactionDecision:
     """An open transaction is aborted first: CONCURRENT_TRANSACTIONS until that is done."""
     if not 0 < request.timeout_ms <= context.settings.timeout_ms_max:
         raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -27,8 +27,8 @@ def init_producer(context: Context, request: InitProducer) -> Decision:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if known.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if known.state is State.ONGOING:
-        return context.fenced(known), Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if known.state is TransactionState.ONGOING:
+        return context.fenced(known), TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     return _renew(context, request, known)
 
 
@@ -39,7 +39,7 @@ def _may_go_on(known: Transaction, request: InitProducer) -> bool:
     )
 
 
-def _renew(context: Context, request: InitProducer, known: Transaction) -> Decision:
+def _renew(context: TransactionContext, request: InitProducer, known: Transaction) -> TransactionDecision:
     if known.epoch != NO_EPOCH and request.epoch not in (NO_EPOCH, known.epoch):
         renewal = Renewal(known.producer_id, known.epoch, request.epoch)
         if context.renewals.get(request.transactional_id) != renewal:
@@ -54,4 +54,4 @@ def _renew(context: Context, request: InitProducer, known: Transaction) -> Decis
     if request.epoch == known.epoch != NO_EPOCH:
         context.renewals[request.transactional_id] = Renewal(producer_id, epoch, known.epoch)
     renewed = known.renewed(producer_id, epoch, request.timeout_ms, context.wall_ms)
-    return renewed, Answer(producer_id=producer_id, epoch=epoch)
+    return renewed, TransactionAnswer(producer_id=producer_id, epoch=epoch)

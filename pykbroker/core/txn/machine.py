@@ -10,61 +10,61 @@ from typing import Any
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.outcome import Entry, Outcome, Token
-from pykbroker.core.txn.context import Context, Decision, Renewal
+from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
 from pykbroker.core.txn.ending import end_transaction, markers_written
 from pykbroker.core.txn.init_producer import init_producer
 from pykbroker.core.txn.partitions import add_partitions, verify_partitions
 from pykbroker.core.txn.patience import Patience
 from pykbroker.core.txn.requests import (
     AddPartitions,
-    Answer,
+    AnyTransactionRequest,
     AwaitEnd,
     AwaitMarkers,
     EndTransaction,
     FindTransaction,
-    Found,
+    FindTransactions,
+    FoundTransactions,
     InitProducer,
-    ListTransactions,
     Markers,
     MarkersWritten,
     ProducerIdSource,
     Reply,
-    Request,
+    TransactionAnswer,
     VerifyPartitions,
 )
 from pykbroker.core.txn.settings import TransactionSettings
-from pykbroker.core.txn.state import AT_REST, PREPARED, State
+from pykbroker.core.txn.state import AT_REST, PREPARED, TransactionState
 from pykbroker.core.txn.transaction import Transaction, from_record
 from wire.error_codes import ErrorCode
 from wire.stored.transaction_log import TransactionLogKey, TransactionLogValue
 
-Said = Outcome[LogRecord, Reply]
+TransactionOutcome = Outcome[LogRecord, Reply]
 
 RECORDS_MAX = 1000
 """What one tick writes; the rest is due at once."""
 
 
-def find_transaction(context: Context, request: FindTransaction) -> Decision:
+def find_transaction(context: TransactionContext, request: FindTransaction) -> TransactionDecision:
     """One transaction as it is. TRANSACTIONAL_ID_NOT_FOUND."""
     known = context.transactions.get(request.transactional_id)
     if known is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-    return None, Found((known,))
+    return None, FoundTransactions((known,))
 
 
-def list_transactions(context: Context, request: ListTransactions) -> Decision:
+def list_transactions(context: TransactionContext, request: FindTransactions) -> TransactionDecision:
     """Those that are wanted, as they are."""
-    return None, Found(tuple(filter(request.wanted, context.transactions.values())))
+    return None, FoundTransactions(tuple(filter(request.wanted, context.transactions.values())))
 
 
-DECIDE: Mapping[type, Callable[[Context, Any], Decision]] = {
+DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] = {
     InitProducer: init_producer,
     AddPartitions: add_partitions,
     VerifyPartitions: verify_partitions,
     EndTransaction: end_transaction,
     MarkersWritten: markers_written,
     FindTransaction: find_transaction,
-    ListTransactions: list_transactions,
+    FindTransactions: list_transactions,
 }
 
 
@@ -98,13 +98,13 @@ class TransactionsMachine:
     def _has_markers(self) -> bool:
         return self._writer is not None and len(self._handed) < len(self._prepared)
 
-    def loaded(self, now_ms: float, wall_ms: int) -> Said:
+    def loaded(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
         """The log was replayed: the intervals begin."""
         self._abort_due_ms = now_ms + self._settings.abort_interval_ms
         self._expire_due_ms = now_ms + self._settings.expire_interval_ms
         return Outcome()
 
-    def handle(self, request: Request, token: Token, now_ms: float, wall_ms: int) -> Said:
+    def handle(self, request: AnyTransactionRequest, token: Token, now_ms: float, wall_ms: int) -> TransactionOutcome:
         """Decide. Refusals are replies too: what they rest on may not be committed yet."""
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
@@ -113,17 +113,17 @@ class TransactionsMachine:
         try:
             changed, reply = DECIDE[type(request)](self._context(wall_ms), request)
         except ApiError as error:
-            return Outcome(replies=((token, Answer(error.code)),))
+            return Outcome(replies=((token, TransactionAnswer(error.code)),))
         if changed is None:
             return Outcome(replies=((token, reply),))
         return Outcome(self._records((changed,)), ((token, reply),))
 
-    def tick(self, now_ms: float, wall_ms: int) -> Said:
+    def tick(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
         """Abort what has been open for too long, then forget who has not been heard of; each at its interval."""
         if self._has_markers:
             return self._hand_over()
         if now_ms >= self._patience.deadline_ms:
-            return Outcome(replies=((self._patience.pop_due(now_ms), Answer()),))
+            return Outcome(replies=((self._patience.pop_due(now_ms), TransactionAnswer()),))
         if now_ms >= self._abort_due_ms:
             aborted = self._timed_out(wall_ms)
             if len(aborted) < RECORDS_MAX:
@@ -154,31 +154,31 @@ class TransactionsMachine:
         else:
             self._handed.discard(name)
             self._patience.end(name)
-        if known.state is State.ONGOING:
+        if known.state is TransactionState.ONGOING:
             self._ongoing[name] = None
 
-    def _await_markers(self, token: Token) -> Said:
+    def _await_markers(self, token: Token) -> TransactionOutcome:
         """Park, until `tick` finds what is due. A writer that parked before is relieved."""
         relieved = () if self._writer is None else ((self._writer, Markers(())),)
         self._writer = token
         return Outcome(replies=relieved)
 
-    def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> Said:
+    def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> TransactionOutcome:
         """Park, if there is something to wait for, and room."""
         name = request.transactional_id
         if name in self._prepared and self._patience.begin(name, token, now_ms + request.patience_ms):
             return Outcome()
-        return Outcome(replies=((token, Answer()),))
+        return Outcome(replies=((token, TransactionAnswer()),))
 
-    def _hand_over(self) -> Said:
+    def _hand_over(self) -> TransactionOutcome:
         """What is decided, and nobody was given yet, for whoever waits to write its markers."""
         due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed)
         writer, self._writer = self._writer, None
         self._handed.update(one.transactional_id for one in due)
         return Outcome(replies=((writer, Markers(due)),))
 
-    def _context(self, wall_ms: int) -> Context:
-        return Context(self._transactions, self._renewals, self._settings, self._producer_ids, wall_ms)
+    def _context(self, wall_ms: int) -> TransactionContext:
+        return TransactionContext(self._transactions, self._renewals, self._settings, self._producer_ids, wall_ms)
 
     def _records(self, changed: Iterable[Transaction]) -> tuple[LogRecord, ...]:
         version = self._settings.transaction_version()

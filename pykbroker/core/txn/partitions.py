@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.txn.context import Context, Decision
-from pykbroker.core.txn.requests import AddPartitions, Answer, Verified, VerifyPartitions
-from pykbroker.core.txn.state import State
+from pykbroker.core.txn.context import TransactionContext, TransactionDecision
+from pykbroker.core.txn.requests import AddPartitions, TransactionAnswer, Verified, VerifyPartitions
+from pykbroker.core.txn.state import TransactionState
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
 
-def add_partitions(context: Context, request: AddPartitions) -> Decision:
+def add_partitions(context: TransactionContext, request: AddPartitions) -> TransactionDecision:
     """The first begin a transaction."""
     known = _open_to(context, request)
-    if known.state is State.ONGOING and request.partitions <= known.partitions:
-        return None, Answer()
-    return known.extended(request.partitions, request.client_version, context.wall_ms), Answer()
+    if known.state is TransactionState.ONGOING and request.partitions <= known.partitions:
+        return None, TransactionAnswer()
+    return known.extended(request.partitions, request.client_version, context.wall_ms), TransactionAnswer()
 
 
-def verify_partitions(context: Context, request: VerifyPartitions) -> Decision:
+def verify_partitions(context: TransactionContext, request: VerifyPartitions) -> TransactionDecision:
     """Nothing changes; what was not added is named."""
     return None, Verified(request.partitions - _open_to(context, request).partitions)
 
 
-def _open_to(context: Context, request: AddPartitions | VerifyPartitions) -> Transaction:
+def _open_to(context: TransactionContext, request: AddPartitions | VerifyPartitions) -> Transaction:
     """The transaction, if this producer may write in it now."""
     context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.of_producer(request.transactional_id, request.producer_id)

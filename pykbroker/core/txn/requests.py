@@ -7,7 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from pykbroker.core.txn.transaction import NO_EPOCH, NO_PRODUCER_ID, TopicPartition, Transaction
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.txn.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
 from wire.error_codes import ErrorCode
 
 
@@ -55,7 +56,7 @@ class FindTransaction(TransactionRequest, frozen=True):
     """Its state is to be described."""
 
 
-class ListTransactions(msgspec.Struct, frozen=True, gc=False):
+class FindTransactions(msgspec.Struct, frozen=True, gc=False):
     """All that `wanted` is true for."""
 
     wanted: Callable[[Transaction], bool]
@@ -78,7 +79,7 @@ class MarkersWritten(TransactionRequest, frozen=True):
     epoch: int
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
     """`error_code`, or the producer's id and epoch where they were asked for."""
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -92,7 +93,7 @@ class Verified(msgspec.Struct, frozen=True, gc=False):
     refused: frozenset[TopicPartition]
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class FoundTransactions(msgspec.Struct, frozen=True, gc=False):
     """Transactions as they are."""
 
     transactions: tuple[Transaction, ...]
@@ -104,8 +105,8 @@ class Markers(msgspec.Struct, frozen=True, gc=False):
     transactions: tuple[Transaction, ...]
 
 
-Reply = Answer | Verified | Found | Markers
-Request = TransactionRequest | ListTransactions | AwaitMarkers
+Reply = TransactionAnswer | Verified | FoundTransactions | Markers
+AnyTransactionRequest = TransactionRequest | FindTransactions | AwaitMarkers
 
 
 class ProducerIdSource(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 
-class State(IntEnum):
+class TransactionState(IntEnum):
     """As the log numbers them. The last two are never written: an expired id is a tombstone, a fenced one aborts."""
 
     EMPTY = 0
@@ -24,20 +24,20 @@ class State(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-TITLES: Mapping[str, State] = {state.title: state for state in State}
+TITLES: Mapping[str, TransactionState] = {state.title: state for state in TransactionState}
 """By the names that clients filter with."""
 
-AT_REST = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+AT_REST = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 """No transaction is open or undecided: the next may begin, and the id may expire."""
-PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """Decided; the markers are under way."""
 
-PREDECESSORS: Mapping[State, frozenset[State]] = {
-    State.EMPTY: AT_REST,
-    State.ONGOING: AT_REST | {State.ONGOING},
-    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
-    State.PREPARE_ABORT: AT_REST | {State.ONGOING},
-    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
-    State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
+PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
+    TransactionState.EMPTY: AT_REST,
+    TransactionState.ONGOING: AT_REST | {TransactionState.ONGOING},
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.ONGOING}),
+    TransactionState.PREPARE_ABORT: AT_REST | {TransactionState.ONGOING},
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
 }
 """From which states each may be entered. An abort from rest is a version 2 client's, which may not know the state."""

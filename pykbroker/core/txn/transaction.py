@@ -10,11 +10,10 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.txn.state import PREDECESSORS, State
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.core.txn.state import PREDECESSORS, TransactionState
 from wire.errors import DecodeError
 from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
-
-TopicPartition = tuple[str, int]
 
 NO_PRODUCER_ID = NO_EPOCH = NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
@@ -34,7 +33,7 @@ class Transaction(msgspec.Struct, frozen=True):
     producer_id: int
     timeout_ms: int
     epoch: int = NO_EPOCH
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = NO_TIME
     updated_ms: int = NO_TIME
@@ -56,7 +55,7 @@ class Transaction(msgspec.Struct, frozen=True):
     def renewed(self, producer_id: int, epoch: int, timeout_ms: int, wall_ms: int) -> Transaction:
         """Its producer begins anew, with this id and epoch."""
         return self._become(
-            State.EMPTY,
+            TransactionState.EMPTY,
             wall_ms,
             producer_id=producer_id,
             epoch=epoch,
@@ -67,9 +66,9 @@ class Transaction(msgspec.Struct, frozen=True):
 
     def extended(self, partitions: frozenset[TopicPartition], client_version: int, wall_ms: int) -> Transaction:
         """More partitions take part; the first begin it."""
-        started_ms = self.started_ms if self.state is State.ONGOING else wall_ms
+        started_ms = self.started_ms if self.state is TransactionState.ONGOING else wall_ms
         return self._become(
-            State.ONGOING,
+            TransactionState.ONGOING,
             wall_ms,
             partitions=self.partitions | partitions,
             started_ms=started_ms,
@@ -80,19 +79,19 @@ class Transaction(msgspec.Struct, frozen=True):
         """Decided by its producer. `next_producer_id` follows when the epochs of this one are used up."""
         bump = client_version >= EPOCH_BUMP_VERSION
         return self._become(
-            State.PREPARE_COMMIT if commit else State.PREPARE_ABORT,
+            TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             wall_ms,
             epoch=self.epoch + bump,
             client_version=client_version,
             next_producer_id=next_producer_id,
-            started_ms=self.started_ms if self.state is State.ONGOING else wall_ms,
+            started_ms=self.started_ms if self.state is TransactionState.ONGOING else wall_ms,
         )
 
     def fenced(self, transaction_version: int, wall_ms: int) -> Transaction:
         """Aborted by the coordinator, with an epoch that shuts its producer out."""
         client_version = transaction_version if transaction_version >= EPOCH_BUMP_VERSION else 0
         return self._become(
-            State.PREPARE_ABORT,
+            TransactionState.PREPARE_ABORT,
             wall_ms,
             epoch=min(self.epoch + 1, EPOCH_MAX),
             client_version=client_version,
@@ -101,7 +100,11 @@ class Transaction(msgspec.Struct, frozen=True):
 
     def completed(self, wall_ms: int) -> Transaction:
         """All markers are written."""
-        state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+        state = (
+            TransactionState.COMPLETE_COMMIT
+            if self.state is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT
+        )
         producer_id, epoch = self.successor
         return self._become(
             state,
@@ -112,7 +115,7 @@ class Transaction(msgspec.Struct, frozen=True):
             epoch=epoch,
         )
 
-    def _become(self, state: State, wall_ms: int, **changes: Any) -> Transaction:
+    def _become(self, state: TransactionState, wall_ms: int, **changes: Any) -> Transaction:
         assert self.state in PREDECESSORS[state], f"{self.transactional_id}: from {self.state.title} to {state.title}"
         return msgspec.structs.replace(
             self, state=state, updated_ms=wall_ms, previous_producer_id=self.producer_id, **changes
@@ -132,7 +135,7 @@ class Transaction(msgspec.Struct, frozen=True):
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=self.state,
             transaction_partitions=None
-            if self.state is State.EMPTY
+            if self.state is TransactionState.EMPTY
             else [PartitionsSchema(topic, sorted(indexes)) for topic, indexes in sorted(topics.items())],
             transaction_last_update_timestamp_ms=self.updated_ms,
             transaction_start_timestamp_ms=self.started_ms,
@@ -156,7 +159,7 @@ def from_record(key: TransactionLogKey, value: TransactionLogValue) -> Transacti
         value.producer_id,
         value.transaction_timeout_ms,
         value.producer_epoch,
-        State(value.transaction_status),
+        TransactionState(value.transaction_status),
         frozenset((part.topic, index) for part in value.transaction_partitions or () for index in part.partition_ids),
         value.transaction_start_timestamp_ms,
         value.transaction_last_update_timestamp_ms,

@@ -7,10 +7,10 @@ from math import inf
 
 import trio
 
-from pykbroker.sim.client import GROUP, Connection
+from pykbroker.sim.client import GROUP, SimConnection
 from pykbroker.sim.groups.history import NO_GENERATION, Assigned, GroupHistory
 from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S
-from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.groups.offsets import Committer
 from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
@@ -31,7 +31,7 @@ MEMBERS_VERSION_FIRST = 3
 PROTOCOL_TYPE, PROTOCOL, PROTOCOL_VERSION = "consumer", "range", 3
 
 
-class ClassicMember:
+class ClassicSimMember:
     """Matches `member.Member`. All members read all of `places`. With an `instance_id` it is a static one."""
 
     def __init__(
@@ -44,9 +44,9 @@ class ClassicMember:
         self.lives_until_s = -inf
 
     @property
-    def who(self) -> Identity:
+    def who(self) -> Committer:
         """As coordinators know it."""
-        return Identity(self._member_id, self._generation, self._instance_id)
+        return Committer(self._member_id, self._generation, self._instance_id)
 
     def forget(self, *, forgotten: bool) -> None:
         """It is no member any more; `forgotten`: nor is it known by its id."""
@@ -54,7 +54,7 @@ class ClassicMember:
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 
-    async def enter(self, connection: Connection) -> None:
+    async def enter(self, connection: SimConnection) -> None:
         """Join, in a new generation if there must be one, and learn what is assigned. Evicted, LOST."""
         await connection.find_coordinator(self.group, GROUP)
         self.forget(forgotten=False)
@@ -62,7 +62,7 @@ class ClassicMember:
         self._member_id, self._generation = joined.member_id, joined.generation_id
         await self._sync(connection, joined)
 
-    async def _join(self, connection: Connection) -> JoinGroupResponse:
+    async def _join(self, connection: SimConnection) -> JoinGroupResponse:
         version = connection.any_version(ApiKey.JOIN_GROUP, STATIC_JOIN_VERSION_FIRST if self._instance_id else 0)
         subscription = ConsumerProtocolSubscription(topics=sorted({topic for topic, _ in self._places}))
         request = JoinGroupRequest(
@@ -81,7 +81,7 @@ class ClassicMember:
         self._require(answer.error_code)
         return answer
 
-    async def _sync(self, connection: Connection, joined: JoinGroupResponse) -> None:
+    async def _sync(self, connection: SimConnection, joined: JoinGroupResponse) -> None:
         version = connection.any_version(ApiKey.SYNC_GROUP, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = SyncGroupRequest(
             group_id=self.group,
@@ -106,7 +106,7 @@ class ClassicMember:
             Assigned(self.group, self._generation, self.name, self.owned, trio.current_time())
         )
 
-    async def beat(self, connection: Connection) -> None:
+    async def beat(self, connection: SimConnection) -> None:
         """Show that it lives. Evicted: it must join again. LOST."""
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = HeartbeatRequest(
@@ -119,7 +119,7 @@ class ClassicMember:
         self._require((await connection.call(request, HeartbeatResponse, version)).error_code)
         self.lives_until_s = began_s + SESSION_S
 
-    async def leave(self, connection: Connection) -> None:
+    async def leave(self, connection: SimConnection) -> None:
         """Go by itself; a static one only falls silent, and comes back under another id. LOST."""
         member_id = self._member_id
         self.forget(forgotten=True)

@@ -7,10 +7,10 @@ from math import inf
 
 import trio
 
-from pykbroker.sim.client import GROUP, Connection
+from pykbroker.sim.client import GROUP, SimConnection
 from pykbroker.sim.groups.history import GroupHistory, Lease
 from pykbroker.sim.groups.member import SESSION_S
-from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.groups.offsets import Committer
 from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
@@ -45,9 +45,9 @@ class ConsumerMember:
         return tuple(sorted(self._leases))
 
     @property
-    def who(self) -> Identity:
+    def who(self) -> Committer:
         """As coordinators know it."""
-        return Identity(self._member_id, self._epoch, self._instance_id, by_epoch=True)
+        return Committer(self._member_id, self._epoch, self._instance_id, by_epoch=True)
 
     def forget(self, *, forgotten: bool) -> None:
         """It is no member any more, and joins anew; `forgotten`: under another id."""
@@ -56,7 +56,7 @@ class ConsumerMember:
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 
-    async def enter(self, connection: Connection) -> None:
+    async def enter(self, connection: SimConnection) -> None:
         """Join, or say on a new connection all that a heartbeat can say. Evicted, LOST."""
         await connection.find_coordinator(self.group, GROUP)
         if not self._member_id:
@@ -64,11 +64,11 @@ class ConsumerMember:
             self._member_id = f"{self.name}-{self._lives}"
         await self._heartbeat(connection, self._request(whole=True))
 
-    async def beat(self, connection: Connection) -> None:
+    async def beat(self, connection: SimConnection) -> None:
         """Show that it lives, and what it owns. Evicted, LOST."""
         await self._heartbeat(connection, self._request(whole=False))
 
-    async def leave(self, connection: Connection) -> None:
+    async def leave(self, connection: SimConnection) -> None:
         """Go: a static member for now, and back under another id. LOST."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
@@ -89,7 +89,7 @@ class ConsumerMember:
             request.subscribed_topic_names = list(self._topics)
         return request
 
-    async def _heartbeat(self, connection: Connection, request: ConsumerGroupHeartbeatRequest) -> None:
+    async def _heartbeat(self, connection: SimConnection, request: ConsumerGroupHeartbeatRequest) -> None:
         request.topic_partitions = [
             TopicPartitions(connection.topic_ids[topic], [index for _, index in found])
             for topic, found in groupby(self.owned, key=lambda place: place[0])

@@ -6,7 +6,7 @@ from math import inf
 
 import msgspec
 
-from pykbroker.sim.history import Outcome, Place
+from pykbroker.sim.history import Place, SendOutcome
 
 NO_GENERATION = -1
 
@@ -24,7 +24,7 @@ class Commit(msgspec.Struct):
     mark: str
     began_s: float
     ended_s: float = inf
-    outcome: Outcome = Outcome.UNKNOWN
+    outcome: SendOutcome = SendOutcome.UNKNOWN
     generation: int = NO_GENERATION
     in_transaction: bool = False
     not_before_s: float = -inf

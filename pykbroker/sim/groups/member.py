@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pykbroker.sim.client import Connection
-from pykbroker.sim.groups.offsets import Identity
+from pykbroker.sim.client import SimConnection
+from pykbroker.sim.groups.offsets import Committer
 from pykbroker.sim.history import Place
 
 SESSION_S, REBALANCE_S = 3.0, 3.0
 """Timeouts: how long a member may be silent, and how long the others wait for it to join again."""
 
 
-class Member(Protocol):
+class SimMember(Protocol):
     """Owns partitions between `enter` and `leave`, or until it is `Evicted`."""
 
     @property
@@ -28,7 +28,7 @@ class Member(Protocol):
         """What it works on."""
 
     @property
-    def who(self) -> Identity:
+    def who(self) -> Committer:
         """As coordinators know it."""
 
     @property
@@ -38,13 +38,13 @@ class Member(Protocol):
         That an assignment was told once more renews no classic session, nor does it in Kafka 4.3.
         """
 
-    async def enter(self, connection: Connection) -> None:
+    async def enter(self, connection: SimConnection) -> None:
         """Join, or go on on another connection. Evicted, LOST."""
 
-    async def beat(self, connection: Connection) -> None:
+    async def beat(self, connection: SimConnection) -> None:
         """Show that it lives. Evicted, LOST."""
 
-    async def leave(self, connection: Connection) -> None:
+    async def leave(self, connection: SimConnection) -> None:
         """Go by itself. LOST."""
 
     def forget(self, *, forgotten: bool) -> None:

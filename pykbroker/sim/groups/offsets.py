@@ -8,10 +8,10 @@ from itertools import groupby
 import msgspec
 import trio
 
-from pykbroker.sim.client import Connection
+from pykbroker.sim.client import SimConnection
 from pykbroker.sim.groups.history import NO_GENERATION, Commit, GroupHistory, Shown
 from pykbroker.sim.groups.refusal import EVICTED, require
-from pykbroker.sim.history import Outcome, Place
+from pykbroker.sim.history import Place, SendOutcome
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -36,7 +36,7 @@ EVERYTHING = 0.2
 NO_OFFSET = -1
 
 
-class Identity(msgspec.Struct, frozen=True):
+class Committer(msgspec.Struct, frozen=True):
     """Who commits: nobody in particular, or a member. `by_epoch`: one of a consumer group."""
 
     member_id: str = ""
@@ -45,11 +45,11 @@ class Identity(msgspec.Struct, frozen=True):
     by_epoch: bool = False
 
 
-NOBODY = Identity()
+NOBODY = Committer()
 
 
 async def commit_offsets(
-    connection: Connection, history: GroupHistory, commits: Sequence[Commit], who: Identity = NOBODY
+    connection: SimConnection, history: GroupHistory, commits: Sequence[Commit], who: Committer = NOBODY
 ) -> None:
     """Commit all of these, of one group. Evicted, Again, LOST."""
     first = EPOCH_VERSION_FIRST if who.by_epoch else INSTANCE_VERSION_FIRST if who.instance_id else 0
@@ -82,20 +82,20 @@ async def commit_offsets(
 def settle(commit: Commit, code: ErrorCode) -> None:
     """This was said of it."""
     if code is ErrorCode.NONE:
-        commit.outcome, commit.ended_s = Outcome.ACKNOWLEDGED, trio.current_time()
+        commit.outcome, commit.ended_s = SendOutcome.ACKNOWLEDGED, trio.current_time()
     elif code in EVICTED:
-        commit.outcome = Outcome.REFUSED
+        commit.outcome = SendOutcome.REFUSED
 
 
 async def fetch_offsets(
-    connection: Connection,
+    connection: SimConnection,
     history: GroupHistory,
     reader: str,
     group: str,
     places: Sequence[Place],
     *,
     stable: bool,
-    who: Identity = NOBODY,
+    who: Committer = NOBODY,
 ) -> dict[Place, int]:
     """What is committed; unstable partitions are left out. At times everything is asked for. Evicted, Again, LOST."""
     version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
@@ -126,7 +126,7 @@ async def fetch_offsets(
 
 
 def _question(
-    connection: Connection, version: int, group: str, places: Sequence[Place] | None, stable: bool, who: Identity
+    connection: SimConnection, version: int, group: str, places: Sequence[Place] | None, stable: bool, who: Committer
 ) -> OffsetFetchRequest:
     by_topic = groupby(sorted(places), key=lambda place: place[0]) if places is not None else None
     if version < GROUPS_VERSION_FIRST:

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from pykbroker.sim.checkers import Anomaly
 from pykbroker.sim.groups.history import NO_GENERATION, Assigned, Commit, GroupHistory, Lease
-from pykbroker.sim.history import Outcome, Place
+from pykbroker.sim.history import Place, SendOutcome
 
 
 def check_ownership(history: GroupHistory) -> list[Anomaly]:
@@ -60,7 +60,7 @@ def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> It
         times[group] = [told_s for told_s, _ in events]
         highest[group] = list(accumulate((generation for _, generation in events), max))
     for commit in commits:
-        if commit.outcome is Outcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:
+        if commit.outcome is SendOutcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:
             before = bisect_left(times[commit.group], commit.began_s)
             if before and highest[commit.group][before - 1] > commit.generation:
                 yield Anomaly(

@@ -15,7 +15,7 @@ import msgspec
 
 from pykbroker.sim.checkers import Anomaly
 from pykbroker.sim.groups.history import Commit, Shown
-from pykbroker.sim.history import Outcome
+from pykbroker.sim.history import SendOutcome
 
 NOTHING = ""
 """The mark of what was never committed."""
@@ -50,11 +50,11 @@ def _check(commits: list[Commit], shown: list[Shown]) -> Iterator[Anomaly]:
     known = {commit.mark: commit for commit in commits}
     clusters = {NOTHING: Cluster(NOTHING, -inf, -inf)}
     for commit in commits:
-        if commit.outcome is Outcome.ACKNOWLEDGED:
+        if commit.outcome is SendOutcome.ACKNOWLEDGED:
             clusters[commit.mark] = Cluster(commit.mark, commit.ended_s, commit.began_s)
     for one in shown:
         found = known.get(one.mark)
-        if found is not None and found.outcome is not Outcome.ACKNOWLEDGED:
+        if found is not None and found.outcome is not SendOutcome.ACKNOWLEDGED:
             clusters.setdefault(one.mark, Cluster(one.mark, inf, found.began_s))
         kind = _untrue(one, found)
         if kind:
@@ -68,7 +68,7 @@ def _untrue(one: Shown, found: Commit | None) -> str:
     """Why this answer can be none, whatever the others say."""
     if found is None:
         return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
-    if found.outcome is Outcome.REFUSED:
+    if found.outcome is SendOutcome.REFUSED:
         return "aborted offset shown" if found.in_transaction else "refused offset shown"
     if found.offset != one.offset:
         return "invented offset"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, Connection, Dialer
+from pykbroker.sim.client import GROUP, LOST, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit, GroupHistory
 from pykbroker.sim.groups.offsets import NOBODY, commit_offsets, fetch_offsets
 from pykbroker.sim.groups.refusal import Evicted
@@ -43,14 +43,14 @@ class Stranger:
             except* (*LOST, Evicted):
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
-    async def _act(self, first: Connection, second: Connection) -> None:
+    async def _act(self, first: SimConnection, second: SimConnection) -> None:
         """Ask on one connection while a commit is on its way on the other."""
         async with trio.open_nursery() as nursery:
             if self._dice.random() < COMMITS:
                 nursery.start_soon(self._commit, first)
             nursery.start_soon(self._fetch, second)
 
-    async def _commit(self, connection: Connection) -> None:
+    async def _commit(self, connection: SimConnection) -> None:
         commits = []
         for place in sorted(self._dice.sample(self._places, self._dice.randrange(1, len(self._places) + 1))):
             self._marks += 1
@@ -61,7 +61,7 @@ class Stranger:
             )
         await commit_offsets(connection, self._history, commits, NOBODY)
 
-    async def _fetch(self, connection: Connection) -> None:
+    async def _fetch(self, connection: SimConnection) -> None:
         await fetch_offsets(
             connection,
             self._history,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.sim.client import LOST, Connection, Dialer
+from pykbroker.sim.client import LOST, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit, GroupHistory
-from pykbroker.sim.groups.member import SESSION_S, Member
+from pykbroker.sim.groups.member import SESSION_S, SimMember
 from pykbroker.sim.groups.offsets import commit_offsets, fetch_offsets
 from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
@@ -19,10 +19,10 @@ GONE, SILENT = 0.02, 0.03
 AWAY_S_MAX = 2 * SESSION_S
 
 
-class Worker:
+class SimWorker:
     """`calm`: it stays from now on."""
 
-    def __init__(self, member: Member, dialer: Dialer, history: GroupHistory) -> None:
+    def __init__(self, member: SimMember, dialer: Dialer, history: GroupHistory) -> None:
         self.member, self._dialer, self._dice, self._history = member, dialer, dialer.dice, history
         self._marks = 0
         self.calm = False
@@ -50,7 +50,7 @@ class Worker:
                 f" until {member.lives_until_s:.3f} s"
             )
 
-    async def _session(self, connection: Connection) -> None:
+    async def _session(self, connection: SimConnection) -> None:
         """Until it goes. Evicted, LOST."""
         member, dice = self.member, self._dice
         await member.enter(connection)
@@ -70,7 +70,7 @@ class Worker:
             elif member.owned:
                 await self._commit(connection, known)
 
-    async def _fetch(self, connection: Connection) -> dict[Place, int]:
+    async def _fetch(self, connection: SimConnection) -> dict[Place, int]:
         member = self.member
         return await fetch_offsets(
             connection,
@@ -82,7 +82,7 @@ class Worker:
             who=member.who,
         )
 
-    async def _commit(self, connection: Connection, known: dict[Place, int]) -> None:
+    async def _commit(self, connection: SimConnection, known: dict[Place, int]) -> None:
         member = self.member
         places = sorted(self._dice.sample(member.owned, self._dice.randrange(1, len(member.owned) + 1)))
         commits = []

@@ -7,18 +7,18 @@ from functools import partial
 
 import trio
 
-from pykbroker.sim.client import GROUP, Again, Connection
+from pykbroker.sim.client import GROUP, Again, SimConnection
 from pykbroker.sim.disk import WAIT_S_MAX
-from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.consumer_member import ConsumerMember
 from pykbroker.sim.groups.history import GroupHistory
-from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S, Member
+from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S, SimMember
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.register import check_offsets
 from pykbroker.sim.groups.stranger import Stranger
-from pykbroker.sim.groups.worker import Worker
-from pykbroker.sim.history import Outcome, Place
+from pykbroker.sim.groups.worker import SimWorker
+from pykbroker.sim.history import Place, SendOutcome
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic
@@ -47,12 +47,12 @@ class GroupWorkload:
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, GroupHistory(stage.oddities)
-        members: list[Member] = []
+        members: list[SimMember] = []
         for number in range(MEMBERS):
             instance_id = None if number else "static"
-            members.append(ClassicMember(f"classic-{number}", CLASSIC, self._history, PLACES, instance_id))
+            members.append(ClassicSimMember(f"classic-{number}", CLASSIC, self._history, PLACES, instance_id))
             members.append(ConsumerMember(f"consumer-{number}", CONSUMER, self._history, (TOPIC,), instance_id))
-        self._workers = [Worker(member, stage.dialer(member.name), self._history) for member in members]
+        self._workers = [SimWorker(member, stage.dialer(member.name), self._history) for member in members]
         self._strangers = [
             Stranger(name, MEMBERLESS, stage.dialer(name), self._history, PLACES)
             for name in (f"stranger-{number}" for number in range(STRANGERS))
@@ -105,7 +105,7 @@ class GroupWorkload:
         anomalies = [*check_offsets(history.commits, history.shown), *check_ownership(history)]
         return [*findings, *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
 
-    async def _fetch_all(self, group: str, connection: Connection) -> None:
+    async def _fetch_all(self, group: str, connection: SimConnection) -> None:
         await connection.find_coordinator(group, GROUP)
         found = await fetch_offsets(connection, self._history, "last reader", group, PLACES, stable=True)
         if set(found) < set(PLACES):
@@ -114,7 +114,7 @@ class GroupWorkload:
     @property
     def acknowledged(self) -> int:
         """Commits that were."""
-        return sum(commit.outcome is Outcome.ACKNOWLEDGED for commit in self._history.commits)
+        return sum(commit.outcome is SendOutcome.ACKNOWLEDGED for commit in self._history.commits)
 
     @property
     def read(self) -> int:
@@ -122,13 +122,13 @@ class GroupWorkload:
         return len(self._history.shown)
 
 
-def converged(members: Sequence[Member]) -> bool:
+def converged(members: Sequence[SimMember]) -> bool:
     """Whether all are in one generation, and every partition has one owner."""
     owned = sorted(place for member in members for place in member.owned)
     return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
 
 
-def told(members: Sequence[Member]) -> str:
+def told(members: Sequence[SimMember]) -> str:
     """Where each of them stands."""
     return ", ".join(
         f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}" for each in members

@@ -12,16 +12,16 @@ from itertools import accumulate
 
 from pykbroker.sim.checkers import Anomaly, short
 from pykbroker.sim.groups.register import check_offsets
-from pykbroker.sim.history import Outcome, Place, Poll
+from pykbroker.sim.history import Place, PollResult, SendOutcome
 from pykbroker.sim.transactions.copier import SOURCE
-from pykbroker.sim.transactions.history import Decision, Deed, Takeover, Transaction, TransactionHistory
+from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 
 NOWHERE: Place = ("", -1)
 """Where an anomaly is not of one partition."""
 View = Mapping[Place, Mapping[int, bytes]]
 
 
-def check_transactions(history: TransactionHistory, final: Iterable[Poll], settled_s: float) -> list[Anomaly]:
+def check_transactions(history: TransactionHistory, final: Iterable[PollResult], settled_s: float) -> list[Anomaly]:
     """Every anomaly. `final`: all partitions read with isolation read_committed, after `settled_s`, when all was calm.
 
     It settles the outcome of the offsets that transactions have committed.
@@ -65,7 +65,7 @@ def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
                     )
 
 
-def _check_whole(transactions: Iterable[Transaction], view: View) -> Iterator[Anomaly]:
+def _check_whole(transactions: Iterable[SentTransaction], view: View) -> Iterator[Anomaly]:
     """All or nothing: all of what was committed, nothing of what was not."""
     there = {(place, value) for place, found in view.items() for value in found.values()}
     for each in transactions:
@@ -88,14 +88,14 @@ def _check_whole(transactions: Iterable[Transaction], view: View) -> Iterator[An
             )
 
 
-def _settle_offsets(transactions: Iterable[Transaction], view: View, settled_s: float) -> None:
+def _settle_offsets(transactions: Iterable[SentTransaction], view: View, settled_s: float) -> None:
     there = {(place, value) for place, found in view.items() for value in found.values()}
     for each in transactions:
         shows = each.decision is Decision.COMMITTED or (
             each.decision is Decision.UNDECIDED and any(one in there for one in each.values)
         )
         for one in each.offsets:
-            one.outcome = Outcome.ACKNOWLEDGED if shows else Outcome.REFUSED
+            one.outcome = SendOutcome.ACKNOWLEDGED if shows else SendOutcome.REFUSED
             one.ended_s = min(one.ended_s, settled_s)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Connection, Dialer
+from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Dialer, SimConnection
 from pykbroker.sim.consumer import fetch
-from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.member import SESSION_S
 from pykbroker.sim.groups.offsets import fetch_offsets
@@ -32,7 +32,7 @@ class Copier:
     def __init__(
         self,
         producer: TransactionalProducer,
-        member: ClassicMember,
+        member: ClassicSimMember,
         dialer: Dialer,
         history: TransactionHistory,
         targets: tuple[Place, ...],
@@ -58,7 +58,7 @@ class Copier:
             self.producer.give_up(fenced=fenced)
             await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
-    async def _session(self, connection: Connection) -> None:
+    async def _session(self, connection: SimConnection) -> None:
         """Fenced, Evicted, LOST."""
         member = self._member
         await connection.find_coordinator(self.producer.id, TRANSACTION)
@@ -72,7 +72,7 @@ class Copier:
             if member.owned:
                 await self._copy_some(connection, positions)
 
-    async def _positions(self, connection: Connection) -> dict[Place, int]:
+    async def _positions(self, connection: SimConnection) -> dict[Place, int]:
         """How far its partitions are copied, when no transaction is open that may have come further."""
         positions: dict[Place, int] = {}
         member = self._member
@@ -84,7 +84,7 @@ class Copier:
             await member.beat(connection)
         return {place: max(position, 0) for place, position in positions.items()}
 
-    async def _copy_some(self, connection: Connection, positions: dict[Place, int]) -> None:
+    async def _copy_some(self, connection: SimConnection, positions: dict[Place, int]) -> None:
         """One transaction."""
         dice, producer, member = self._dice, self.producer, self._member
         asked = {place: positions[place] for place in member.owned}

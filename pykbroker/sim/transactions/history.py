@@ -19,7 +19,7 @@ class Decision(Enum):
     COMMITTED = "committed"
 
 
-class Transaction(msgspec.Struct):
+class SentTransaction(msgspec.Struct):
     """`values` as sent, whether acknowledged or not: who asks for a commit has seen all acknowledged."""
 
     name: str
@@ -54,6 +54,6 @@ class TransactionHistory:
     def __init__(self, oddities: list[str]) -> None:
         self.oddities = oddities
         self.logs, self.committed, self.groups = History(oddities), History(oddities), GroupHistory(oddities)
-        self.transactions: list[Transaction] = []
+        self.transactions: list[SentTransaction] = []
         self.deeds: list[Deed] = []
         self.takeovers: list[Takeover] = []

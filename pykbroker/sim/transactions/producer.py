@@ -12,14 +12,14 @@ from typing import TypeVar
 
 import trio
 
-from pykbroker.sim.client import TEMPORARY, VERSION_MAX, Again, Connection, Dialer
+from pykbroker.sim.client import TEMPORARY, VERSION_MAX, Again, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit
-from pykbroker.sim.groups.offsets import NOBODY, Identity
+from pykbroker.sim.groups.offsets import NOBODY, Committer
 from pykbroker.sim.groups.refusal import EVICTED, Evicted
-from pykbroker.sim.history import UNKNOWN_OFFSET, Outcome, Place, Send
-from pykbroker.sim.producer import TIMEOUT_MS, Pending
+from pykbroker.sim.history import UNKNOWN_OFFSET, Place, Send, SendOutcome
+from pykbroker.sim.producer import TIMEOUT_MS, PendingBatch
 from pykbroker.sim.stage import Stage
-from pykbroker.sim.transactions.history import Decision, Deed, Takeover, Transaction, TransactionHistory
+from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -76,7 +76,7 @@ class TransactionalProducer:
         self._sequences: dict[Place, int] = {}
         self._added: set[Place | str] = set()
         self._made = 0
-        self.transaction: Transaction | None = None
+        self.transaction: SentTransaction | None = None
 
     @property
     def ready(self) -> bool:
@@ -106,7 +106,7 @@ class TransactionalProducer:
 
     # ---- requests
 
-    async def init(self, connection: Connection) -> None:
+    async def init(self, connection: SimConnection) -> None:
         """Take the transactional id over, or go on with it in a new epoch. Fenced, Again, LOST."""
         request = InitProducerIdRequest(
             transactional_id=self.id,
@@ -128,14 +128,14 @@ class TransactionalProducer:
         self._producer_id, self._epoch = producer_id, epoch
         self._sequences = {}
 
-    def begin(self) -> Transaction:
+    def begin(self) -> SentTransaction:
         """The next transaction, of which the broker hears with its first request."""
         self._made += 1
-        self.transaction = Transaction(f"{self.name}/{self._made}", [], [])
+        self.transaction = SentTransaction(f"{self.name}/{self._made}", [], [])
         self._history.transactions.append(self.transaction)
         return self.transaction
 
-    def batch(self, place: Place, values: Sequence[bytes]) -> Pending:
+    def batch(self, place: Place, values: Sequence[bytes]) -> PendingBatch:
         """Part of the transaction, to be sent in the order in which it is made."""
         assert self.transaction is not None
         builder = BatchBuilder(
@@ -148,11 +148,11 @@ class TransactionalProducer:
             builder.append(None, value, (), self._wall_ms())
             self.transaction.values.append((place, value))
         self._sequences[place] = self._sequences.get(place, 0) + len(values)
-        pending = Pending(Send(f"{self.name} in {self._epoch}", place, tuple(values)), builder.build())
+        pending = PendingBatch(Send(f"{self.name} in {self._epoch}", place, tuple(values)), builder.build())
         self._history.logs.sends.append(pending.send)
         return pending
 
-    async def produce(self, batches: Sequence[Pending], connection: Connection) -> None:
+    async def produce(self, batches: Sequence[PendingBatch], connection: SimConnection) -> None:
         """Write one batch to each of some partitions, or see that it is written. Fenced, Again, LOST."""
         await self._add_partitions(connection, [pending.send.place for pending in batches])
         versions = (PRODUCE_2, VERSION_MAX) if self._version > 1 else (3, PRODUCE_2 - 1)
@@ -168,11 +168,11 @@ class TransactionalProducer:
             lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses],
         )
         for pending, told in zip(batches, answer.responses, strict=True):
-            pending.send.outcome = Outcome.ACKNOWLEDGED
+            pending.send.outcome = SendOutcome.ACKNOWLEDGED
             one = told.partition_responses[0]
             pending.send.base_offset = one.base_offset if not one.error_code else UNKNOWN_OFFSET
 
-    async def _add_partitions(self, connection: Connection, places: list[Place]) -> None:
+    async def _add_partitions(self, connection: SimConnection, places: list[Place]) -> None:
         missing = sorted(place for place in places if place not in self._added)
         if self._version > 1 or not missing:
             return
@@ -196,7 +196,7 @@ class TransactionalProducer:
         )
         self._added.update(missing)
 
-    async def commit_offsets(self, commits: Sequence[Commit], who: Identity, connection: Connection) -> None:
+    async def commit_offsets(self, commits: Sequence[Commit], who: Committer, connection: SimConnection) -> None:
         """Offsets of one group that hold with the transaction. Fenced, Evicted, Again, LOST."""
         assert self.transaction is not None
         group = commits[0].group
@@ -233,7 +233,7 @@ class TransactionalProducer:
             lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
         )
 
-    async def _add_group(self, connection: Connection, group: str) -> None:
+    async def _add_group(self, connection: SimConnection, group: str) -> None:
         if self._version > 1 or group in self._added:
             return
         request = AddOffsetsToTxnRequest(self.id, self._producer_id, self._epoch, group)
@@ -243,7 +243,7 @@ class TransactionalProducer:
         )
         self._added.add(group)
 
-    async def end(self, commit: bool, connection: Connection) -> None:
+    async def end(self, commit: bool, connection: SimConnection) -> None:
         """Commit or abort. Fenced, Again, LOST."""
         transaction = self.transaction
         assert transaction is not None

@@ -7,21 +7,21 @@ from functools import partial
 import trio
 
 from pykbroker.sim.checkers import check
-from pykbroker.sim.client import GROUP, Again, Connection
+from pykbroker.sim.client import GROUP, Again, SimConnection
 from pykbroker.sim.consumer import Consumer, end_offset
-from pykbroker.sim.groups.classic_member import ClassicMember
+from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.stranger import Stranger
-from pykbroker.sim.history import Place, Poll
+from pykbroker.sim.history import Place, PollResult
 from pykbroker.sim.log_workload import read_missing, unread
-from pykbroker.sim.producer import Producer
+from pykbroker.sim.producer import SimProducer
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.transactions.checkers import check_copy, check_transactions
 from pykbroker.sim.transactions.copier import Copier
 from pykbroker.sim.transactions.history import Decision, TransactionHistory
 from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, TransactionalProducer
-from pykbroker.sim.transactions.writer import Writer
+from pykbroker.sim.transactions.writer import TransactionWriter
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic
 
@@ -49,7 +49,7 @@ class TransactionWorkload:
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, TransactionHistory(stage.oddities)
         history = self._history
-        self._feeder = Producer(
+        self._feeder = SimProducer(
             "feeder",
             stage.dialer("feeder"),
             history.logs,
@@ -83,15 +83,15 @@ class TransactionWorkload:
 
     def _copier(self, name: str, version: int) -> Copier:
         dialer, history = self._stage.dialer(name), self._history
-        member = ClassicMember(name, COPIERS, history.groups, INPUTS)
+        member = ClassicSimMember(name, COPIERS, history.groups, INPUTS)
         producer = TransactionalProducer(name, name, dialer, history, self._stage, version=version)
         return Copier(producer, member, dialer, history, OUTPUTS)
 
-    def _writer(self, transactional_id: str, rival: int, version: int) -> Writer:
+    def _writer(self, transactional_id: str, rival: int, version: int) -> TransactionWriter:
         name = f"{transactional_id}-{rival}"
         dialer = self._stage.dialer(name)
         producer = TransactionalProducer(name, transactional_id, dialer, self._history, self._stage, version=version)
-        return Writer(producer, dialer, LEDGERS, ACCOUNTS, self._stage.dice(f"{name} aborts"))
+        return TransactionWriter(producer, dialer, LEDGERS, ACCOUNTS, self._stage.dice(f"{name} aborts"))
 
     @property
     def clients(self) -> list[str]:
@@ -151,7 +151,7 @@ class TransactionWorkload:
         self._settled_s = trio.current_time()
         return findings
 
-    async def _copied(self, connection: Connection) -> None:
+    async def _copied(self, connection: SimConnection) -> None:
         """Again, until the copiers have committed the end of their input."""
         await connection.find_coordinator(COPIERS, GROUP)
         committed = await self._committed(connection)
@@ -159,10 +159,10 @@ class TransactionWorkload:
             if (end := await end_offset(connection, place, committed=False)) and committed.get(place) != end:
                 raise Again(f"{place} is copied to {committed.get(place)} of {end}")
 
-    async def _committed(self, connection: Connection) -> dict[Place, int]:
+    async def _committed(self, connection: SimConnection) -> dict[Place, int]:
         return await fetch_offsets(connection, self._history.groups, "overseer", COPIERS, INPUTS, stable=True)
 
-    async def _decided(self, connection: Connection) -> None:
+    async def _decided(self, connection: SimConnection) -> None:
         """Again, until the last stable offset of every partition is its high watermark, and offsets are stable."""
         for place in WRITTEN:
             stable = await end_offset(connection, place, committed=True)
@@ -172,13 +172,13 @@ class TransactionWorkload:
         if set(await self._accounts(connection)) < set(LEDGERS):
             raise Again("some offsets are not stable")
 
-    async def _accounts(self, connection: Connection) -> dict[Place, int]:
+    async def _accounts(self, connection: SimConnection) -> dict[Place, int]:
         return await fetch_offsets(connection, self._history.groups, "overseer", ACCOUNTS, LEDGERS, stable=True)
 
     async def judge(self) -> list[str]:
         """Read everything once more, and what is committed."""
-        everything: list[Poll] = []
-        final: list[Poll] = []
+        everything: list[PollResult] = []
+        final: list[PollResult] = []
         committed: dict[Place, int] = {}
         history = self._history
         with trio.move_on_after(PROGRESS_S_MAX):
@@ -202,7 +202,7 @@ class TransactionWorkload:
             *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies),
         ]
 
-    async def _ask_all(self, committed: dict[Place, int], connection: Connection) -> None:
+    async def _ask_all(self, committed: dict[Place, int], connection: SimConnection) -> None:
         await connection.find_coordinator(COPIERS, GROUP)
         committed |= await self._committed(connection)
         if set(committed) < set(INPUTS):

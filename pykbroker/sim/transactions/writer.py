@@ -9,7 +9,7 @@ from random import Random
 
 import trio
 
-from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Again, Connection, Dialer
+from pykbroker.sim.client import GROUP, LOST, TRANSACTION, Again, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit
 from pykbroker.sim.groups.offsets import NOBODY
 from pykbroker.sim.groups.refusal import Evicted
@@ -23,10 +23,10 @@ PATIENCE_S = (0.2, 1.0, 8.0)
 """How long it waits for an answer before it tries another connection."""
 RETRIES, COMMITS, OFFSETS, FORGETS, ABORTS = 0.6, 0.8, 0.4, 0.04, 0.5
 STEPS_MAX, BATCHES_MAX, RECORDS_MAX = 3, 3, 4
-Step = Callable[[Connection], Awaitable[None]]
+WriterStep = Callable[[SimConnection], Awaitable[None]]
 
 
-class Writer:
+class TransactionWriter:
     """`draining`: it ends what it has begun, and is `done`. `moods` say when it aborts what was not answered."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Writer:
     ) -> None:
         self.producer, self._dialer, self._dice, self._moods = producer, dialer, dialer.dice, moods
         self._places, self._group = places, group
-        self._steps: deque[Step] = deque()
+        self._steps: deque[WriterStep] = deque()
         self._made = 0
         self.draining = False
         self.done = trio.Event()
@@ -62,7 +62,7 @@ class Writer:
         self._steps.clear()
         self.producer.give_up(fenced=fenced)
 
-    async def _session(self, connection: Connection) -> bool:
+    async def _session(self, connection: SimConnection) -> bool:
         """True: all is done. Fenced, Evicted, LOST."""
         dice, producer = self._dice, self.producer
         await connection.find_coordinator(producer.id, TRANSACTION)
@@ -106,13 +106,13 @@ class Writer:
         self._made += 1
         return f"{place[0]}-{place[1]}/{self.producer.name}/{self._made} ".encode()
 
-    async def _abort(self, connection: Connection) -> None:
+    async def _abort(self, connection: SimConnection) -> None:
         """End it in its own epoch, while what was sent on another connection may still be on its way. Again."""
         await self.producer.end(False, connection)
         self._give_up(fenced=False)
         raise Again("begins anew")
 
-    async def _commit_offsets(self, commits: list[Commit], connection: Connection) -> None:
+    async def _commit_offsets(self, commits: list[Commit], connection: SimConnection) -> None:
         """`commits` are made with the first attempt."""
         if not commits:
             place = self._dice.choice(self._places)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Group, Note, Noted
+from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Note, Noted, SegmentGroup
 from pykbroker.core.compaction.dirty import Dirt, Sizes, below, dirt, first_dirty, groups
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.reading import read_file
@@ -109,7 +109,7 @@ class Cleaning:
             one.producer_id: (one.batches[-1].last_offset if one.batches else -1, one.epoch)
             for one in self._log.producers.entries()
         }
-        await self._ask(Group(producers), type(None))
+        await self._ask(SegmentGroup(producers), type(None))
         cleaned = self._log.begin_cleaned(group)
         try:
             for segment in group:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.storage.files.checkpoints import TopicPartition
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.portions import portions
 from pykbroker.storage.log.log import Log

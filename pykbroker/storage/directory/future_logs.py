@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.chores import Chores, remove_tree
-from pykbroker.storage.files.checkpoints import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.partition_directory import (
     DELETE,

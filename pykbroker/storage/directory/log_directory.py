@@ -17,12 +17,13 @@ import trio
 
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.chores import Chores, remove_tree
 from pykbroker.storage.directory.future_logs import FutureLogs, free_name
-from pykbroker.storage.directory.root_checkpoints import Offsets, RootCheckpoints
+from pykbroker.storage.directory.root_checkpoints import CheckpointOffsets, RootCheckpoints
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.storage.files import lost_writes
-from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
+from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.partition_directory import (
     ASIDE,
@@ -495,7 +496,7 @@ class LogDirectory:
             return False
         return True
 
-    def _unopened(self, name: str) -> Offsets:
+    def _unopened(self, name: str) -> CheckpointOffsets:
         """Of partitions that are here but offline: what was last known of them stays known."""
         return {
             key: offset

@@ -12,13 +12,13 @@ from functools import partial
 
 import trio
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.checkpoints import (
     CLEANED,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
     CorruptCheckpoint,
-    TopicPartition,
     decode_offsets,
     encode_offsets,
 )
@@ -28,14 +28,14 @@ from pykbroker.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-Offsets = dict[TopicPartition, int]
+CheckpointOffsets = dict[TopicPartition, int]
 NAMES = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
 class RootCheckpoints:
     """`left`: by file, what was found and is still so. One writer at a time, and none once the directory is left."""
 
-    def __init__(self, disk: Disk, found: Mapping[str, Offsets | None]) -> None:
+    def __init__(self, disk: Disk, found: Mapping[str, CheckpointOffsets | None]) -> None:
         self.left = {name: dict(offsets or {}) for name, offsets in found.items()}
         self._lists_all = found[RECOVERY_POINTS] is not None
         self._disk = disk
@@ -74,7 +74,7 @@ class RootCheckpoints:
                 await self.write(name, partial(self._on_disk.__getitem__, name))
         self._forgotten.difference_update(keys)
 
-    async def write(self, name: str, collect: Callable[[], Offsets]) -> None:
+    async def write(self, name: str, collect: Callable[[], CheckpointOffsets]) -> None:
         """Replace a file, durably, by what `collect` answers when it is this writer's turn."""
         async with self._writing:
             if self._is_closed:
@@ -89,7 +89,7 @@ class RootCheckpoints:
         self._is_closed = True
 
 
-async def _offsets(disk: Disk, name: str) -> Offsets | None:
+async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:
     """None where nothing stands in the file, or nothing that holds."""
     try:
         content = await read_disposable(disk, name)

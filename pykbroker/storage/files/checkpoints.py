@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
+from pykbroker.core.topic_partition import TopicPartition
+
 VERSION = 0
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 CLEANED = "cleaner-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
-
-TopicPartition = tuple[str, int]
 
 
 class CorruptCheckpoint(ValueError):

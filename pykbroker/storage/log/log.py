@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.producers import Marker, Written
+from pykbroker.core.log.producers import Marker, WrittenBatch
 from pykbroker.core.log.verification import Verification
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.small_files import replace, warned
@@ -554,7 +554,7 @@ class Log(LogReads):
         self._segments.close()
 
 
-def duplicate(written: Written) -> Appended:
+def duplicate(written: WrittenBatch) -> Appended:
     """The answer to a batch that came again: where it stands since the first time, and its time."""
     return Appended(written.base_offset, written.last_offset, written.timestamp, True)
 

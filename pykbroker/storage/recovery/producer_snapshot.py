@@ -12,28 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from struct import Struct, error
 
-from pykbroker.core.log.producers import SEQUENCE_MASK, Producer, Producers, Written
+from pykbroker.core.log.producers import SEQUENCE_MASK, Producers, ProducerState, WrittenBatch
 from wire.records.crc import crc32c
 
 HEAD = Struct(">hIi")
 ENTRY = Struct(">qhiqiqiq")
 VERSION = 1
 CRC_START = 6
-NO_BATCH = Written(-1, -1, -1, 0, -1)
+NO_BATCH = WrittenBatch(-1, -1, -1, 0, -1)
 
 
 class CorruptSnapshot(ValueError):
     """Not a producer snapshot, or a damaged one."""
 
 
-def encode(producers: Iterable[Producer]) -> bytes:
+def encode(producers: Iterable[ProducerState]) -> bytes:
     """The file."""
     entries = b"".join(entry for one in producers for entry in _entries(one))
     content = (len(entries) // ENTRY.size).to_bytes(4, "big") + entries
     return VERSION.to_bytes(2, "big") + crc32c(content).to_bytes(4, "big") + content
 
 
-def _entries(one: Producer) -> Iterator[bytes]:
+def _entries(one: ProducerState) -> Iterator[bytes]:
     *older, last = one.batches or (NO_BATCH,)
     for batch in older:
         yield ENTRY.pack(
@@ -66,11 +66,11 @@ def decode(data: bytes) -> Producers:
         raise CorruptSnapshot(f"{len(data)} bytes") from None
     if version != VERSION or len(data) != HEAD.size + count * ENTRY.size or crc32c(data, CRC_START) != crc:
         raise CorruptSnapshot(f"version {version}, {count} producers in {len(data)} bytes, checksum {crc:08x}")
-    found: dict[int, Producer] = {}
+    found: dict[int, ProducerState] = {}
     for producer_id, epoch, last_sequence, last_offset, delta, *rest in ENTRY.iter_unpack(data[HEAD.size :]):
-        producer = found.setdefault(producer_id, Producer(producer_id, epoch))
+        producer = found.setdefault(producer_id, ProducerState(producer_id, epoch))
         producer.last_timestamp, producer.coordinator_epoch, producer.txn_first_offset = rest
         if last_sequence >= 0:
             first = (last_sequence - delta) & SEQUENCE_MASK
-            producer.remember(epoch, Written(first, last_sequence, last_offset, delta, producer.last_timestamp))
+            producer.remember(epoch, WrittenBatch(first, last_sequence, last_offset, delta, producer.last_timestamp))
     return Producers(tuple(found.values()))

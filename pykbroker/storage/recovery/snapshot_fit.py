@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from pykbroker.core.log.producers import Producer, Producers
+from pykbroker.core.log.producers import Producers, ProducerState
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.reading import read_file
 from pykbroker.storage.recovery.producer_snapshot import CorruptSnapshot
@@ -68,7 +68,7 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
             raise CorruptSnapshot(f"it does not know the batch of producer {producer_id} at offset {batch.base_offset}")
 
 
-def _knows(producer: Producer | None, newest: Batch) -> bool:
+def _knows(producer: ProducerState | None, newest: Batch) -> bool:
     """Whether this may be what was known after a producer's batch. It may be forgotten, but for an open transaction."""
     if producer is None:
         return newest.is_control or not newest.is_transactional

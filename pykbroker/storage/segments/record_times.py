@@ -37,7 +37,7 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-Key = tuple[int, int, int, int, int]
+SearchKey = tuple[int, int, int, int, int]
 
 
 class RecordTimes:
@@ -47,7 +47,7 @@ class RecordTimes:
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop, self._turn = off_loop, trio.Lock()
-        self._found: OrderedDict[Key, TimestampOffset | None] = OrderedDict()
+        self._found: OrderedDict[SearchKey, TimestampOffset | None] = OrderedDict()
 
     def first_since(self, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
         """As `first_since` below. Pending: the batch must be opened off the loop."""
@@ -60,7 +60,7 @@ class RecordTimes:
             raise Pending(work, "look for a record of time", timestamp, "from offset", start_offset)
         return self._found[key]
 
-    async def _open(self, key: Key, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> None:
+    async def _open(self, key: SearchKey, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> None:
         async with self._turn:
             if key not in self._found:
                 self._found[key] = await self._off_loop(first_since, batch, timestamp, start_offset, bytes_max)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
 
 
@@ -23,9 +23,9 @@ class Denies:
         return operation not in self._operations
 
 
-def context(version: int) -> Context:
+def context(version: int) -> RequestContext:
     """A request of this version, from this machine."""
-    return Context(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
+    return RequestContext(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
 
 
 def gone_through(answer: Any) -> Any:

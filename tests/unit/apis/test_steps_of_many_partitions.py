@@ -12,7 +12,7 @@ from pykbroker.apis.cluster.alter_replica_log_dirs import AT_ONCE_MAX, AlterRepl
 from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.core.txn.requests import Answer, Verified
+from pykbroker.core.txn.requests import TransactionAnswer, Verified
 from pykbroker.server.handler import Encoded
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
 from pykbroker.storage.files import portions
@@ -41,7 +41,7 @@ class Coordinator:
 
     def ask(self, request: Any, respond: Any) -> Any:
         self.asked = request
-        return respond(Answer())
+        return respond(TransactionAnswer())
 
     async def asked_of(self, request: Any) -> Any:
         self.asked = request

@@ -102,3 +102,13 @@ def test_the_tree_keeps_the_laws():
 def test_every_part_of_the_broker_stands_on_a_floor():
     paths = [source.path for source in tidy.tree(ROOT)]
     assert list(tidy.homeless((ROOT / "pyproject.toml").read_text(), paths)) == []
+
+
+def test_one_name_for_two_classes_is_found():
+    sources = [
+        tidy.Source("pykbroker/core/a.py", "class Member: ...\n"),
+        tidy.Source("pykbroker/core/b.py", "Member = tuple[str, int]\n"),
+        tidy.Source("pykbroker/core/c.py", "T = TypeVar('T')\nMEMBER = 1\n"),
+        tidy.Source("wire/messages/d.py", "class Member: ...\n"),
+    ]
+    assert list(tidy.same_name(sources)) == ["pykbroker/core/b.py:1: Member is also defined in pykbroker/core/a.py:1"]

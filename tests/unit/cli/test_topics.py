@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.parameters import Address
-from pykbroker.client.admin import Topic
+from pykbroker.client.admin import TopicDescription
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsResourceResult
@@ -24,9 +24,9 @@ class PlayedAdmin:
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
 
-    async def topics(self, names: list[str] | None = None) -> list[Topic]:
+    async def topics(self, names: list[str] | None = None) -> list[TopicDescription]:
         part = MetadataResponsePartition(leader_id=1, leader_epoch=4, replica_nodes=[1, 2], isr_nodes=[1])
-        return [Topic("orders", False, [part]), Topic("a", False, [part, part])]
+        return [TopicDescription("orders", False, [part]), TopicDescription("a", False, [part, part])]
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         own = {"cleanup.policy": "compact", "retention.ms": "5"} if name == "a" else {}

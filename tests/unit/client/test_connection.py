@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.client.connection import Connection, Disconnected, UnsupportedVersion
+from pykbroker.client.connection import BrokerConnection, Disconnected, UnsupportedVersion
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from wire.api import ApiKey
 from wire.declare import Response
@@ -39,20 +39,20 @@ class Broker:
 
 
 @pytest.fixture
-async def ends() -> AsyncIterator[tuple[Connection, Broker]]:
+async def ends() -> AsyncIterator[tuple[BrokerConnection, Broker]]:
     ours, theirs = trio.testing.memory_stream_pair()
-    connection = Connection(ours, "test")
+    connection = BrokerConnection(ours, "test")
     connection.versions = {ApiKey.FIND_COORDINATOR: Versions(0, 3)}
     yield connection, Broker(theirs)
     await connection.aclose()
 
 
-async def ask(connection: Connection, group: str) -> str:
+async def ask(connection: BrokerConnection, group: str) -> str:
     answer = await connection.call(FindCoordinatorRequest(key_=group), FindCoordinatorResponse)
     return answer.host
 
 
-async def test_the_newest_common_version_is_spoken(ends: tuple[Connection, Broker]) -> None:
+async def test_the_newest_common_version_is_spoken(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.negotiate)
@@ -69,7 +69,7 @@ async def test_the_newest_common_version_is_spoken(ends: tuple[Connection, Broke
             connection.newest_version(key)
 
 
-async def test_many_callers_get_their_own_answers(ends: tuple[Connection, Broker]) -> None:
+async def test_many_callers_get_their_own_answers(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     answers: dict[int, str] = {}
 
@@ -87,7 +87,7 @@ async def test_many_callers_get_their_own_answers(ends: tuple[Connection, Broker
 
 
 async def test_the_answer_of_a_cancelled_caller_is_read_over(
-    ends: tuple[Connection, Broker], autojump_clock: trio.testing.MockClock
+    ends: tuple[BrokerConnection, Broker], autojump_clock: trio.testing.MockClock
 ) -> None:
     connection, broker = ends
     with trio.move_on_after(1) as impatient:
@@ -102,7 +102,7 @@ async def test_the_answer_of_a_cancelled_caller_is_read_over(
             await broker.answer(FindCoordinatorResponse(host=name), version, correlation_id)
 
 
-async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[Connection, Broker]) -> None:
+async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     ended = []
 
@@ -120,7 +120,9 @@ async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[Connection, Br
 
 
 @pytest.mark.parametrize("size", [3, -1, REQUEST_BYTES_MAX + 1])
-async def test_a_claimed_length_that_cannot_be_ends_the_connection(ends: tuple[Connection, Broker], size: int) -> None:
+async def test_a_claimed_length_that_cannot_be_ends_the_connection(
+    ends: tuple[BrokerConnection, Broker], size: int
+) -> None:
     connection, broker = ends
     await broker.stream.send_all(size.to_bytes(4, "big", signed=True))
     with pytest.raises(Disconnected, match=f"claims to have {size} bytes"):
@@ -129,7 +131,7 @@ async def test_a_claimed_length_that_cannot_be_ends_the_connection(ends: tuple[C
         await ask(connection, "group")
 
 
-async def test_an_answer_that_does_not_parse_ends_the_connection(ends: tuple[Connection, Broker]) -> None:
+async def test_an_answer_that_does_not_parse_ends_the_connection(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     await broker.stream.send_all((6).to_bytes(4, "big") + (0).to_bytes(4, "big") + b"\x00\xff")
     with pytest.raises(Disconnected, match="does not parse"):

@@ -17,7 +17,7 @@ from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.table import HISTOGRAM_BUCKETS
 from pykbroker.storage.directory.statistics import DirectoryStatistics
@@ -47,7 +47,7 @@ FOUND = BrokerStatistics(
         connections_age_ns_max=5_000_000_000,
         connections_accepted=9,
         connections_refused=2,
-        connections_closed={next(iter(Ending)): 2},
+        connections_closed={next(iter(ConnectionEnding)): 2},
         accept_waits=5,
         held_bytes=1000,
         held_bytes_max=2000,
@@ -89,7 +89,7 @@ def test_each_figure_has_its_place() -> None:
     assert of("request_remote_seconds_total", api="PRODUCE", version="12") == pytest.approx(5)
     assert of("requests_total", api="FETCH", version="18") == 0
     assert (of("connections"), of("connections_accepted_total"), of("connections_refused_total")) == (7, 9, 2)
-    assert of("connections_closed_total", reason=next(iter(Ending)).name.lower()) == 2
+    assert of("connections_closed_total", reason=next(iter(ConnectionEnding)).name.lower()) == 2
     assert (of("requests_waiting"), of("requests_held"), of("held_bytes"), of("held_bytes_max")) == (4, 1, 1000, 2000)
     assert (of("fetch_sessions"), of("fetch_session_partitions"), of("fetch_session_evictions_total")) == (1, 8, 2)
     assert (of("loop_steps_total"), of("loop_steps_slow_total"), of("accept_waits_total")) == (100, 1, 5)

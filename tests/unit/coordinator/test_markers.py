@@ -17,7 +17,7 @@ from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.endings import Endings
 from pykbroker.coordinator.markers import AT_ONCE_MAX, SORTED_AT_ONCE_MAX, MarkerWriter
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.machine import GroupMachine
@@ -27,15 +27,15 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions,
-    Answer,
     EndTransaction,
     FindTransaction,
-    Found,
+    FoundTransactions,
     InitProducer,
     Reply,
+    TransactionAnswer,
 )
 from pykbroker.core.txn.settings import TransactionSettings
-from pykbroker.core.txn.state import State
+from pykbroker.core.txn.state import TransactionState
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.turns import Turns
 from tests.unit.coordinator.memory_log import MemoryLog
@@ -105,31 +105,31 @@ class House:
         )
         endings = Endings(self.partition, self.groups, lambda: WALL_MS)
         self.writer = MarkerWriter(self.runtime, endings, lambda topic, index: (topic, index) in self.partitions)
-        self.transactions = Transactions(self.runtime, self.ids, 100)
+        self.transactions = TransactionRequests(self.runtime, self.ids, 100)
 
     def partition(self, topic: str, index: int) -> MemoryLog:
         if (topic, index) not in self.partitions:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.partitions[topic, index]
 
-    async def begin(self, *places: tuple[str, int], version: int = 0) -> Answer:
+    async def begin(self, *places: tuple[str, int], version: int = 0) -> TransactionAnswer:
         """A transaction over these partitions; its producer."""
         producer = await self.transactions.asked(InitProducer(NAME, 60_000))
-        assert isinstance(producer, Answer)
+        assert isinstance(producer, TransactionAnswer)
         added = AddPartitions(NAME, producer.producer_id, producer.epoch, frozenset(places), version)
-        assert await self.transactions.asked(added) == Answer()
+        assert await self.transactions.asked(added) == TransactionAnswer()
         return producer
 
-    async def end(self, producer: Answer, *, commit: bool, version: int = 0) -> Answer:
+    async def end(self, producer: TransactionAnswer, *, commit: bool, version: int = 0) -> TransactionAnswer:
         reply = await self.transactions.asked(
             EndTransaction(NAME, producer.producer_id, producer.epoch, commit, version)
         )
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, TransactionAnswer)
         return reply
 
-    async def state(self) -> State:
+    async def state(self) -> TransactionState:
         found = await self.transactions.asked(FindTransaction(NAME))
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundTransactions)
         return found.transactions[0].state
 
     def markers(self, topic: str, index: int) -> list[tuple[int, int, ControlRecord]]:
@@ -169,7 +169,7 @@ async def test_each_partition_gets_the_marker_and_the_transaction_is_complete(co
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         for place in (("a", 0), ("b", 3)):
             assert house.markers(*place) == [(7, bumped, ControlRecord(0, kind, EndTxnMarker(0)))]
-        assert await house.state() is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+        assert await house.state() is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
 
 
 async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
@@ -190,7 +190,7 @@ async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
         await trio.testing.wait_all_tasks_blocked()
         (topic,) = house.groups.ask("g", asked).result().topics
         assert topic.partitions[0].committed_offset == 5
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
 
 
 async def test_what_does_not_take_the_marker_is_tried_again_alone(autojump_clock: object) -> None:
@@ -199,10 +199,10 @@ async def test_what_does_not_take_the_marker_is_tried_again_alone(autojump_clock
         house.partitions["b", 3].error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         await house.end(producer, commit=True)
         await trio.sleep(1)
-        assert await house.state() is State.PREPARE_COMMIT
+        assert await house.state() is TransactionState.PREPARE_COMMIT
         house.partitions["b", 3].error = None
         await trio.sleep(1)
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
         assert len(house.markers("a", 0)) == len(house.markers("b", 3)) == 1
 
 
@@ -218,7 +218,7 @@ async def test_a_marker_that_is_lost_before_it_is_committed_is_written_again(aut
         partition.is_leader, partition.held = True, False
         await trio.sleep(1)
         assert len(house.markers("a", 0)) == 2
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
@@ -227,7 +227,7 @@ async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
         del house.partitions["b", 3]
         await house.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
 
 
 async def test_a_partition_where_a_newer_epoch_ended_it_needs_no_marker() -> None:
@@ -236,7 +236,7 @@ async def test_a_partition_where_a_newer_epoch_ended_it_needs_no_marker() -> Non
         house.partitions["a", 0].error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
         await house.end(producer, commit=False)
         await trio.testing.wait_all_tasks_blocked()
-        assert await house.state() is State.COMPLETE_ABORT
+        assert await house.state() is TransactionState.COMPLETE_ABORT
 
 
 async def test_what_was_decided_before_a_restart_is_carried_out_after_it(autojump_clock: object) -> None:
@@ -249,7 +249,7 @@ async def test_what_was_decided_before_a_restart_is_carried_out_after_it(autojum
     async with hosting(log) as house:
         await trio.sleep(1)
         assert len(house.markers("a", 0)) == 1
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
 
 
 async def test_no_marker_before_the_decision_is_committed() -> None:
@@ -259,7 +259,7 @@ async def test_no_marker_before_the_decision_is_committed() -> None:
         async with trio.open_nursery() as nursery:
 
             async def end() -> None:
-                assert await house.end(producer, commit=True) == Answer()
+                assert await house.end(producer, commit=True) == TransactionAnswer()
 
             nursery.start_soon(end)
             await trio.testing.wait_all_tasks_blocked()
@@ -277,7 +277,7 @@ async def test_a_marker_is_flushed_where_that_is_due() -> None:
         await house.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
         assert house.partitions["a", 0].flushes == 1
-        assert await house.state() is State.COMPLETE_COMMIT
+        assert await house.state() is TransactionState.COMPLETE_COMMIT
 
 
 async def test_timeouts_are_carried_out(autojump_clock: object) -> None:
@@ -286,7 +286,7 @@ async def test_timeouts_are_carried_out(autojump_clock: object) -> None:
         house.wall_ms += 60_001
         await trio.sleep(2)
         assert house.markers("a", 0) == [(7, 1, ControlRecord(0, ControlType.ABORT, EndTxnMarker(0)))]
-        assert await house.state() is State.COMPLETE_ABORT
+        assert await house.state() is TransactionState.COMPLETE_ABORT
 
 
 async def test_another_epoch_takes_over_from_the_writer_of_the_last_one(autojump_clock: object) -> None:
@@ -325,15 +325,15 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
             house.partitions["a", 0].commit()
         assert asked.refused == {}
         assert asked.shown[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
-        assert await house.state() is State.ONGOING
+        assert await house.state() is TransactionState.ONGOING
 
 
 @pytest.mark.parametrize(
     ("written_after_s", "expected"),
-    [(0.09, Answer(producer_id=7, epoch=1)), (0.11, Answer(ErrorCode.CONCURRENT_TRANSACTIONS))],
+    [(0.09, TransactionAnswer(producer_id=7, epoch=1)), (0.11, TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))],
 )
 async def test_a_client_waits_a_while_for_the_end_of_its_last_transaction(
-    written_after_s: float, expected: Answer, autojump_clock: object
+    written_after_s: float, expected: TransactionAnswer, autojump_clock: object
 ) -> None:
     async with hosting() as house:
         producer = await house.begin(("a", 0))
@@ -358,8 +358,8 @@ async def test_a_client_that_takes_over_waits_for_the_abort() -> None:
         await house.begin(("a", 0))
         answer = house.transactions.ask(InitProducer(NAME, 60_000), lambda reply: reply)
         assert isinstance(answer, Coroutine)
-        assert await answer == Answer(producer_id=7, epoch=2)
-        assert await house.state() is State.EMPTY
+        assert await answer == TransactionAnswer(producer_id=7, epoch=2)
+        assert await house.state() is TransactionState.EMPTY
 
 
 async def test_who_waits_for_an_end_learns_that_the_coordinator_is_gone() -> None:
@@ -376,7 +376,7 @@ async def test_who_waits_for_an_end_learns_that_the_coordinator_is_gone() -> Non
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(go)
-            assert await answer == Answer(ErrorCode.NOT_COORDINATOR)
+            assert await answer == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
 
 
 async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> None:
@@ -427,16 +427,16 @@ async def test_admission_names_what_takes_no_part() -> None:
 async def test_a_producer_id_is_waited_for() -> None:
     async with hosting() as house:
         house.ids.in_hand = False
-        assert await house.transactions.asked(InitProducer(NAME, 60_000)) == Answer(producer_id=7, epoch=0)
+        assert await house.transactions.asked(InitProducer(NAME, 60_000)) == TransactionAnswer(producer_id=7, epoch=0)
         house.ids.in_hand = False
         refused = await house.transactions.asked(InitProducer("other", 60_000))
-        assert refused == Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert refused == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
     async with hosting() as house:
         house.runtime.follow(1, {})
-        assert await house.transactions.asked(FindTransaction(NAME)) == Answer(ErrorCode.NOT_COORDINATOR)
+        assert await house.transactions.asked(FindTransaction(NAME)) == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
 
 
 async def test_the_partitions_of_a_large_transaction_are_sorted_and_awaited_in_portions() -> None:

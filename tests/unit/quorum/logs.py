@@ -18,7 +18,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.driver import Driver
-from pykbroker.quorum.identity import Identity
+from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.lifecycle import Lifecycle
@@ -37,7 +37,7 @@ from wire.records.batch import Batch
 
 T = TypeVar("T")
 RULES = LogRules()
-IDENTITY = Identity(CLUSTER, 1, (b"d" * 16,))
+IDENTITY = BrokerIdentity(CLUSTER, 1, (b"d" * 16,))
 ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import id_bytes
-from pykbroker.quorum.identity import Identity, prepare
+from pykbroker.quorum.identity import BrokerIdentity, prepare
 from tests.unit.core.metadata.room import NOW_MS
 from tests.unit.quorum.logs import disk_at, golden_directory
 
 
-async def prepared(*paths: Path, node_id: int = 1, seed: int = 1, cluster_id: str | None = None) -> Identity:
+async def prepared(*paths: Path, node_id: int = 1, seed: int = 1, cluster_id: str | None = None) -> BrokerIdentity:
     return await prepare([disk_at(path) for path in paths], node_id, random.Random(seed), NOW_MS, cluster_id)
 
 
@@ -47,7 +47,7 @@ async def test_a_first_start_that_was_cut_short_is_done_again(tmp_path: Path) ->
 
 async def test_kafkas_directory(tmp_path: Path) -> None:
     golden_directory("clean", "clean", tmp_path)
-    assert await prepared(tmp_path / "clean") == Identity(
+    assert await prepared(tmp_path / "clean") == BrokerIdentity(
         "MkU3OEVBNTcwNTJENDM2Qk", 1, (id_bytes("eFY3g7xCOlPBlIy0q0wRtw"),)
     )
 

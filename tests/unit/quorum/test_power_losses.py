@@ -9,7 +9,7 @@ import pytest
 from pykbroker.core.errors import StartError
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.rules import LogRules
-from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from tests.unit.core.metadata.room import topic
 from tests.unit.quorum.logs import living, started
@@ -52,7 +52,7 @@ async def deleted(
     return known - {name}
 
 
-async def check(ending: Ending[Known]) -> None:
+async def check(ending: PowerLoss[Known]) -> None:
     must, may = ending.known
     where: Any = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     try:

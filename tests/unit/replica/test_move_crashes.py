@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
-from pykbroker.sim.volume import Call, Volume
+from pykbroker.sim.volume import DiskCall, Volume
 from tests.unit.replica.host import IDS, NOW_MS, Host
 from tests.unit.storage.logs import batch, every_byte
 from wire.records.batch import batches
@@ -25,7 +25,7 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self._dice = Random(seed)
-        self.calls: list[tuple[int, Call]] = []
+        self.calls: list[tuple[int, DiskCall]] = []
         volumes = (Volume(), Volume())
         for number, volume in enumerate(volumes):
             volume.noted = lambda name, args, number=number: self.calls.append((number, (name, args)))

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.core.fetch.session import Wanted
+from pykbroker.core.fetch.session import SessionPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch
@@ -80,14 +80,14 @@ class FakeLog:
         return min(enough, 10 * (upper_offset - offset))
 
 
-def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[Wanted, Partition]]:
+def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[SessionPartition, Partition]]:
     """A partition for each log, led in epoch 3, asked for from `offset`; `told` is the high watermark told last."""
     found = []
     for index, log in enumerate(logs):
         partition = Partition("t", index, log, Directory())  # type: ignore[arg-type]
         partition.lead(3)
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
-        found.append((Wanted(("t", index), NIL, "t", asked, told, 0 if told >= 0 else -1), partition))
+        found.append((SessionPartition(("t", index), NIL, "t", asked, told, 0 if told >= 0 else -1), partition))
     return found
 
 

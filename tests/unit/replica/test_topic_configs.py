@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pykbroker.core.config.config import BrokerConfig, Texts
-from pykbroker.core.config.entries import Entry, describe_topic
+from pykbroker.core.config.entries import ConfigEntry, describe_topic
 from pykbroker.core.config.live_config import Dynamic, LiveConfig
 from pykbroker.replica import topic_configs
 from pykbroker.replica.topic_configs import DESCRIPTIONS_MAX, TopicConfigs
@@ -18,7 +18,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Texts]:
     """The overrides of each description that was made."""
     found = list[Texts]()
 
-    def noted(config: BrokerConfig, overrides: Texts) -> Iterator[Entry]:
+    def noted(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:
         found.append(overrides)
         return describe_topic(config, overrides)
 

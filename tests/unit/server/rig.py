@@ -8,9 +8,9 @@ from typing import Any
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from pykbroker.server.intake import Shared
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
 from wire.api import ApiKey
@@ -24,10 +24,10 @@ REQUEST_BYTES_MAX = 200_000
 class Api:
     """A handler made of a function."""
 
-    def __init__(self, key: ApiKey, versions: str, call: Callable[[Context, Any], Any]) -> None:
+    def __init__(self, key: ApiKey, versions: str, call: Callable[[RequestContext, Any], Any]) -> None:
         self.key, self.versions, self._call = key, versions, call
 
-    def __call__(self, context: Context, request: Any) -> Any:
+    def __call__(self, context: RequestContext, request: Any) -> Any:
         return self._call(context, request)
 
 
@@ -56,7 +56,7 @@ def shared(
     request_bytes_max: int = REQUEST_BYTES_MAX,
 ) -> Shared:
     return Shared(
-        Table(handlers),
+        ApiTable(handlers),
         tasks,
         Turns(ticks or Ticks()),
         Budget(bytes_max, requests_max),
@@ -114,7 +114,7 @@ class Rig:
         return frames
 
 
-def echo(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """The generation comes back as throttle time."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 

@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.server.frame_pool import FramePool
-from pykbroker.server.handler import CloseConnection, Context, Held
+from pykbroker.server.handler import CloseConnection, Held, RequestContext
 from pykbroker.server.intake import OUT_PARTS_MAX, TURN_NS_MAX
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
@@ -62,7 +62,7 @@ def test_frames_may_be_cut_anywhere() -> None:
 def test_large_frames_arrive_whole(size: int) -> None:
     groups: list[str] = []
 
-    def note(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    def note(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         groups.append(request.group_id)
         return echo(context, request)
 
@@ -215,7 +215,7 @@ def test_a_client_id_that_is_not_utf_8_is_read_as_java_reads_it(raw: bytes) -> N
     ],
 )
 async def test_a_failing_request_is_answered_with_its_error(raised: Exception, code: ErrorCode) -> None:
-    def fail(context: Context, request: HeartbeatRequest) -> Any:
+    def fail(context: RequestContext, request: HeartbeatRequest) -> Any:
         if request.generation_id:
             return fail_later()
         raise raised
@@ -232,7 +232,7 @@ async def test_a_failing_request_is_answered_with_its_error(raised: Exception, c
 
 
 def test_a_handler_may_close_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    def close(context: Context, request: Any) -> Any:
+    def close(context: RequestContext, request: Any) -> Any:
         raise CloseConnection("acks=0 failed")
 
     rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", close))
@@ -245,7 +245,7 @@ def test_a_handler_may_close_the_connection(caplog: pytest.LogCaptureFixture) ->
 def test_an_error_that_a_version_has_no_place_for_closes_the_connection(
     version: int, answers: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(context: Context, request: Any) -> Any:
+    def refuse(context: RequestContext, request: Any) -> Any:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
 
     rig = Rig(NoTasks(), Api(ApiKey.OFFSET_FETCH, "1-9", refuse))
@@ -265,11 +265,11 @@ class Gates:
         self.started: list[int] = []
         self.api = Api(ApiKey.HEARTBEAT, "0-4", self.call)
 
-    def call(self, context: Context, request: HeartbeatRequest) -> Any:
+    def call(self, context: RequestContext, request: HeartbeatRequest) -> Any:
         self.started.append(request.generation_id)
         return self.wait(context, request) if request.generation_id % 2 else echo(context, request)
 
-    async def wait(self, context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    async def wait(self, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         await self.gates[request.generation_id].wait()
         return echo(context, request)
 
@@ -384,7 +384,7 @@ class Parking:
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"
 
-    def __call__(self, context: Context, request: FetchRequest) -> Any:
+    def __call__(self, context: RequestContext, request: FetchRequest) -> Any:
         hurried = trio.Event()
         context.hurry = hurried.set
         return self.wait(hurried)

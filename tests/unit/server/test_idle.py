@@ -13,11 +13,11 @@ import trio
 
 from pykbroker.server import idle
 from pykbroker.server.connection import Connection
-from pykbroker.server.ending import Ending
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import Held
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
 from tests.unit.server.rig import ECHO, Api, Rig, heartbeat, padded
@@ -39,7 +39,7 @@ class House:
     """A listener, and rigs around the connections that it makes."""
 
     def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
-        self.listener = Listener(Table((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
+        self.listener = Listener(ApiTable((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
         self._ports: Iterator[int] = iter(range(1, 100_000))
 
     def connect(self) -> Rig:
@@ -50,7 +50,7 @@ class House:
         rig.connection = connection
         return rig
 
-    def endings(self) -> dict[Ending, int]:
+    def endings(self) -> dict[ConnectionEnding, int]:
         return dict(self.listener.statistics().connections_closed)
 
 
@@ -76,7 +76,7 @@ async def test_the_idle_go_at_the_limit_the_quietest_first(autojump_clock: trio.
         assert [rig.closes for rig in rigs] == [1, 0, 1]
         await trio.sleep(50)
         assert [rig.closes for rig in rigs] == [1, 1, 1]
-        assert home.endings() == {Ending.IDLE: 3}
+        assert home.endings() == {ConnectionEnding.IDLE: 3}
 
 
 async def test_one_is_closed_in_a_pass_of_the_loop(autojump_clock: trio.testing.MockClock) -> None:
@@ -128,7 +128,7 @@ async def test_a_request_that_stops_coming_ends_its_connection(autojump_clock: t
         assert [small.closes, large.closes] == [0, 0]
         await trio.sleep(0.5 + LOOK)
         assert [small.closes, large.closes, fine.closes] == [1, 1, 0]
-        assert home.endings() == {Ending.SLOW_REQUEST: 2}
+        assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 2}
 
 
 @pytest.mark.parametrize(("bytes_s", "closes"), [(1, 1), (1000, 1), (1100, 0), (5000, 0)])
@@ -217,12 +217,12 @@ async def test_slow_readers_go_when_memory_is_spent_and_else_only_when_idle(
             await trio.sleep(1)
             reader.connection.owes(20 - left, 1)
         assert [reader.closes, sluggish.closes] == [0, 1]
-        assert home.endings() == {Ending.SLOW_READER: 1}
+        assert home.endings() == {ConnectionEnding.SLOW_READER: 1}
         reader.connection.owes(5, 5)
         await trio.sleep(599)
         assert reader.closes == 0
         await trio.sleep(1 + LOOK)
-        assert home.endings() == {Ending.SLOW_READER: 1, Ending.IDLE: 1}
+        assert home.endings() == {ConnectionEnding.SLOW_READER: 1, ConnectionEnding.IDLE: 1}
 
 
 async def test_no_more_readers_go_than_memory_needs(autojump_clock: trio.testing.MockClock) -> None:
@@ -244,7 +244,7 @@ async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(autojump
         assert rig.closes == 0
         rig.connection.owes(0, 0)
         await trio.sleep(idle.REQUEST_QUIET_S_MAX + 2 * LOOK)
-        assert home.endings() == {Ending.SLOW_REQUEST: 1}
+        assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1}
 
 
 async def test_a_flood_of_slow_peers_fills_no_log(
@@ -255,5 +255,5 @@ async def test_a_flood_of_slow_peers_fills_no_log(
         for rig in rigs:
             rig.feed(heartbeat(1)[:5])
         await trio.sleep(idle.REQUEST_QUIET_S_MAX + LOOK)
-        assert home.endings() == {Ending.SLOW_REQUEST: 1000}
+        assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1000}
     assert len(caplog.messages) == 1

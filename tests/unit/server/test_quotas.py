@@ -9,7 +9,7 @@ import pytest
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.quotas import SECOND_NS, ConnectionQuotas
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
 from tests.unit.server.rig import NoTasks
@@ -118,7 +118,7 @@ class NoPump:
 def test_a_flood_is_counted_and_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock = Clock()
-    listener = Listener(Table(()), NoTasks(), Turns(clock), Limits(connections_per_ip_max=1, connections_max=2))
+    listener = Listener(ApiTable(()), NoTasks(), Turns(clock), Limits(connections_per_ip_max=1, connections_max=2))
     connections = [listener(Peer(HOST, port, "::1", 9092), NoPump()) for port in range(1, 1001)]
     assert [connection is not None for connection in connections] == [True] + [False] * 999
     assert listener.statistics().connections_refused == 999

@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.steps import each
 from pykbroker.server.handler import Encoded, Held
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
-from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, State, Turns, advance
+from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns, Unfinished, advance
 from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -244,5 +244,5 @@ async def test_a_large_request_that_goes_wrong_late_ends_its_connection(caplog: 
 
 async def test_each_is_a_step() -> None:
     steps = each(str, range(MANY))
-    assert isinstance(advance(steps, slow_ticks()), State)
+    assert isinstance(advance(steps, slow_ticks()), Unfinished)
     assert await Turns(slow_ticks()).walk(steps) == [str(number) for number in range(MANY)]

@@ -6,11 +6,11 @@ from typing import Any
 
 import trio
 
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import RouteStatistics
-from pykbroker.server.table import Table
+from pykbroker.server.table import ApiTable
 from pykbroker.world.turns import Turns
 from tests.unit.server.rig import ECHO, PEER, Api, NoTasks, Rig, correlation_ids, heartbeat
 from wire.api import ApiKey
@@ -35,7 +35,7 @@ def counted(rig: Rig) -> RouteStatistics:
 def test_a_request_waits_for_those_before_it() -> None:
     clock = Clock()
 
-    def slow(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
+    def slow(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         clock.now += 100
         return HeartbeatResponse()
 
@@ -56,7 +56,7 @@ async def test_an_answer_waits_for_those_before_it() -> None:
         await gates[number].wait()
         return HeartbeatResponse()
 
-    def call(context: Context, request: HeartbeatRequest) -> Any:
+    def call(context: RequestContext, request: HeartbeatRequest) -> Any:
         return wait(request.generation_id) if request.generation_id < 2 else HeartbeatResponse()
 
     async with trio.open_nursery() as nursery:
@@ -75,7 +75,7 @@ async def test_an_answer_waits_for_those_before_it() -> None:
 
 def test_what_a_peer_does_not_take_is_seen() -> None:
     clock = Clock()
-    listener = Listener(Table([ECHO]), NoTasks(), Turns(clock), Limits())
+    listener = Listener(ApiTable([ECHO]), NoTasks(), Turns(clock), Limits())
     pump: Any = Rig(NoTasks(), ECHO)
     connections = [listener(PEER, pump)]
     clock.now = 1000

@@ -7,21 +7,27 @@ from random import Random
 import pytest
 
 from pykbroker.sim.checkers import check
-from pykbroker.sim.history import History, Outcome, Poll, Send
+from pykbroker.sim.history import History, PollResult, Send, SendOutcome
 
 T = ("t", 0)
 
 
-def send(values: str, base_offset: int = -1, outcome: Outcome = Outcome.ACKNOWLEDGED, producer: str = "p") -> Send:
+def send(
+    values: str, base_offset: int = -1, outcome: SendOutcome = SendOutcome.ACKNOWLEDGED, producer: str = "p"
+) -> Send:
     return Send(producer, T, tuple(value.encode() for value in values), outcome, base_offset)
 
 
-def poll(offset: int, found: str, high_watermark: int = 9, at: tuple[float, float] = (0, 0), first: int = -1) -> Poll:
+def poll(
+    offset: int, found: str, high_watermark: int = 9, at: tuple[float, float] = (0, 0), first: int = -1
+) -> PollResult:
     first = offset if first < 0 else first
-    return Poll("c", T, offset, [(first + at, value.encode()) for at, value in enumerate(found)], high_watermark, *at)
+    return PollResult(
+        "c", T, offset, [(first + at, value.encode()) for at, value in enumerate(found)], high_watermark, *at
+    )
 
 
-def kinds(sends: list[Send], polls: list[Poll], final: str) -> set[str]:
+def kinds(sends: list[Send], polls: list[PollResult], final: str) -> set[str]:
     history = History()
     history.sends, history.polls = sends, polls
     return {anomaly.kind for anomaly in check(history, [poll(0, final)])}
@@ -31,8 +37,8 @@ def kinds(sends: list[Send], polls: list[Poll], final: str) -> set[str]:
     ("expected", "sends", "polls", "final"),
     [
         (set(), [send("ab", 0), send("c", 2)], [poll(0, "ab", 2), poll(2, "c", 3)], "abc"),
-        (set(), [send("a", outcome=Outcome.UNKNOWN)], [], ""),
-        (set(), [send("a", outcome=Outcome.UNKNOWN)], [], "a"),
+        (set(), [send("a", outcome=SendOutcome.UNKNOWN)], [], ""),
+        (set(), [send("a", outcome=SendOutcome.UNKNOWN)], [], "a"),
         (set(), [send("a"), send("b", producer="q")], [], "ba"),
         ({"lost write"}, [send("a", 0), send("b", 1)], [], "a"),
         ({"lost write", "moved write"}, [send("a", 0), send("b", 1)], [], "b"),
@@ -40,9 +46,9 @@ def kinds(sends: list[Send], polls: list[Poll], final: str) -> set[str]:
         ({"order"}, [send("a"), send("b")], [], "ba"),
         ({"order"}, [send("ab")], [], "ba"),
         ({"invented"}, [send("a")], [], "ax"),
-        ({"refused, yet there"}, [send("a", outcome=Outcome.REFUSED)], [], "a"),
-        ({"two values at one offset"}, [send("a", 0), send("b", 1, Outcome.UNKNOWN)], [poll(0, "b")], "a"),
-        ({"unread"}, [send("ab", outcome=Outcome.UNKNOWN)], [poll(0, "ab")], "a"),
+        ({"refused, yet there"}, [send("a", outcome=SendOutcome.REFUSED)], [], "a"),
+        ({"two values at one offset"}, [send("a", 0), send("b", 1, SendOutcome.UNKNOWN)], [poll(0, "b")], "a"),
+        ({"unread"}, [send("ab", outcome=SendOutcome.UNKNOWN)], [poll(0, "ab")], "a"),
         ({"skipped"}, [send("abc", 0)], [poll(0, "b", first=1)], "abc"),
         ({"went back"}, [send("abc", 0)], [poll(1, "a", first=0)], "abc"),
         ({"high watermark back"}, [send("abc", 0)], [poll(0, "a", 3, (0, 1)), poll(0, "a", 2, (2, 3))], "abc"),
@@ -55,8 +61,8 @@ def test_each_anomaly_has_its_name(expected, sends, polls, final):
 
 def test_other_partitions_are_other_logs():
     history = History()
-    history.sends = [send("a", 0), Send("p", ("u", 0), (b"b",), Outcome.ACKNOWLEDGED, 0)]
-    crossed = [Poll("c", T, 0, [(0, b"b")], 1, 0, 0), Poll("c", ("u", 0), 0, [(0, b"b")], 1, 0, 0)]
+    history.sends = [send("a", 0), Send("p", ("u", 0), (b"b",), SendOutcome.ACKNOWLEDGED, 0)]
+    crossed = [PollResult("c", T, 0, [(0, b"b")], 1, 0, 0), PollResult("c", ("u", 0), 0, [(0, b"b")], 1, 0, 0)]
     assert {(each.kind, each.place) for each in check(history, crossed)} == {("invented", T), ("lost write", T)}
 
 
@@ -65,11 +71,11 @@ def test_a_long_history_is_judged():
     for number in range(50_000):
         value = f"v{number}".encode()
         if dice.random() < 0.5:
-            history.sends.append(Send(f"p{number % 8}", T, (value,), Outcome.ACKNOWLEDGED, len(log)))
+            history.sends.append(Send(f"p{number % 8}", T, (value,), SendOutcome.ACKNOWLEDGED, len(log)))
             log.append(value)
         else:
             consumer, start = f"c{number % 3}", positions.get(number % 3, 0)
             found = list(enumerate(log[start : start + 20], start))
             positions[number % 3] = start + len(found)
-            history.polls.append(Poll(consumer, T, start, found, len(log), number, number))
-    assert check(history, [Poll("c", T, 0, list(enumerate(log)), len(log), 60_000, 60_000)]) == []
+            history.polls.append(PollResult(consumer, T, start, found, len(log), number, number))
+    assert check(history, [PollResult("c", T, 0, list(enumerate(log)), len(log), 60_000, 60_000)]) == []

@@ -10,13 +10,13 @@ import pytest
 from pykbroker.sim.groups.history import Assigned, Commit, GroupHistory, Lease, Shown
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.register import check_offsets
-from pykbroker.sim.history import Outcome
+from pykbroker.sim.history import SendOutcome
 
 P, Q = ("t", 0), ("t", 1)
-ACKNOWLEDGED, REFUSED, UNKNOWN = Outcome.ACKNOWLEDGED, Outcome.REFUSED, Outcome.UNKNOWN
+ACKNOWLEDGED, REFUSED, UNKNOWN = SendOutcome.ACKNOWLEDGED, SendOutcome.REFUSED, SendOutcome.UNKNOWN
 
 
-def commit(offset: int, began_s: float, ended_s: float = inf, outcome: Outcome | None = None, **more) -> Commit:
+def commit(offset: int, began_s: float, ended_s: float = inf, outcome: SendOutcome | None = None, **more) -> Commit:
     outcome = outcome or (UNKNOWN if ended_s == inf else ACKNOWLEDGED)
     return Commit("g", P, offset, f"m{offset}", began_s, ended_s, outcome, **more)
 

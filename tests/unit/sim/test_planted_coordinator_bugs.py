@@ -12,10 +12,10 @@ from pykbroker.coordinator.hosted import Hosted
 from pykbroker.coordinator.markers import MarkerWriter
 from pykbroker.core.group import commit
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer.group import ConsumerGroup
-from pykbroker.core.group.offsets import Offsets
-from pykbroker.core.log.transactions import Transactions
+from pykbroker.core.group.offsets import GroupOffsets
+from pykbroker.core.log.transactions import OpenTransactions
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.outcome import Entry
 from pykbroker.core.txn import ending
@@ -82,7 +82,7 @@ async def a_rebalance_is_no_new_generation(simulation: Simulation) -> list[str]:
         group.generation = max(group.generation, 1)
         group.protocol = group.select_protocol()
         group.learn_topics()
-        group.move(State.COMPLETING_REBALANCE, wall_ms)
+        group.move(ClassicGroupState.COMPLETING_REBALANCE, wall_ms)
 
     ClassicGroup.begin_generation = same_again
     return await in_groups(simulation)
@@ -106,7 +106,7 @@ async def partitions_are_assigned_before_they_are_given_back(simulation: Simulat
 
 
 async def an_open_transaction_holds_nobody_up(simulation: Simulation) -> list[str]:
-    Transactions.last_stable_offset = lambda transactions, high_watermark: high_watermark
+    OpenTransactions.last_stable_offset = lambda transactions, high_watermark: high_watermark
     return await in_transactions(simulation)
 
 
@@ -143,7 +143,7 @@ async def who_takes_over_fences_nobody(simulation: Simulation) -> list[str]:
 
 
 async def pending_offsets_do_not_make_a_partition_unstable(simulation: Simulation) -> list[str]:
-    Offsets.is_pending = lambda offsets, *place: False
+    GroupOffsets.is_pending = lambda offsets, *place: False
     return await in_transactions(simulation, "stall")
 
 

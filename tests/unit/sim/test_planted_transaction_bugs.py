@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykbroker.apis.records.produce import ADDED_VERSION_FIRST, Produce
-from pykbroker.core.log.producers import Producer, Producers
+from pykbroker.core.log.producers import Producers, ProducerState
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.simulation import Simulation
@@ -31,7 +31,7 @@ async def a_fenced_epoch_may_write(simulation: Simulation) -> list[str]:
         return context.of_producer(request.transactional_id, request.producer_id)
 
     partitions._open_to = open_to_anybody
-    Producer.check_epoch = lambda producer, epoch: None
+    ProducerState.check_epoch = lambda producer, epoch: None
     return await found(simulation, "transactions", "stall")
 
 

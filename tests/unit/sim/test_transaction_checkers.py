@@ -6,9 +6,9 @@ import pytest
 
 from pykbroker.sim.committed import visible
 from pykbroker.sim.groups.history import Commit, Shown
-from pykbroker.sim.history import Poll
+from pykbroker.sim.history import PollResult
 from pykbroker.sim.transactions.checkers import check_copy, check_transactions
-from pykbroker.sim.transactions.history import Decision, Deed, Takeover, Transaction, TransactionHistory
+from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 from wire.messages.fetch import AbortedTransaction
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
@@ -18,13 +18,13 @@ P, Q = ("t", 0), ("t", 1)
 VOID, UNDECIDED, COMMITTED = Decision.VOID, Decision.UNDECIDED, Decision.COMMITTED
 
 
-def transaction(decision: Decision, in_p: str, in_q: str = "", asked_s: float = 1) -> Transaction:
+def transaction(decision: Decision, in_p: str, in_q: str = "", asked_s: float = 1) -> SentTransaction:
     values = [(P, value.encode()) for value in in_p] + [(Q, value.encode()) for value in in_q]
-    return Transaction("x", values, [], asked_s, decision)
+    return SentTransaction("x", values, [], asked_s, decision)
 
 
-def poll(offset: int, found: str, next_offset: int, ended_s: float = 5, place=P) -> Poll:
-    return Poll(
+def poll(offset: int, found: str, next_offset: int, ended_s: float = 5, place=P) -> PollResult:
+    return PollResult(
         "c",
         place,
         offset,

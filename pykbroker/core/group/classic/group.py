@@ -6,8 +6,8 @@ from collections import Counter
 from math import inf
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.classic.member import Member, Protocols
-from pykbroker.core.group.classic.state import MAY_FOLLOW, State
+from pykbroker.core.group.classic.member import ClassicMember, Protocols
+from pykbroker.core.group.classic.state import MAY_FOLLOW, ClassicGroupState
 from pykbroker.core.group.classic.subscription import subscribed_topics
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
@@ -26,13 +26,13 @@ class ClassicGroup:
     """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
-        self.id, self.state, self.state_ms = group_id, State.EMPTY, wall_ms
-        self.previous_state = State.EMPTY
+        self.id, self.state, self.state_ms = group_id, ClassicGroupState.EMPTY, wall_ms
+        self.previous_state = ClassicGroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
@@ -46,7 +46,7 @@ class ClassicGroup:
 
     # Members
 
-    def check(self, member_id: str, instance_id: str | None) -> Member:
+    def check(self, member_id: str, instance_id: str | None) -> ClassicMember:
         """The member. ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if instance_id is not None:
             known = self.static.get(instance_id)
@@ -59,14 +59,14 @@ class ClassicGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    def check_current(self, member_id: str, instance_id: str | None, generation: int) -> Member:
+    def check_current(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
         """As `check`, for one that says in which generation it is. ApiError also ILLEGAL_GENERATION."""
         member = self.check(member_id, instance_id)
         if generation != self.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return member
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicMember) -> None:
         """A new member; the first one leads. It is pending no longer."""
         if self.leader is None:
             self.leader = member.id
@@ -77,7 +77,7 @@ class ClassicGroup:
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicMember | None:
         """Forget a member, pending or not; if it led, another one leads."""
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
@@ -91,7 +91,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
         return member
 
-    def rename(self, member: Member, member_id: str) -> None:
+    def rename(self, member: ClassicMember, member_id: str) -> None:
         """A static member goes on under another id, in the same place."""
         assert member.instance_id is not None
         self.members = {member_id if known == member.id else known: one for known, one in self.members.items()}
@@ -102,13 +102,13 @@ class ClassicGroup:
             self.leader = member_id
         member.id = member_id
 
-    def speak(self, member: Member, protocols: Protocols) -> None:
+    def speak(self, member: ClassicMember, protocols: Protocols) -> None:
         """The member says anew which protocols it knows."""
         self._knowing.subtract({name for name, _ in member.protocols})
         member.protocols = protocols
         self._knowing.update({name for name, _ in protocols})
 
-    def park_joining(self, member: Member, token: Token | None) -> Token | None:
+    def park_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
         """The member's caller waits for the rebalance from now on, or no longer; answers who did before."""
         before, member.joining = member.joining, token
         self.joined += (token is not None) - (before is not None)
@@ -117,7 +117,10 @@ class ClassicGroup:
     @property
     def is_rebalancing(self) -> bool:
         """Whether something has yet to be assigned anew: a rebalance is under way, or about to begin."""
-        return self.must_begin or self.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE)
+        return self.must_begin or self.state in (
+            ClassicGroupState.PREPARING_REBALANCE,
+            ClassicGroupState.COMPLETING_REBALANCE,
+        )
 
     @property
     def all_joined(self) -> bool:
@@ -133,7 +136,7 @@ class ClassicGroup:
 
     def takes(self, protocol_type: str, names: list[str]) -> bool:
         """Whether one who knows these protocols could be a member."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and names)
         return self.protocol_type == protocol_type and any(self._knowing[name] == len(self.members) for name in names)
 
@@ -154,7 +157,7 @@ class ClassicGroup:
 
     # States
 
-    def move(self, state: State, wall_ms: int) -> None:
+    def move(self, state: ClassicGroupState, wall_ms: int) -> None:
         """Go on to a state that may follow this one."""
         assert self.state in MAY_FOLLOW[state], f"{self.id}: {self.state} -> {state}"
         self.previous_state, self.state, self.state_ms = self.state, state, wall_ms
@@ -164,7 +167,7 @@ class ClassicGroup:
         self.generation += 1
         self.protocol = self.select_protocol()
         self.learn_topics()
-        self.move(State.COMPLETING_REBALANCE, wall_ms)
+        self.move(ClassicGroupState.COMPLETING_REBALANCE, wall_ms)
 
     def learn_topics(self) -> None:
         """What the members subscribe to, in the protocol that they agreed on."""

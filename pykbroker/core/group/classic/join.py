@@ -6,8 +6,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.member import Member, Protocols
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.member import ClassicMember, Protocols
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer import stored as consumer_stored
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -74,9 +74,9 @@ def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[Classic
 def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     """Whether there is room. While a group rebalances, those count who have joined: the others may never come."""
     member = group.members.get(member_id)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return True
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return (member is not None and member.joining is not None) or group.joined < size_max
     return member is not None or len(group.members) < size_max
 
@@ -107,12 +107,12 @@ def _uuid(shard: Shard) -> str:
 
 def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token: Token, step: Step) -> None:
     request: JoinGroupRequest = asked.message
-    if group.state is State.PREPARING_REBALANCE and group.previous_state is State.EMPTY:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.previous_state is ClassicGroupState.EMPTY:
         group.member_added = True
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(
-        Member(
+        ClassicMember(
             member_id,
             request.group_instance_id,
             asked.client_id,
@@ -137,11 +137,11 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
         _add(shard, group, request.member_id, asked, token, step)
         return
     member = group.check(request.member_id, request.group_instance_id)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     has_news = member.protocols != protocols(request)
-    leads = group.state is State.STABLE and group.leader == member.id  # may know of new partitions
-    if group.state is State.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
+    leads = group.state is ClassicGroupState.STABLE and group.leader == member.id  # may know of new partitions
+    if group.state is ClassicGroupState.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
         _speak(group, member, request, token, step)
         rebalance.rebalance_when_synced(shard, group, step)
     else:
@@ -149,25 +149,25 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
 
 
 def _replace(
-    shard: Shard, group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token, step: Step
+    shard: Shard, group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step
 ) -> None:
     """A static member was started again: it takes its own place, and whoever was there is fenced."""
     request: JoinGroupRequest = asked.message
     rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
     rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
-    if group.state is State.STABLE and _keeps_protocol(group, member, protocols(request)):
+    if group.state is ClassicGroupState.STABLE and _keeps_protocol(group, member, protocols(request)):
         _resume(group, member, member_id, asked, token, step)
         return
     group.rename(member, member_id)
     _speak(group, member, request, token, step)
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         rebalance.complete_if_all_joined(shard, group, step)
     else:
         rebalance.prepare(shard, group, step)
 
 
-def _resume(group: ClassicGroup, member: Member, member_id: str, asked: Asked, token: Token, step: Step) -> None:
+def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step) -> None:
     """It goes on in the generation that it was in, with the assignment that it had."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader
@@ -188,7 +188,7 @@ def _resume(group: ClassicGroup, member: Member, member_id: str, asked: Asked, t
     step.reply(token, response)
 
 
-def _keeps_protocol(group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
+def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
     """Whether the group would choose the same protocol if this member knew these ones."""
     known = member.protocols
     group.speak(member, protocols)
@@ -197,7 +197,7 @@ def _keeps_protocol(group: ClassicGroup, member: Member, protocols: Protocols) -
     return selected == group.protocol
 
 
-def _speak(group: ClassicGroup, member: Member, request: JoinGroupRequest, token: Token, step: Step) -> None:
+def _speak(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, token: Token, step: Step) -> None:
     """What the member says now, and that it waits; who waited for it before is not kept waiting."""
     group.speak(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms

@@ -6,7 +6,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -67,5 +67,5 @@ def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: St
 
 
 def _close_ranks(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    if group.state is not State.EMPTY:
+    if group.state is not ClassicGroupState.EMPTY:
         rebalance.rebalance_or_complete(shard, group, step)

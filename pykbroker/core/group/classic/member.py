@@ -12,7 +12,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(slots=True)
-class Member:
+class ClassicMember:
     """`is_new` until its first generation. `joining` and `syncing` are the callers that are parked."""
 
     id: str

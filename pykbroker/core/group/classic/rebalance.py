@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pykbroker.core.group.classic import stored
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.member import Member
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.member import ClassicMember
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -32,7 +32,7 @@ def expect(shard: Shard, group: ClassicGroup, member_id: str, timeout_ms: int, s
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """Something about the members has changed."""
-    if group.state is not State.PREPARING_REBALANCE:
+    if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         prepare(shard, group, step)
     else:
         complete_if_all_joined(shard, group, step)
@@ -41,7 +41,7 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None
 def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """A member joins anew, which may have been faster than another one's SyncGroup of the generation that ends."""
     until_ms = group.assigned_ms + SYNC_PATIENCE_MS
-    if group.state is State.STABLE and group.unsynced and step.now_ms < until_ms:
+    if group.state is ClassicGroupState.STABLE and group.unsynced and step.now_ms < until_ms:
         shard.timers.set(Due(BEGIN, group.id), until_ms)
     else:
         rebalance_or_complete(shard, group, step)
@@ -49,23 +49,23 @@ def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None
 
 def complete_if_all_joined(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """End the wait; but a first rebalance waits its time out."""
-    preparing = group.state is State.PREPARING_REBALANCE
-    if preparing and group.all_joined and group.previous_state is not State.EMPTY:
+    preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
+    if preparing and group.all_joined and group.previous_state is not ClassicGroupState.EMPTY:
         complete_join(shard, group, step)
 
 
 def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """Everybody must join again. Who already waits for an assignment is told so."""
     for member in group.members.values():
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             member.assignment = b""
         if member.syncing is not None:
             answer_sync(shard, group, member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), step)
     group.unsynced.clear()
     for kind in (SYNC, BEGIN):
         shard.timers.cancel(Due(kind, group.id))
-    is_first = group.state is State.EMPTY
-    group.move(State.PREPARING_REBALANCE, step.wall_ms)
+    is_first = group.state is ClassicGroupState.EMPTY
+    group.move(ClassicGroupState.PREPARING_REBALANCE, step.wall_ms)
     if is_first:
         delay_ms = shard.settings.group_initial_rebalance_delay_ms
         group.initial_ms_left = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -79,7 +79,7 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
 def begin_due(shard: Shard, due: Due, step: Step) -> None:
     """All must join, unless that is under way, or the group is gone by now."""
     group = shard.groups.get(due.group_id)
-    if isinstance(group, ClassicGroup) and group.state is State.STABLE:
+    if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
         prepare(shard, group, step)
 
 
@@ -91,7 +91,7 @@ def join_due(shard: Shard, due: Due, step: Step) -> None:
         delay_ms = min(shard.settings.group_initial_rebalance_delay_ms, group.initial_ms_left)
         group.initial_ms_left -= delay_ms
         shard.timers.set(due, step.now_ms + delay_ms)
-    elif group.state is State.PREPARING_REBALANCE:
+    elif group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_join(shard, group, step)
 
 
@@ -142,23 +142,23 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
         group.pending.discard(due.member_id)
     elif member is not None and (member.is_new or not member.awaits_answer):
         remove(shard, group, member, step)
-        if group.state is not State.PREPARING_REBALANCE:
+        if group.state is not ClassicGroupState.PREPARING_REBALANCE:
             prepare(shard, group, step)
             return
     else:
         return
-    if group.state is State.PREPARING_REBALANCE and group.all_joined:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE and group.all_joined:
         complete_join(shard, group, step)
 
 
-def remove(shard: Shard, group: ClassicGroup, member: Member, step: Step) -> None:
+def remove(shard: Shard, group: ClassicGroup, member: ClassicMember, step: Step) -> None:
     """The member is gone; its caller, if one is parked, learns that it is no member."""
     refuse_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
     shard.timers.cancel(Due(SESSION, group.id, member.id))
     group.remove(member.id)
 
 
-def refuse_parked(group: ClassicGroup, member: Member, code: ErrorCode, member_id: str, step: Step) -> None:
+def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, step: Step) -> None:
     """Whoever is parked for this member is told that it need not wait."""
     joining, syncing = group.park_joining(member, None), member.syncing
     member.syncing = None
@@ -168,14 +168,16 @@ def refuse_parked(group: ClassicGroup, member: Member, code: ErrorCode, member_i
         step.reply(syncing, SyncGroupResponse(error_code=code))
 
 
-def answer_join(group: ClassicGroup, member: Member, step: Step) -> None:
+def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
     """Tell a member that has joined about the generation; if it leads, about all members."""
     token = group.park_joining(member, None)
     if token is not None:
         step.reply(token, generation(group, member.id))
 
 
-def answer_sync(shard: Shard, group: ClassicGroup, member: Member, response: SyncGroupResponse, step: Step) -> None:
+def answer_sync(
+    shard: Shard, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse, step: Step
+) -> None:
     """Answer the caller that waits for the member's assignment; its heartbeats begin."""
     token: Token = member.syncing
     member.syncing = None

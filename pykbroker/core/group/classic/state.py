@@ -20,7 +20,7 @@ from typing import NamedTuple
 from wire.error_codes import ErrorCode
 
 
-class State(StrEnum):
+class ClassicGroupState(StrEnum):
     """Named as clients are told."""
 
     EMPTY = "Empty"
@@ -32,16 +32,18 @@ class State(StrEnum):
 DEAD = "Dead"
 """What a group is called that does not exist."""
 
-MAY_FOLLOW: dict[State, frozenset[State]] = {
-    State.EMPTY: frozenset((State.PREPARING_REBALANCE,)),
-    State.PREPARING_REBALANCE: frozenset((State.EMPTY, State.COMPLETING_REBALANCE, State.STABLE)),
-    State.COMPLETING_REBALANCE: frozenset((State.PREPARING_REBALANCE,)),
-    State.STABLE: frozenset((State.COMPLETING_REBALANCE,)),
+MAY_FOLLOW: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    ClassicGroupState.EMPTY: frozenset((ClassicGroupState.PREPARING_REBALANCE,)),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        (ClassicGroupState.EMPTY, ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
+    ),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset((ClassicGroupState.PREPARING_REBALANCE,)),
+    ClassicGroupState.STABLE: frozenset((ClassicGroupState.COMPLETING_REBALANCE,)),
 }
 """After which states a state may come."""
 
 
-class Answers(NamedTuple):
+class StateAnswers(NamedTuple):
     """What a state says to a member of the right generation, and to who wants to delete the group."""
 
     heartbeat: ErrorCode
@@ -50,13 +52,15 @@ class Answers(NamedTuple):
     delete: ErrorCode
 
 
-ANSWERS: dict[State, Answers] = {
-    State.EMPTY: Answers(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE),
-    State.PREPARING_REBALANCE: Answers(
+ANSWERS: dict[ClassicGroupState, StateAnswers] = {
+    ClassicGroupState.EMPTY: StateAnswers(
+        ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE, ErrorCode.NONE
+    ),
+    ClassicGroupState.PREPARING_REBALANCE: StateAnswers(
         ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP
     ),
-    State.COMPLETING_REBALANCE: Answers(
+    ClassicGroupState.COMPLETING_REBALANCE: StateAnswers(
         ErrorCode.NONE, ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NON_EMPTY_GROUP
     ),
-    State.STABLE: Answers(ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP),
+    ClassicGroupState.STABLE: StateAnswers(ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP),
 }

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.member import Member
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.member import ClassicMember
+from pykbroker.core.group.classic.state import ClassicGroupState
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 VALUE_VERSION = 3
@@ -50,7 +50,7 @@ def assigned(
     return CoordinatorRecord(GroupMetadataKey(group=group.id), value, VALUE_VERSION)
 
 
-def _stored(member: Member, name: str, protocol: str | None, assignment: bytes) -> MemberMetadata:
+def _stored(member: ClassicMember, name: str, protocol: str | None, assignment: bytes) -> MemberMetadata:
     return MemberMetadata(
         member_id=name,
         group_instance_id=member.instance_id,
@@ -90,7 +90,7 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.leader = value.leader
     for told in value.members:
         _restore_member(group, told)
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.learn_topics()
 
 
@@ -99,7 +99,7 @@ def _restore_member(group: ClassicGroup, told: MemberMetadata) -> None:
     protocols = ((group.protocol or "", bytes(told.subscription)),)
     rebalance_timeout_ms = told.session_timeout if told.rebalance_timeout < 0 else told.rebalance_timeout
     if member is None:
-        member = Member(
+        member = ClassicMember(
             told.member_id,
             told.group_instance_id,
             told.client_id,

@@ -6,8 +6,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.member import Member
-from pykbroker.core.group.classic.state import ANSWERS, State
+from pykbroker.core.group.classic.member import ClassicMember
+from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -29,7 +29,7 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     group.unsynced.discard(member.id)
     if not group.unsynced:
         shard.timers.cancel(Due(rebalance.SYNC, group.id))
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         step.reply(token, _assignment(group, member.assignment))
         if group.joined and not group.unsynced:
             rebalance.prepare(shard, group, step)
@@ -43,7 +43,7 @@ def _differs(said: str | None, known: str | None) -> bool:
     return said is not None and known is not None and said != known
 
 
-def _park(member: Member, token: Token, step: Step) -> None:
+def _park(member: ClassicMember, token: Token, step: Step) -> None:
     if member.syncing is not None:
         step.reply(member.syncing, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.syncing = token

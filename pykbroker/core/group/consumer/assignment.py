@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-Place = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 """A partition: its topic's id, and its index."""
 Assignment = Mapping[bytes, frozenset[int]]
 """By topic id; a topic without partitions is not in it."""
@@ -39,7 +39,7 @@ def joined(left: Assignment, right: Assignment) -> Assignment:
     return {topic: left.get(topic, frozenset()) | right.get(topic, frozenset()) for topic in {**left, **right}}
 
 
-def each(assignment: Assignment) -> Iterator[Place]:
+def each(assignment: Assignment) -> Iterator[TopicIdPartition]:
     """Every partition, in order."""
     for topic, partitions in assignment.items():
         for partition in sorted(partitions):

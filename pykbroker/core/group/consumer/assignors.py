@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import Assignment, Place
+from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
 
 MOVES_MAX = 100_000
 """In search of balance among members of different subscriptions: past these it stays as it is."""
@@ -29,14 +29,14 @@ class Subscriber(msgspec.Struct, frozen=True):
 
 
 Members = Mapping[str, Subscriber]
-Assigned = dict[str, Assignment]
+MemberAssignments = dict[str, Assignment]
 
 
-def uniform(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
+def uniform(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
     """Balanced, and with as few moves as that takes. `partitions`: how many each topic has."""
     subscribed = sorted({topic for member in members.values() for topic in member.topics if topic in partitions})
-    held: dict[str, dict[Place, None]] = {name: {} for name in members}
-    taken: set[Place] = set()
+    held: dict[str, dict[TopicIdPartition, None]] = {name: {} for name in members}
+    taken: set[TopicIdPartition] = set()
     for name, member in members.items():
         for topic, had in member.had.items():
             for index in sorted(had):
@@ -52,7 +52,7 @@ def uniform(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
     return {name: _assignment(places) for name, places in held.items()}
 
 
-def _level(held: dict[str, dict[Place, None]], free: list[Place]) -> None:
+def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
     """All could have all: those with most keep what is one above the even share, as far as that goes."""
     if not held:
         return
@@ -70,7 +70,7 @@ def _level(held: dict[str, dict[Place, None]], free: list[Place]) -> None:
             places[free.pop()] = None
 
 
-def _spread(members: Members, held: dict[str, dict[Place, None]], free: list[Place]) -> None:
+def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
     """Give what is free to whoever of its subscribers has least, then move from who has two more than another."""
     subscribers: dict[bytes, list[str]] = {}
     for name, member in members.items():
@@ -94,7 +94,7 @@ def _spread(members: Members, held: dict[str, dict[Place, None]], free: list[Pla
                     moves, moved = moves + 1, True
 
 
-def ranges(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
+def ranges(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
     """A stretch of each topic for each of its subscribers."""
     shares: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in members}
     order = sorted(members, key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
@@ -110,12 +110,15 @@ def ranges(members: Members, partitions: Mapping[bytes, int]) -> Assigned:
     return dict(shares)
 
 
-def _assignment(places: Mapping[Place, None]) -> Assignment:
+def _assignment(places: Mapping[TopicIdPartition, None]) -> Assignment:
     found: dict[bytes, set[int]] = {}
     for topic, index in places:
         found.setdefault(topic, set()).add(index)
     return {topic: frozenset(indexes) for topic, indexes in found.items()}
 
 
-ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], Assigned]] = {"uniform": uniform, "range": ranges}
+ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], MemberAssignments]] = {
+    "uniform": uniform,
+    "range": ranges,
+}
 """By the names that `group.consumer.assignors` has of them, the default first."""

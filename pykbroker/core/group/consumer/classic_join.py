@@ -19,9 +19,9 @@ from pykbroker.core.group.consumer.check import full
 from pykbroker.core.group.consumer.deadlines import FETCH
 from pykbroker.core.group.consumer.departure import check_instance
 from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import owned, read_subscription, spoken
-from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, Said
+from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.membership import advance, speak, take_place
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -46,7 +46,7 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     subscription = _subscription(request)
     replaced = None if request.group_instance_id is None else group.static.get(request.group_instance_id)
     ends = replaced is not None and not group.is_classic(replaced) and may_downgrade(shard, group, [replaced], 1)
-    draft = Draft(group, step)
+    draft = GroupDraft(group, step)
     before = take_place(draft, member_id, request.group_instance_id)
     changed = speak(draft, member_id, before, _said(asked, before, subscription))
     if ends and changed:
@@ -88,9 +88,9 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed subscription: {error}") from None
 
 
-def _said(asked: Asked, before: Said | None, subscription: ConsumerProtocolSubscription) -> Said:
+def _said(asked: Asked, before: StoredMember | None, subscription: ConsumerProtocolSubscription) -> StoredMember:
     request: JoinGroupRequest = asked.message
-    return Said(
+    return StoredMember(
         instance_id=request.group_instance_id if before is None else request.group_instance_id or before.instance_id,
         rack_id=subscription.rack_id if before is None else subscription.rack_id or before.rack_id,
         client_id=asked.client_id,

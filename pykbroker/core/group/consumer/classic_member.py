@@ -12,9 +12,9 @@ from pykbroker.core.group.classic.leave import answer, leaving
 from pykbroker.core.group.consumer.assignment import each, without
 from pykbroker.core.group.consumer.deadlines import FETCH, expect, expect_rejoin
 from pykbroker.core.group.consumer.departure import check_instance, remove, unknown
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import assignment
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -76,7 +76,7 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
             code = error.code
         codes.append(code)
     if gone:
-        remove(Draft(group, step), shard, gone)
+        remove(GroupDraft(group, step), shard, gone)
     step.reply(token, answer(identities, codes, asked.version))
 
 
@@ -93,7 +93,7 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:
 
 def _member(
     shard: Shard, request: SyncGroupRequest | HeartbeatRequest
-) -> tuple[ConsumerGroup, Said, ClassicMemberMetadata, Current]:
+) -> tuple[ConsumerGroup, StoredMember, ClassicMemberMetadata, Current]:
     """The member in its group. ApiError: it is none, uses the other protocol, or is in another generation."""
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 
@@ -14,7 +14,7 @@ REJOIN, FETCH = "rejoin", "fetch"
 """And of one that uses the classic protocol: that it joins again, and that it fetches its assignment."""
 
 
-def expect(shard: Shard, group_id: str, member_id: str, said: Said, step: Step) -> None:
+def expect(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
     """The member has shown that it lives, and must do so again in time."""
     classic = said.classic_member_metadata
     session_ms = (
@@ -25,7 +25,7 @@ def expect(shard: Shard, group_id: str, member_id: str, said: Said, step: Step) 
     shard.timers.set(Due(CONSUMER_SESSION, group_id, member_id), step.now_ms + session_ms)
 
 
-def expect_rejoin(shard: Shard, group_id: str, member_id: str, said: Said, step: Step) -> None:
+def expect_rejoin(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
     """The member is told to join again, and has its time for that from when it was told first."""
     due = Due(REJOIN, group_id, member_id)
     if shard.timers.get(due) == inf:

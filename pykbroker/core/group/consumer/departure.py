@@ -16,7 +16,7 @@ from pykbroker.core.group.consumer.assignment import NOTHING, each
 from pykbroker.core.group.consumer.check import LEAVING_FOR_NOW
 from pykbroker.core.group.consumer.deadlines import REVOCATION, expect
 from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.group.consumer.topics import hash_of, names_of_all
@@ -45,7 +45,7 @@ def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, st
     else:
         if member_id not in group.members:
             raise unknown(group, member_id)
-        remove(Draft(group, step), shard, [member_id])
+        remove(GroupDraft(group, step), shard, [member_id])
     step.reply(token, ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=request.member_epoch))
 
 
@@ -72,7 +72,7 @@ def unknown(group: ConsumerGroup, member_id: str) -> ApiError:
     return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}.")
 
 
-def remove(draft: Draft, shard: Shard, member_ids: Collection[str]) -> None:
+def remove(draft: GroupDraft, shard: Shard, member_ids: Collection[str]) -> None:
     """These members are gone for good: the others are assigned what they had."""
     group = draft.group
     if may_downgrade(shard, group, member_ids):
@@ -88,7 +88,7 @@ def remove(draft: Draft, shard: Shard, member_ids: Collection[str]) -> None:
     draft.write(stored.epoch(group.id, group.epoch + 1, hash_of(names_of_all(group), shard.topics())))
 
 
-def tombstones(draft: Draft, member_id: str) -> None:
+def tombstones(draft: GroupDraft, member_id: str) -> None:
     """Nothing stands of the member any more."""
     group_id = draft.group.id
     draft.write(stored.current(group_id, member_id, None))
@@ -124,4 +124,4 @@ def revocation_due(shard: Shard, due: Due, step: Step) -> None:
 def _put_out(shard: Shard, group: ConsumerGroup, due: Due, step: Step) -> None:
     """It falls due again, unless the log takes what is written: that ends all deadlines of the member."""
     shard.timers.set(due, step.now_ms + RETRY_MS)
-    remove(Draft(group, step), shard, [due.member_id])
+    remove(GroupDraft(group, step), shard, [due.member_id])

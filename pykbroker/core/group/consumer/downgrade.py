@@ -10,13 +10,13 @@ from collections.abc import Container
 
 from pykbroker.core.group.classic import stored as classic_stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
-from pykbroker.core.group.classic.member import Member
+from pykbroker.core.group.classic.member import ClassicMember
 from pykbroker.core.group.classic.rebalance import BEGIN, SESSION
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import Assignment, joined
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import assignment
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.shard import Due, Shard
 
@@ -31,7 +31,9 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Container[str], j
     )
 
 
-def downgrade(draft: Draft, shard: Shard, leaving: Container[str], generation: int, *, rebalances: bool = True) -> None:
+def downgrade(
+    draft: GroupDraft, shard: Shard, leaving: Container[str], generation: int, *, rebalances: bool = True
+) -> None:
     """Write the consumer group's end, and the classic group that follows it."""
     group, step, topics = draft.group, draft.step, shard.topics()
     classic = ClassicGroup(group.id, step.wall_ms)
@@ -58,10 +60,10 @@ def _held(group: ConsumerGroup, member_id: str) -> Assignment:
     return joined(has.assigned, has.revoking)
 
 
-def _member(member_id: str, said: Said) -> Member:
+def _member(member_id: str, said: StoredMember) -> ClassicMember:
     known = said.classic_member_metadata
     assert known is not None
-    return Member(
+    return ClassicMember(
         member_id,
         said.instance_id,
         said.client_id,

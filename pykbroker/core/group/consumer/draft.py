@@ -8,7 +8,7 @@ from pykbroker.core.group.consumer.replay import REPLAY
 from pykbroker.core.group.step import Step
 
 
-class Draft:
+class GroupDraft:
     """`group` is the group itself until the first write, then a copy."""
 
     def __init__(self, group: ConsumerGroup, step: Step) -> None:

@@ -17,7 +17,7 @@ from wire.stored.consumer_protocol import (
 from wire.stored.framing import decode_versioned, encode_versioned
 
 VERSION_BYTES, VERSION_LAST = 2, 3
-Listed = ConsumerProtocolAssignmentTopicPartition | ConsumerProtocolSubscriptionTopicPartition
+EmbeddedTopic = ConsumerProtocolAssignmentTopicPartition | ConsumerProtocolSubscriptionTopicPartition
 
 
 def spoken(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
@@ -36,7 +36,7 @@ def read_assignment(data: bytes, topics: TopicsImage) -> tuple[Assignment, bytes
     return owned(message.assigned_partitions, topics), bytes(message.user_data or b"")
 
 
-def owned(listed: Iterable[Listed], topics: TopicsImage) -> Assignment:
+def owned(listed: Iterable[EmbeddedTopic], topics: TopicsImage) -> Assignment:
     """By topic id; partitions that are not there are left out."""
     found: dict[bytes, set[int]] = {}
     for one in listed:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, Place, each, joined
+from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, TopicIdPartition, each, joined
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.metadata.image import TopicsImage
 from wire.stored import consumer_group as stored
 
-Said = stored.ConsumerGroupMemberMetadataValue
+StoredMember = stored.ConsumerGroupMemberMetadataValue
 FIRST_EPOCH = 1
 STABLE = "Stable"
 
@@ -23,11 +23,11 @@ class ConsumerGroup:
         self.id = group_id
         self.epoch = self.assignment_epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        self.members: dict[str, Said] = {}
+        self.members: dict[str, StoredMember] = {}
         self.static: dict[str, str] = {}  # instance id -> member id
         self.target: dict[str, Assignment] = {}
         self.current: dict[str, Current] = {}
-        self.owners: dict[Place, str] = {}
+        self.owners: dict[TopicIdPartition, str] = {}
         self.regexes: dict[str, stored.ConsumerGroupRegularExpressionValue] = {}
         self.seen: TopicsImage | None = None
 
@@ -80,7 +80,7 @@ class ConsumerGroup:
             topic in regex.topics for regex in self.regexes.values()
         )
 
-    def put_member(self, member_id: str, said: Said | None) -> None:
+    def put_member(self, member_id: str, said: StoredMember | None) -> None:
         """What a member says of itself; None: it is gone."""
         before = self.members.get(member_id)
         if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:

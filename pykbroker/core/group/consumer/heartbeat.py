@@ -14,8 +14,8 @@ from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.assignment import without
 from pykbroker.core.group.consumer.check import JOINING, LEAVING, LEAVING_FOR_NOW, check, full
 from pykbroker.core.group.consumer.departure import check_instance, leave, no_consumer_group, unknown
-from pykbroker.core.group.consumer.draft import Draft
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.draft import GroupDraft
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.membership import NEWCOMER, advance, speak, take_place
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.consumer.upgrade import tell_members, upgrade
@@ -74,14 +74,14 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     )
 
 
-def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> Draft:
+def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> GroupDraft:
     """Of the group, or of a new one for its first member; a classic group of this name becomes one."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
-        return Draft(group, step)
+        return GroupDraft(group, step)
     if request.member_epoch != JOINING:
         raise no_consumer_group(group, request.group_id, "Consumer group")
-    draft = Draft(ConsumerGroup(request.group_id), step)
+    draft = GroupDraft(ConsumerGroup(request.group_id), step)
     if group is not None:
         upgrade(draft, shard, group)
     return draft
@@ -129,12 +129,12 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
         )
 
 
-def _said(asked: Asked, before: Said | None) -> Said:
+def _said(asked: Asked, before: StoredMember | None) -> StoredMember:
     """What holds of the member now: what the request leaves out stays as it was."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     said = before or NEWCOMER
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
-    return Said(
+    return StoredMember(
         instance_id=_or(request.instance_id, said.instance_id),
         rack_id=_or(request.rack_id, said.rack_id),
         client_id=asked.client_id,

@@ -9,21 +9,21 @@ from pykbroker.core.group.consumer.assignment import Assignment
 from pykbroker.core.group.consumer.check import LEAVING_FOR_NOW
 from pykbroker.core.group.consumer.deadlines import FETCH, REJOIN, REVOCATION, expect
 from pykbroker.core.group.consumer.departure import tombstones
-from pykbroker.core.group.consumer.draft import Draft
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.draft import GroupDraft
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.plan import plan
 from pykbroker.core.group.consumer.reconcile import Current, MemberState, reconcile
 from pykbroker.core.group.consumer.topics import ids_of, names_of
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.metadata.image import TopicsImage
 
-NEWCOMER = Said(
+NEWCOMER = StoredMember(
     instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None, classic_member_metadata=None
 )
 """Of whom nothing is known."""
 
 
-def take_place(draft: Draft, member_id: str, instance_id: str | None) -> Said | None:
+def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> StoredMember | None:
     """What is known of the member. To a static one that comes back, all passes over from the id that it had."""
     group = draft.group
     known = group.static.get(instance_id) if instance_id is not None else None
@@ -38,7 +38,7 @@ def take_place(draft: Draft, member_id: str, instance_id: str | None) -> Said | 
     return said
 
 
-def speak(draft: Draft, member_id: str, before: Said | None, said: Said) -> bool:
+def speak(draft: GroupDraft, member_id: str, before: StoredMember | None, said: StoredMember) -> bool:
     """Note what the member says now; whether it subscribes otherwise than before."""
     if said != before:
         draft.write(stored.member(draft.group.id, member_id, said))
@@ -50,7 +50,7 @@ def speak(draft: Draft, member_id: str, before: Said | None, said: Said) -> bool
 
 
 def advance(
-    draft: Draft, shard: Shard, member_id: str, owned: Assignment | None, *, changed: bool
+    draft: GroupDraft, shard: Shard, member_id: str, owned: Assignment | None, *, changed: bool
 ) -> tuple[Current | None, Current]:
     """Plan for all what follows, take the member's next step, and set its timers: where it was, and is now.
 
@@ -81,7 +81,7 @@ def advance(
     return has, following
 
 
-def _unsubscribed(group: ConsumerGroup, said: Said, has: Current, topics: TopicsImage) -> set[bytes]:
+def _unsubscribed(group: ConsumerGroup, said: StoredMember, has: Current, topics: TopicsImage) -> set[bytes]:
     """The topics of which the member has something, and to which it does not subscribe."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     return has.assigned.keys() - ids_of(names_of(said, matches), topics)

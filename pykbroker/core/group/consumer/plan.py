@@ -8,7 +8,7 @@ from collections import Counter
 
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignors import ASSIGNORS, Subscriber
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.matching import is_finished, search
 from pykbroker.core.group.consumer.topics import hash_of, ids_of, names_of, names_of_all
@@ -16,7 +16,7 @@ from pykbroker.core.group.shard import Shard
 from pykbroker.core.metadata.image import TopicsImage
 
 
-def plan(draft: Draft, shard: Shard, *, changed: bool) -> None:
+def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
     """`changed`: a member came, or subscribes otherwise. Where nothing else did either, this costs next to nothing."""
     topics = shard.topics()
     if changed or draft.group.seen is not topics:
@@ -35,7 +35,7 @@ def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
     return seen is None or seen.by_name.keys() != topics.by_name.keys()
 
 
-def _resolve(draft: Draft, shard: Shard, topics: TopicsImage) -> bool:
+def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
     """Write which topics the regular expressions match now, and forget those that nobody asks for; whether any matches
     other topics than it did. Until a pattern is matched against all names, what it matched before holds.
     """
@@ -54,7 +54,7 @@ def _resolve(draft: Draft, shard: Shard, topics: TopicsImage) -> bool:
     return bool(news)
 
 
-def _assign(draft: Draft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:
+def _assign(draft: GroupDraft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:
     """Compute everybody's target by the assignor that most members ask for, and write those that are new."""
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}

@@ -18,7 +18,15 @@ from math import inf
 
 import msgspec
 
-from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, Place, common, each, joined, without
+from pykbroker.core.group.consumer.assignment import (
+    NOTHING,
+    Assignment,
+    TopicIdPartition,
+    common,
+    each,
+    joined,
+    without,
+)
 
 NOT_JOINED = -1
 
@@ -42,7 +50,7 @@ class Current(msgspec.Struct, frozen=True):
     state: MemberState = MemberState.STABLE
     assigned: Assignment = {}
     revoking: Assignment = {}
-    since: Mapping[Place, int] = {}
+    since: Mapping[TopicIdPartition, int] = {}
 
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
         """The next step. What was to be given back and is given again counts from now on."""

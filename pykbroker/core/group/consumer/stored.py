@@ -7,14 +7,14 @@ from itertools import repeat
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.consumer import assignment
-from pykbroker.core.group.consumer.assignment import Assignment, Place
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from wire.stored import consumer_group as stored
 from wire.stored.framing import CoordinatorKey
 
 
-def member(group_id: str, member_id: str, said: Said | None) -> CoordinatorRecord:
+def member(group_id: str, member_id: str, said: StoredMember | None) -> CoordinatorRecord:
     """What a member says of itself; None: it is gone."""
     return CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), said)
 
@@ -92,7 +92,7 @@ def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Cur
     )
 
 
-def _partitions(given: Assignment, since: Mapping[Place, int]) -> list[stored.TopicPartitions]:
+def _partitions(given: Assignment, since: Mapping[TopicIdPartition, int]) -> list[stored.TopicPartitions]:
     return [
         stored.TopicPartitions(topic_id, (ordered := sorted(partitions)), [since[topic_id, one] for one in ordered])
         for topic_id, partitions in given.items()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from pykbroker.core.group.consumer.group import ConsumerGroup, Said
+from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.metadata.image import TopicsImage
 
 HASH_BYTES = 8
 
 
-def names_of(said: Said, matches: Mapping[str, list[str]]) -> set[str]:
+def names_of(said: StoredMember, matches: Mapping[str, list[str]]) -> set[str]:
     """The topics that a member subscribes to, there or not. `matches`: what each regular expression found."""
     return {*said.subscribed_topic_names, *matches.get(said.subscribed_topic_regex or "", ())}
 

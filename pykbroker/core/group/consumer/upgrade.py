@@ -10,15 +10,15 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic import stored as classic_stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
-from pykbroker.core.group.classic.member import Member
+from pykbroker.core.group.classic.member import ClassicMember
 from pykbroker.core.group.classic.rebalance import refuse_parked
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import Assignment, each
 from pykbroker.core.group.consumer.deadlines import expect
-from pykbroker.core.group.consumer.draft import Draft
+from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import read_assignment, read_subscription, spoken
-from pykbroker.core.group.consumer.group import Said
+from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.consumer.topics import hash_of
 from pykbroker.core.group.shard import Shard
@@ -31,13 +31,13 @@ class Converted(msgspec.Struct, frozen=True):
     """A member of the classic group, as it will be in the other one."""
 
     id: str
-    said: Said
+    said: StoredMember
     has: Assignment
 
 
-def upgrade(draft: Draft, shard: Shard, group: ClassicGroup) -> None:
+def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
     """Write the classic group's end, and what it was to the draft. ApiError GROUP_ID_NOT_FOUND: it has to stay."""
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         draft.step.write(classic_stored.deleted(group.id))
         return
     _check_allowed(shard, group)
@@ -56,7 +56,7 @@ def upgrade(draft: Draft, shard: Shard, group: ClassicGroup) -> None:
         draft.write(stored.current(group.id, one.id, Current(generation, generation, assigned=one.has, since=since)))
 
 
-def tell_members(shard: Shard, group: ClassicGroup, draft: Draft) -> None:
+def tell_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None:
     """Who waits for a rebalance of the classic group is told to join another one; all must show that they live.
 
     Nothing may be refused any more: they are told once.
@@ -87,7 +87,7 @@ def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
     return members
 
 
-def _member(group: ClassicGroup, member: Member, topics: TopicsImage) -> Converted:
+def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> Converted:
     """One that has not yet been assigned anything has nothing. ApiError: its assignor needs more than partitions."""
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
@@ -97,7 +97,7 @@ def _member(group: ClassicGroup, member: Member, topics: TopicsImage) -> Convert
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
             "a default assignor before re-attempting the upgrade",
         )
-    said = Said(
+    said = StoredMember(
         instance_id=member.instance_id,
         rack_id=subscription.rack_id,
         client_id=member.client_id,

@@ -16,7 +16,7 @@ from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.replica.partition import Partition
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
 from tests.unit.apis.conftest import Client, House, batch, serving
 from tests.unit.replica.test_reading import FakeLog, located
@@ -260,7 +260,7 @@ class OneTopic:
 
 
 def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
-    answer = fetch(Context(17, "test", Peer("127.0.0.1", 1, "127.0.0.1", 2)), request)
+    answer = fetch(RequestContext(17, "test", Peer("127.0.0.1", 1, "127.0.0.1", 2)), request)
     assert isinstance(answer, FetchResponse)
     return answer
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.apis.transactions.init_producer_id import InitProducerId
 from pykbroker.core.security.operation import Operation
-from pykbroker.core.txn.requests import Answer
+from pykbroker.core.txn.requests import TransactionAnswer
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
@@ -55,7 +55,7 @@ async def test_what_cannot_be_is_refused(client: Client, fields: dict[str, Any],
 )
 def test_one_right_is_enough(denied: tuple[Operation, ...], transactional_id: str | None, code: int) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)
-    nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(Answer(ErrorCode.NOT_COORDINATOR)))
+    nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(TransactionAnswer(ErrorCode.NOT_COORDINATOR)))
     response: Any = InitProducerId(ids, nobody, Denies(*denied))(
         context(5), InitProducerIdRequest(transactional_id=transactional_id)
     )

@@ -9,12 +9,12 @@ import trio
 
 from pykbroker.apis.transactions.list_transactions import ListTransactions
 from pykbroker.coordinator.call import Call
-from pykbroker.coordinator.transactions import Transactions
+from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
 from pykbroker.core.security.authorizer import AllowAll
-from pykbroker.core.txn.requests import Found
+from pykbroker.core.txn.requests import FoundTransactions
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Context
+from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
 from wire.messages.list_transactions import ListTransactionsRequest
 
@@ -23,7 +23,7 @@ IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
 
 
 class Known:
-    """Matches as much of `Transactions` as is asked here."""
+    """Matches as much of `TransactionRequests` as is asked here."""
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
         return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
@@ -49,7 +49,7 @@ class Elsewhere:
 
 async def listed(api: ListTransactions, pattern: str) -> list[str]:
     request = ListTransactionsRequest(transactional_id_pattern=pattern)
-    steps: Any = await api(Context(2, "c", Peer("h", 1, "h", 2)), request)  # type: ignore[misc]
+    steps: Any = await api(RequestContext(2, "c", Peer("h", 1, "h", 2)), request)  # type: ignore[misc]
     try:
         while True:
             next(steps)
@@ -89,13 +89,13 @@ class Machines:
         for number in range(5):
             self.asked += 1
             call = Call()
-            call.settle(Found((Transaction(f"{number}", 7, 1000),)))
+            call.settle(FoundTransactions((Transaction(f"{number}", 7, 1000),)))
             yield call
 
 
 async def test_others_have_their_turn_between_two_machines() -> None:
     machines, seen = Machines(), set[int]()
-    transactions = Transactions(machines, None, 0)  # type: ignore[arg-type]
+    transactions = TransactionRequests(machines, None, 0)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
 
         async def look() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Group, Note, Noted
+from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Note, Noted, SegmentGroup
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.recovery.replay import recall
@@ -77,7 +77,7 @@ class Stored:
             if live
             else {}
         )
-        ask(compactor, Group(alive), None)
+        ask(compactor, SegmentGroup(alive), None)
         left, pos = [], 0
         while pos < len(self.data):
             result = ask(compactor, Compact(self.data[pos : pos + piece]), Compacted)

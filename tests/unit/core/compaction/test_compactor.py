@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Group, Note, Noted
+from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Note, Noted, SegmentGroup
 from tests.unit.core.compaction.rounds import NOW, RETENTION_MS, Stored, ask, view
 from wire.records.builder import stamped
 from wire.records.compression import Codec
@@ -204,7 +204,7 @@ def test_damage_ends_a_piece() -> None:
     damaged[-1] ^= 1
     compactor = Compactor()
     ask(compactor, Begin(0, 2, NOW, 0, 10, []), None)
-    ask(compactor, Group({}), None)
+    ask(compactor, SegmentGroup({}), None)
     for request, answer in ((Note, Noted), (Compact, Compacted)):
         said = ask(compactor, request(bytes(damaged)), answer)
         assert said.taken == good

@@ -11,7 +11,7 @@ import pytest
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.entries import (
-    Entry,
+    ConfigEntry,
     describe_broker,
     describe_client_metrics,
     describe_group,
@@ -40,7 +40,7 @@ def config() -> BrokerConfig:
     return static.with_dynamic(written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"), written_in("DYNAMIC_BROKER_CONFIG"))
 
 
-def as_observed(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
+def as_observed(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, Any]]:
     observed: dict[str, dict[str, Any]] = {}
     for entry in entries:
         observed[entry.name] = {

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from pykbroker.core.config.config import BrokerConfig, Setting
-from pykbroker.core.config.row import Row, Table
+from pykbroker.core.config.row import ConfigTable, Row
 from pykbroker.core.config.table import (
     BROKER,
     BROKER_QUOTAS,
@@ -26,7 +26,7 @@ from pykbroker.core.config.table import (
 from pykbroker.core.config.type import Type
 
 KAFKA = json.loads((Path(__file__).parents[3] / "data/config/kafka-4.3.1-configs.json").read_text())
-SCOPES: list[tuple[dict[str, Any], Table]] = [
+SCOPES: list[tuple[dict[str, Any], ConfigTable]] = [
     (KAFKA["broker"], BROKER),
     (KAFKA["topic"], TOPIC),
     (KAFKA["group"], GROUP),
@@ -55,7 +55,7 @@ def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("scope", "table"), SCOPES, ids=lambda side: "")
-def test_every_row_is_kafkas(scope: dict[str, Any], table: Table) -> None:
+def test_every_row_is_kafkas(scope: dict[str, Any], table: ConfigTable) -> None:
     ours = {name: row for name, row in table.items() if not name.startswith("pykbroker.")}
     assert {name: as_kafka_says(row, scope) for name, row in ours.items() if name in scope} == scope
     assert list(ours.keys() - scope.keys()) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import EPOCH_MAX, Fetching, Found, Key
+from pykbroker.core.fetch.session import EPOCH_MAX, FetchedPartition, Fetching, PartitionKey
 from pykbroker.core.fetch.session_cache import EVICTION_MS_MIN, PARTITIONS_MAX, FetchSessionCache
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -44,7 +44,7 @@ def ask(
     *wanted: tuple[str | bytes, int],
     session_id: int = 0,
     epoch: int = CLOSE,
-    forget: tuple[Key, ...] = (),
+    forget: tuple[PartitionKey, ...] = (),
     offset: int = 0,
 ) -> FetchRequest:
     def name(topic: str | bytes) -> dict[str, str | bytes]:
@@ -61,7 +61,7 @@ def ask(
     )
 
 
-def give(fetching: Fetching, **changed: dict[str, object]) -> list[Found]:
+def give(fetching: Fetching, **changed: dict[str, object]) -> list[FetchedPartition]:
     """For each partition "a0" what `changed` says of it, else high watermark 5, no records."""
     return [
         (
@@ -80,7 +80,7 @@ def give(fetching: Fetching, **changed: dict[str, object]) -> list[Found]:
     ]
 
 
-def answer(cache: FetchSessionCache, fetching: Fetching, found: list[Found], now_ms: int) -> FetchResponse:
+def answer(cache: FetchSessionCache, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> FetchResponse:
     """As the API does."""
     return cache.open(fetching, found, now_ms) if fetching.opening else fetching.answer(found)
 
@@ -102,13 +102,15 @@ class Session:
         self.id = response.session_id
         assert self.id > 0
 
-    def begin(self, *wanted: tuple[str, int], forget: tuple[Key, ...] = (), offset: int = 0) -> Fetching:
+    def begin(self, *wanted: tuple[str, int], forget: tuple[PartitionKey, ...] = (), offset: int = 0) -> Fetching:
         request = ask(*wanted, session_id=self.id, epoch=self.epoch, forget=forget, offset=offset)
         fetching = self.cache.begin(request, by_id=False, privileged=False, now_ms=0)
         self.epoch += 1
         return fetching
 
-    def fetch(self, *wanted: tuple[str, int], forget: tuple[Key, ...] = (), **changed: dict[str, object]) -> list[str]:
+    def fetch(
+        self, *wanted: tuple[str, int], forget: tuple[PartitionKey, ...] = (), **changed: dict[str, object]
+    ) -> list[str]:
         fetching = self.begin(*wanted, forget=forget)
         response = answer(self.cache, fetching, give(fetching, **changed), 0)
         assert (response.error_code, response.session_id) == (0, self.id)
@@ -257,7 +259,7 @@ class Evictions:
         self.epochs[session_id] = 1
         return session_id
 
-    def use(self, session_id: int, now_ms: int, *more: tuple[str, int], forget: tuple[Key, ...] = ()) -> bool:
+    def use(self, session_id: int, now_ms: int, *more: tuple[str, int], forget: tuple[PartitionKey, ...] = ()) -> bool:
         """Whether the session is there. It gets `more` partitions, and loses others."""
         try:
             request = ask(*more, session_id=session_id, epoch=self.epochs[session_id], forget=forget)
@@ -354,7 +356,7 @@ def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
 
 # ---- against a model
 
-KEYS: list[Key] = [(topic, index) for topic in NAMES for index in range(2)]
+KEYS: list[PartitionKey] = [(topic, index) for topic in NAMES for index in range(2)]
 MANY = st.lists(st.sampled_from(KEYS), max_size=4)
 
 
@@ -362,10 +364,16 @@ class Plain:
     """One session as the KIP tells it: lists, full scans, no order kept for speed."""
 
     def __init__(
-        self, session_id: int, keys: list[Key], offsets: dict[Key, int], now_ms: int, *, privileged: bool
+        self,
+        session_id: int,
+        keys: list[PartitionKey],
+        offsets: dict[PartitionKey, int],
+        now_ms: int,
+        *,
+        privileged: bool,
     ) -> None:
         self.id, self.keys, self.offsets, self.privileged = session_id, keys, offsets, privileged
-        self.told: dict[Key, tuple[int, int]] = {}
+        self.told: dict[PartitionKey, tuple[int, int]] = {}
         self.epoch, self.created_ms = 1, now_ms
         self.use(now_ms)
 
@@ -380,7 +388,7 @@ class Model:
     def __init__(self, slots: int) -> None:
         self.slots, self.sessions, self.numbers = slots, dict[int, Plain](), Numbers()
 
-    def open(self, keys: list[Key], now_ms: int, *, privileged: bool) -> Plain | None:
+    def open(self, keys: list[PartitionKey], now_ms: int, *, privileged: bool) -> Plain | None:
         if len(self.sessions) >= self.slots and not self._evict(len(keys), now_ms, privileged=privileged):
             return None
         session_id = self.numbers.randrange(1, 2)
@@ -419,17 +427,17 @@ class Sessions(RuleBasedStateMachine):
         self.waiting: list[tuple[Fetching, Plain, int]] = []
 
     @rule(key=st.sampled_from(KEYS))
-    def append(self, key: Key) -> None:
+    def append(self, key: PartitionKey) -> None:
         high_watermark, start, error = self.logs[key]
         self.logs[key] = (high_watermark + 1, start, error)
 
     @rule(key=st.sampled_from(KEYS))
-    def trim(self, key: Key) -> None:
+    def trim(self, key: PartitionKey) -> None:
         high_watermark, _, error = self.logs[key]
         self.logs[key] = (high_watermark, high_watermark, error)
 
     @rule(key=st.sampled_from(KEYS))
-    def fail_or_heal(self, key: Key) -> None:
+    def fail_or_heal(self, key: PartitionKey) -> None:
         high_watermark, start, error = self.logs[key]
         self.logs[key] = (high_watermark, start, 6 - error)
 
@@ -438,7 +446,7 @@ class Sessions(RuleBasedStateMachine):
         self.now_ms += ms
 
     @rule(keys=MANY, offset=st.integers(0, 3), privileged=st.booleans(), old=st.integers(0, 12))
-    def open(self, keys: list[Key], offset: int, privileged: bool, old: int) -> None:
+    def open(self, keys: list[PartitionKey], offset: int, privileged: bool, old: int) -> None:
         self.now_ms += 1
         self.model.sessions.pop(old, None)
         request = ask(*keys, session_id=old, epoch=OPEN, offset=offset)
@@ -454,7 +462,15 @@ class Sessions(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.sessions)
     @rule(data=st.data(), add=MANY, forget=MANY, offset=st.integers(0, 3), late=st.integers(-1, 1), wait=st.booleans())
-    def use(self, data: st.DataObject, add: list[Key], forget: list[Key], offset: int, late: int, wait: bool) -> None:
+    def use(
+        self,
+        data: st.DataObject,
+        add: list[PartitionKey],
+        forget: list[PartitionKey],
+        offset: int,
+        late: int,
+        wait: bool,
+    ) -> None:
         self.now_ms += 1
         session = data.draw(st.sampled_from(list(self.model.sessions.values())))
         request = ask(
@@ -499,7 +515,7 @@ class Sessions(RuleBasedStateMachine):
                 session.keys.remove(key)
                 session.keys.append(key)
 
-    def found(self, fetching: Fetching) -> list[Found]:
+    def found(self, fetching: Fetching) -> list[FetchedPartition]:
         found = []
         for key, wanted in fetching.partitions.items():
             high_watermark, start = self.offsets_of(key)
@@ -512,18 +528,18 @@ class Sessions(RuleBasedStateMachine):
             )
         return found
 
-    def offsets_of(self, key: Key) -> tuple[int, int]:
+    def offsets_of(self, key: PartitionKey) -> tuple[int, int]:
         high_watermark, start, error = self.logs[key]
         return (-1, -1) if error else (high_watermark, start)
 
-    def records(self, session: Plain, key: Key) -> bool:
+    def records(self, session: Plain, key: PartitionKey) -> bool:
         return self.offsets_of(key)[0] > session.offsets[key]
 
-    def is_news(self, session: Plain, key: Key) -> bool:
+    def is_news(self, session: Plain, key: PartitionKey) -> bool:
         changed = session.told.get(key, (-1, -1)) != self.offsets_of(key)
         return changed or self.logs[key][2] != 0 or self.records(session, key)
 
-    def told(self, response: FetchResponse) -> list[Key]:
+    def told(self, response: FetchResponse) -> list[PartitionKey]:
         assert all(topic.topic_id != NIL for topic in response.responses)
         return [(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions]
 

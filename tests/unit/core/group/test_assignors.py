@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from pykbroker.core.group.consumer.assignors import ASSIGNORS, Assigned, Members, Subscriber, ranges, uniform
+from pykbroker.core.group.consumer.assignors import ASSIGNORS, MemberAssignments, Members, Subscriber, ranges, uniform
 
 TOPICS = [bytes([number]) * 16 for number in range(6)]
 
@@ -25,7 +25,7 @@ def drawn(draw: Random, *, same: bool) -> tuple[dict[str, Subscriber], dict[byte
     return members, partitions
 
 
-def check(members: Members, partitions: Mapping[bytes, int], assigned: Assigned) -> None:
+def check(members: Members, partitions: Mapping[bytes, int], assigned: MemberAssignments) -> None:
     """Every partition once, with a subscriber of its topic."""
     given = Counter((topic, index) for one in assigned.values() for topic, found in one.items() for index in found)
     wanted = {
@@ -39,11 +39,11 @@ def check(members: Members, partitions: Mapping[bytes, int], assigned: Assigned)
     assert set(assigned) == set(members)
 
 
-def sizes(assigned: Assigned) -> dict[str, int]:
+def sizes(assigned: MemberAssignments) -> dict[str, int]:
     return {name: sum(map(len, one.values())) for name, one in assigned.items()}
 
 
-def moves(before: Assigned, after: Assigned) -> int:
+def moves(before: MemberAssignments, after: MemberAssignments) -> int:
     """How many partitions that somebody had are somebody else's now."""
     owners = {(topic, index): name for name, one in before.items() for topic, found in one.items() for index in found}
     return sum(
@@ -54,7 +54,7 @@ def moves(before: Assigned, after: Assigned) -> int:
     )
 
 
-def again(members: Members, had: Assigned) -> dict[str, Subscriber]:
+def again(members: Members, had: MemberAssignments) -> dict[str, Subscriber]:
     return {name: Subscriber(member.topics, had.get(name, {}), member.instance_id) for name, member in members.items()}
 
 

@@ -207,7 +207,9 @@ def test_a_stored_pattern_that_does_not_compile_here_keeps_its_topics() -> None:
     room.beat("a", "t")
     room.settle("a")
     member = next(
-        record for record in room.log if isinstance(record, CoordinatorRecord) and isinstance(record.value, stored.Said)
+        record
+        for record in room.log
+        if isinstance(record, CoordinatorRecord) and isinstance(record.value, stored.StoredMember)
     )
     member.value.subscribed_topic_regex = "t{1,2}{1000}"
     kept = [stored.member("g", "a", member.value), stored.regex("g", "t{1,2}{1000}", ["t"], 0, 0)]

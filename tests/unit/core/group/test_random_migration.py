@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.state import State
+from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer.assignment import each, joined
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.outcome import Entry
@@ -288,7 +288,10 @@ def told(group: ClassicGroup | ConsumerGroup) -> Any:
             {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()}
         )
         return {name: value for name, value in vars(group).items() if name != "seen"}
-    if group.state in (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE) or not group.protocol_type:
+    if (
+        group.state in (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLETING_REBALANCE)
+        or not group.protocol_type
+    ):
         return None
     return (
         group.state,

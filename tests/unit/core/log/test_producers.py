@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.producers import UNWRITTEN_MAX, Marker, Producers, Written
+from pykbroker.core.log.producers import UNWRITTEN_MAX, Marker, Producers, WrittenBatch
 from pykbroker.core.log.transactions import AbortedTransaction
 from wire.error_codes import ErrorCode
 
@@ -15,7 +15,7 @@ SEQUENCE_MAX = 2**31 - 1
 
 def append(
     producers: Producers, sequence: int, count: int, base_offset: int, *, epoch: int = 0, transactional: bool = False
-) -> Written | None:
+) -> WrittenBatch | None:
     """As a log does: check, write, remember. The first answer if it is a duplicate. The coordinator knows of it."""
     shown = producers.begin_verification(ID, epoch, sequence, 0) if transactional else None
     written = producers.check(ID, epoch, sequence, count - 1, transactional, shown)

@@ -12,15 +12,15 @@ from pykbroker.core.outcome import Entry
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions,
-    Answer,
+    AnyTransactionRequest,
     AwaitEnd,
     AwaitMarkers,
     EndTransaction,
     FindTransaction,
-    Found,
+    FoundTransactions,
     InitProducer,
     MarkersWritten,
-    Request,
+    TransactionAnswer,
 )
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
@@ -77,7 +77,7 @@ class Room:
             self.told[token] = reply
         return len(said.records)
 
-    def ask(self, request: Request, expected: type[Rsp] = Answer) -> Rsp:  # type: ignore[assignment]
+    def ask(self, request: AnyTransactionRequest, expected: type[Rsp] = TransactionAnswer) -> Rsp:  # type: ignore[assignment]
         """The answer, which comes at once."""
         token = object()
         self._take(self.machine.handle(request, token, self.wall_ms, self.wall_ms))
@@ -99,24 +99,24 @@ class Room:
         while self.machine.deadline_ms <= self.wall_ms:
             self._take(self.machine.tick(self.wall_ms, self.wall_ms))
 
-    def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> Answer:
+    def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> TransactionAnswer:
         return self.ask(InitProducer(NAME, timeout_ms, producer_id, epoch))
 
     def add(self, *partitions: tuple[str, int], producer_id: int = 100, epoch: int = 0, version: int = 0) -> ErrorCode:
         return self.ask(AddPartitions(NAME, producer_id, epoch, frozenset(partitions), version)).error_code
 
-    def end(self, commit: bool, *, producer_id: int = 100, epoch: int = 0, version: int = 0) -> Answer:
+    def end(self, commit: bool, *, producer_id: int = 100, epoch: int = 0, version: int = 0) -> TransactionAnswer:
         return self.ask(EndTransaction(NAME, producer_id, epoch, commit, version))
 
     def complete(self) -> None:
         """Say that the markers are written."""
         known = self.known
-        assert self.ask(MarkersWritten(NAME, known.producer_id, known.epoch)) == Answer()
+        assert self.ask(MarkersWritten(NAME, known.producer_id, known.epoch)) == TransactionAnswer()
 
     @property
     def known(self) -> Transaction:
         """What is known of `NAME`."""
-        return self.ask(FindTransaction(NAME), Found).transactions[0]
+        return self.ask(FindTransaction(NAME), FoundTransactions).transactions[0]
 
     @property
     def states(self) -> list[int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.txn.requests import Answer
-from pykbroker.core.txn.state import State
+from pykbroker.core.txn.requests import TransactionAnswer
+from pykbroker.core.txn.state import TransactionState
 from pykbroker.core.txn.transaction import EPOCH_MAX
 from tests.unit.core.txn.room import LAST_EPOCH, ORDERS, Room, at_epoch
 from wire.error_codes import ErrorCode
 
-FENCED = Answer(ErrorCode.PRODUCER_FENCED)
-BUSY = Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+FENCED = TransactionAnswer(ErrorCode.PRODUCER_FENCED)
+BUSY = TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_whoever_comes_next_gets_the_next_epoch() -> None:
 def test_a_new_id_needs_a_producer_id() -> None:
     room = Room()
     room.ids.left = 0
-    assert room.init() == Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert room.init() == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert not room.log
 
 
@@ -48,11 +48,11 @@ def test_whoever_takes_over_aborts_the_open_transaction_first() -> None:
     room.init()
     room.add(ORDERS)
     assert room.init() == BUSY
-    assert (room.known.state, room.known.epoch) == (State.PREPARE_ABORT, 1)
+    assert (room.known.state, room.known.epoch) == (TransactionState.PREPARE_ABORT, 1)
     assert room.end(commit=True) == FENCED
     assert room.init() == BUSY, "until the markers are written"
     room.complete()
-    assert room.init() == Answer(producer_id=100, epoch=2)
+    assert room.init() == TransactionAnswer(producer_id=100, epoch=2)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -65,8 +65,10 @@ def test_fencing_takes_one_epoch_in_either_version(version: int) -> None:
     assert (room.known.epoch, room.known.client_version) == (1, 2 if version == 2 else 0)
 
 
-@pytest.mark.parametrize(("version", "answer"), [(1, FENCED), (2, Answer(producer_id=100, epoch=1))])
-def test_a_producer_whose_transaction_was_aborted_may_go_on_in_version_2(version: int, answer: Answer) -> None:
+@pytest.mark.parametrize(("version", "answer"), [(1, FENCED), (2, TransactionAnswer(producer_id=100, epoch=1))])
+def test_a_producer_whose_transaction_was_aborted_may_go_on_in_version_2(
+    version: int, answer: TransactionAnswer
+) -> None:
     room = Room(transaction_version=version, abort_interval_ms=1)
     room.init()
     room.add(ORDERS)
@@ -89,10 +91,10 @@ def test_a_producer_that_was_fenced_by_another_one_may_not() -> None:
 def test_whoever_goes_on_names_its_epoch_and_may_ask_again() -> None:
     room = Room()
     room.init()
-    assert room.init(100, 0) == Answer(producer_id=100, epoch=1)
-    assert room.init(100, 0) == Answer(producer_id=100, epoch=1), "its answer was lost"
-    assert room.init(100, 0) == Answer(producer_id=100, epoch=1)
-    assert room.init(100, 1) == Answer(producer_id=100, epoch=2)
+    assert room.init(100, 0) == TransactionAnswer(producer_id=100, epoch=1)
+    assert room.init(100, 0) == TransactionAnswer(producer_id=100, epoch=1), "its answer was lost"
+    assert room.init(100, 0) == TransactionAnswer(producer_id=100, epoch=1)
+    assert room.init(100, 1) == TransactionAnswer(producer_id=100, epoch=2)
     assert room.init(100, 0) == FENCED
     assert room.init(100, 3) == FENCED
     assert room.init(99, 2) == FENCED
@@ -109,7 +111,7 @@ def test_whoever_goes_on_after_somebody_took_over_is_fenced() -> None:
 
 def test_going_on_with_an_unknown_id_is_beginning() -> None:
     room = Room()
-    assert room.init(55, 7) == Answer(producer_id=100, epoch=0)
+    assert room.init(55, 7) == TransactionAnswer(producer_id=100, epoch=0)
 
 
 def test_going_on_after_an_end_whose_answer_was_lost_needs_no_other_epoch() -> None:
@@ -118,15 +120,15 @@ def test_going_on_after_an_end_whose_answer_was_lost_needs_no_other_epoch() -> N
     room.add(ORDERS, version=2)
     room.end(commit=True, version=2)
     room.complete()
-    assert room.init(100, 0) == Answer(producer_id=100, epoch=1)
-    assert room.init(100, 1) == Answer(producer_id=100, epoch=2)
+    assert room.init(100, 0) == TransactionAnswer(producer_id=100, epoch=1)
+    assert room.init(100, 1) == TransactionAnswer(producer_id=100, epoch=2)
 
 
 def test_the_last_epoch_is_kept_to_fence_with() -> None:
     room = Room()
     room.load(at_epoch(LAST_EPOCH - 1))
-    assert room.init() == Answer(producer_id=100, epoch=LAST_EPOCH)
-    assert room.init() == Answer(producer_id=100, epoch=0), "the room's first id, given out anew"
+    assert room.init() == TransactionAnswer(producer_id=100, epoch=LAST_EPOCH)
+    assert room.init() == TransactionAnswer(producer_id=100, epoch=0), "the room's first id, given out anew"
     assert room.known.previous_producer_id == 100
 
 
@@ -134,25 +136,25 @@ def test_the_last_epoch_is_kept_to_fence_with() -> None:
 def test_used_up_epochs_bring_another_producer_id(epoch: int) -> None:
     room = Room()
     room.ids.next = 300
-    room.load(at_epoch(epoch, state=State.COMPLETE_ABORT))
-    assert room.init(100, epoch) == Answer(producer_id=300, epoch=0)
+    room.load(at_epoch(epoch, state=TransactionState.COMPLETE_ABORT))
+    assert room.init(100, epoch) == TransactionAnswer(producer_id=300, epoch=0)
     assert room.init(100, LAST_EPOCH - 1) == FENCED
     again = room.init(100, epoch)
-    assert again == Answer(producer_id=300, epoch=0), "its answer was lost"
+    assert again == TransactionAnswer(producer_id=300, epoch=0), "its answer was lost"
 
 
 def test_a_transaction_in_the_last_epoch_can_be_fenced() -> None:
     room = Room()
     room.ids.next = 300
-    room.load(at_epoch(LAST_EPOCH, state=State.ONGOING))
+    room.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING))
     assert room.init() == BUSY
     assert room.known.epoch == EPOCH_MAX
     room.complete()
-    assert room.init() == Answer(producer_id=300, epoch=0)
+    assert room.init() == TransactionAnswer(producer_id=300, epoch=0)
 
 
 def test_a_transaction_beyond_the_last_epoch_is_aborted_all_the_same() -> None:
     room = Room()
-    room.load(at_epoch(EPOCH_MAX, state=State.ONGOING))
+    room.load(at_epoch(EPOCH_MAX, state=TransactionState.ONGOING))
     assert room.init() == BUSY
-    assert (room.known.state, room.known.epoch) == (State.PREPARE_ABORT, EPOCH_MAX)
+    assert (room.known.state, room.known.epoch) == (TransactionState.PREPARE_ABORT, EPOCH_MAX)

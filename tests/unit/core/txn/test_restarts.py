@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykbroker.core.txn.requests import Answer, MarkersWritten
+from pykbroker.core.txn.requests import MarkersWritten, TransactionAnswer
 from pykbroker.core.txn.state import PREPARED
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
 from tests.unit.core.txn.room import LAST_EPOCH, NAME, ORDERS, PAYMENTS, Room, at_epoch
@@ -79,7 +79,7 @@ def finish(room: Room) -> None:
 def test_a_producer_that_was_fenced_never_gets_in(steps: list[tuple[str, int, int]]) -> None:
     room = Room(abort_interval_ms=1)
     fenced = room.init()
-    while room.init() == Answer(ErrorCode.CONCURRENT_TRANSACTIONS):
+    while room.init() == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS):
         room.complete()
     room.init()
     for step in steps:

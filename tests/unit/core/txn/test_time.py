@@ -8,8 +8,8 @@ import pytest
 
 from pykbroker.core.txn import machine
 from pykbroker.core.txn.patience import WAITING_MAX
-from pykbroker.core.txn.requests import Answer, InitProducer, Markers
-from pykbroker.core.txn.state import State
+from pykbroker.core.txn.requests import InitProducer, Markers, TransactionAnswer
+from pykbroker.core.txn.state import TransactionState
 from tests.unit.core.txn.room import NAME, ORDERS, Room, at_epoch
 from wire.error_codes import ErrorCode
 
@@ -17,8 +17,10 @@ MINUTE_MS = 60_000
 WEEK_MS = 604_800_000
 
 
-@pytest.mark.parametrize(("passed_ms", "state"), [(MINUTE_MS, State.ONGOING), (MINUTE_MS + 1, State.PREPARE_ABORT)])
-def test_a_transaction_that_is_open_for_too_long_is_aborted(passed_ms: int, state: State) -> None:
+@pytest.mark.parametrize(
+    ("passed_ms", "state"), [(MINUTE_MS, TransactionState.ONGOING), (MINUTE_MS + 1, TransactionState.PREPARE_ABORT)]
+)
+def test_a_transaction_that_is_open_for_too_long_is_aborted(passed_ms: int, state: TransactionState) -> None:
     room = Room(abort_interval_ms=1)
     room.init(timeout_ms=MINUTE_MS)
     room.add(ORDERS)
@@ -33,7 +35,7 @@ def test_more_partitions_do_not_make_it_younger() -> None:
     room.pass_ms(MINUTE_MS)
     room.add(("late", 1))
     room.pass_ms(1)
-    assert room.known.state is State.PREPARE_ABORT
+    assert room.known.state is TransactionState.PREPARE_ABORT
     assert room.end(commit=True).error_code is ErrorCode.PRODUCER_FENCED
 
 
@@ -42,9 +44,9 @@ def test_timeouts_are_looked_for_once_in_an_interval() -> None:
     room.init(timeout_ms=1)
     room.add(ORDERS)
     room.pass_ms(9_999)
-    assert room.known.state is State.ONGOING
+    assert room.known.state is TransactionState.ONGOING
     room.pass_ms(1)
-    assert room.known.state is State.PREPARE_ABORT
+    assert room.known.state is TransactionState.PREPARE_ABORT
 
 
 def test_a_timeout_goes_on_counting_over_a_restart() -> None:
@@ -54,7 +56,7 @@ def test_a_timeout_goes_on_counting_over_a_restart() -> None:
     room.pass_ms(MINUTE_MS)
     room.load()
     room.pass_ms(10)
-    assert room.known.state is State.PREPARE_ABORT
+    assert room.known.state is TransactionState.PREPARE_ABORT
 
 
 @pytest.mark.parametrize(("passed_ms", "known"), [(WEEK_MS - 1, True), (WEEK_MS, False)])
@@ -80,8 +82,10 @@ def test_nothing_is_kept_of_an_id_that_was_forgotten() -> None:
     assert {kind for kind, kept in vars(room.machine).items() if isinstance(kept, Collection) and NAME in kept} == set()
 
 
-@pytest.mark.parametrize("state", [State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT])
-def test_an_id_with_an_open_or_undecided_transaction_is_kept(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT]
+)
+def test_an_id_with_an_open_or_undecided_transaction_is_kept(state: TransactionState) -> None:
     room = Room(expire_interval_ms=1, abort_interval_ms=WEEK_MS * 2)
     room.load(at_epoch(0, state=state))
     room.pass_ms(WEEK_MS * 2 - 1)
@@ -153,7 +157,7 @@ def test_a_second_writer_relieves_the_first() -> None:
     assert room.told.pop("first") == Markers(())
     room.ask(InitProducer(NAME, MINUTE_MS))
     room.add(ORDERS)
-    assert room.end(commit=True) == Answer()
+    assert room.end(commit=True) == TransactionAnswer()
     assert room.told.pop("second") == Markers((room.known,))
 
 
@@ -164,7 +168,7 @@ def test_who_waits_for_the_end_of_a_transaction_is_told_of_it() -> None:
     room.pass_ms(49)
     assert room.told == {}
     room.complete()
-    assert room.told == {"first": Answer(), "second": Answer()}
+    assert room.told == {"first": TransactionAnswer(), "second": TransactionAnswer()}
 
 
 def test_patience_ends() -> None:
@@ -172,9 +176,9 @@ def test_patience_ends() -> None:
     room.await_end("late", 100)
     room.await_end("early", 50)
     room.pass_ms(50)
-    assert room.told == {"early": Answer()}
+    assert room.told == {"early": TransactionAnswer()}
     room.pass_ms(50)
-    assert room.told == {"early": Answer(), "late": Answer()}
+    assert room.told == {"early": TransactionAnswer(), "late": TransactionAnswer()}
     room.complete()
     assert len(room.told) == 2
 
@@ -188,7 +192,7 @@ def test_nobody_waits_for_what_is_not_under_way() -> None:
     room.end(commit=True)
     room.complete()
     room.await_end("complete", 100)
-    assert room.told == dict.fromkeys(("unknown", "ongoing", "complete"), Answer())
+    assert room.told == dict.fromkeys(("unknown", "ongoing", "complete"), TransactionAnswer())
 
 
 def test_only_so_many_wait_for_one_end() -> None:
@@ -197,7 +201,7 @@ def test_only_so_many_wait_for_one_end() -> None:
         room.await_end(number, 100)
     assert room.told == {}
     room.await_end("too many", 100)
-    assert room.told == {"too many": Answer()}
+    assert room.told == {"too many": TransactionAnswer()}
     room.complete()
     assert len(room.told) == WAITING_MAX + 1
 

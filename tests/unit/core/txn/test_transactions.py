@@ -12,16 +12,16 @@ from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
 from pykbroker.core.txn.requests import (
-    Answer,
     EndTransaction,
     FindTransaction,
-    Found,
-    ListTransactions,
+    FindTransactions,
+    FoundTransactions,
     MarkersWritten,
+    TransactionAnswer,
     Verified,
     VerifyPartitions,
 )
-from pykbroker.core.txn.state import AT_REST, PREDECESSORS, PREPARED, State
+from pykbroker.core.txn.state import AT_REST, PREDECESSORS, PREPARED, TransactionState
 from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction, from_record
 from tests.unit.core.txn.room import GOLDEN, LAST_EPOCH, NAME, NOW_MS, ORDERS, PAYMENTS, Room, at_epoch, golden_log
 from wire.error_codes import ErrorCode
@@ -33,10 +33,10 @@ from wire.stored.transaction_log import TransactionLogKey, TransactionLogValue
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_of_version_1_keeps_its_epoch(commit: bool) -> None:
     room = Room()
-    assert room.init() == Answer(producer_id=100, epoch=0)
+    assert room.init() == TransactionAnswer(producer_id=100, epoch=0)
     assert room.add(ORDERS) is ErrorCode.NONE
     assert room.add(PAYMENTS) is ErrorCode.NONE
-    assert room.end(commit) == Answer()
+    assert room.end(commit) == TransactionAnswer()
     room.complete()
     assert room.states == ([0, 1, 1, 2, 4] if commit else [0, 1, 1, 3, 5])
     assert room.known.epoch == 0
@@ -49,7 +49,7 @@ def test_a_transaction_of_version_2_gives_the_next_one_its_epoch(commit: bool) -
     room = Room()
     room.init()
     room.add(ORDERS, version=2)
-    assert room.end(commit, version=2) == Answer(producer_id=100, epoch=1)
+    assert room.end(commit, version=2) == TransactionAnswer(producer_id=100, epoch=1)
     assert room.known.epoch == 1, "its markers bear it too"
     room.complete()
     assert room.add(ORDERS, version=2) is ErrorCode.PRODUCER_FENCED, "what comes late is not of the next one"
@@ -93,7 +93,7 @@ def test_verification_names_what_takes_no_part() -> None:
 
 
 @pytest.mark.parametrize(("state", "commit"), [*product(PREDECESSORS, [True, False])])
-def test_ends_of_version_1_are_those_of_the_table(state: State, commit: bool) -> None:
+def test_ends_of_version_1_are_those_of_the_table(state: TransactionState, commit: bool) -> None:
     room = Room()
     room.load(at_epoch(0, state=state, started_ms=NOW_MS))
     wanted = VERSION_1.get((state, commit), ErrorCode.INVALID_TXN_STATE)
@@ -104,26 +104,30 @@ def test_ends_of_version_1_are_those_of_the_table(state: State, commit: bool) ->
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_an_end_of_version_1_with_another_epoch_is_fenced(epoch: int) -> None:
     room = Room()
-    room.load(at_epoch(2, state=State.ONGOING))
+    room.load(at_epoch(2, state=TransactionState.ONGOING))
     assert room.end(commit=True, epoch=epoch).error_code is ErrorCode.PRODUCER_FENCED
     assert room.end(commit=True, epoch=2, producer_id=7).error_code is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 @pytest.mark.parametrize(("state", "commit", "again"), [*product(PREDECESSORS, [True, False], [True, False])])
-def test_ends_of_version_2_are_those_of_the_table(state: State, commit: bool, again: bool) -> None:
+def test_ends_of_version_2_are_those_of_the_table(state: TransactionState, commit: bool, again: bool) -> None:
     room = Room()
     room.load(at_epoch(5, state=state, started_ms=NOW_MS, client_version=2))
     answer = room.end(commit, epoch=4 if again else 5, version=2)
     wanted = VERSION_2.get((state, commit, again), ErrorCode.INVALID_TXN_STATE)
     if state in PREPARED and not again:
-        assert answer == Answer(ErrorCode.CONCURRENT_TRANSACTIONS), "the markers of the last one are not written"
-    elif state in (State.EMPTY, State.ONGOING) and again:
-        assert answer == Answer(ErrorCode.PRODUCER_FENCED)
+        assert answer == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS), (
+            "the markers of the last one are not written"
+        )
+    elif state in (TransactionState.EMPTY, TransactionState.ONGOING) and again:
+        assert answer == TransactionAnswer(ErrorCode.PRODUCER_FENCED)
     elif wanted is None:
-        assert answer == Answer(producer_id=100, epoch=6)
+        assert answer == TransactionAnswer(producer_id=100, epoch=6)
         assert room.states[1:] == [2 if commit else 3]
     else:
-        assert answer == (Answer(producer_id=100, epoch=5) if wanted is ErrorCode.NONE else Answer(wanted))
+        assert answer == (
+            TransactionAnswer(producer_id=100, epoch=5) if wanted is ErrorCode.NONE else TransactionAnswer(wanted)
+        )
         assert room.states[1:] == []
 
 
@@ -132,70 +136,77 @@ def test_an_end_of_version_2_with_any_other_epoch_is_fenced(epoch: int) -> None:
     for state in PREDECESSORS:
         room = Room()
         room.load(at_epoch(5, state=state, client_version=2))
-        assert room.end(commit=False, epoch=epoch, version=2) == Answer(ErrorCode.PRODUCER_FENCED), state
-    assert room.end(commit=False, producer_id=9, epoch=5, version=2) == Answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    assert room.ask(EndTransaction("nobody", 100, 5, True, 2)) == Answer(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        assert room.end(commit=False, epoch=epoch, version=2) == TransactionAnswer(ErrorCode.PRODUCER_FENCED), state
+    assert room.end(commit=False, producer_id=9, epoch=5, version=2) == TransactionAnswer(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    assert room.ask(EndTransaction("nobody", 100, 5, True, 2)) == TransactionAnswer(
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_after_the_last_epoch_comes_another_producer_id(commit: bool) -> None:
     room = Room()
-    room.load(at_epoch(LAST_EPOCH, state=State.ONGOING, started_ms=NOW_MS))
+    room.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING, started_ms=NOW_MS))
     room.ids.next = 200
-    assert room.end(commit, epoch=LAST_EPOCH, version=2) == Answer(producer_id=200, epoch=0)
+    assert room.end(commit, epoch=LAST_EPOCH, version=2) == TransactionAnswer(producer_id=200, epoch=0)
     assert (room.known.producer_id, room.known.epoch) == (100, EPOCH_MAX), "the markers are still of the old one"
-    assert room.end(commit, epoch=LAST_EPOCH, version=2) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
-    assert room.end(commit=False, producer_id=200, version=2) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert room.end(commit, epoch=LAST_EPOCH, version=2) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert room.end(commit=False, producer_id=200, version=2) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert room.add(ORDERS, producer_id=200, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert room.init(200, 0) == Answer(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert room.init(200, 0) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     room.complete()
     assert (room.known.producer_id, room.known.epoch, room.known.previous_producer_id) == (200, 0, 100)
     again = room.end(commit, epoch=LAST_EPOCH, version=2)
-    assert again == Answer(producer_id=200, epoch=0), "whoever lost the answer asks with the old id"
+    assert again == TransactionAnswer(producer_id=200, epoch=0), "whoever lost the answer asks with the old id"
     room.load()
     assert room.end(commit, epoch=LAST_EPOCH, version=2) == again, "also after a restart"
 
 
 def test_without_a_producer_id_in_hand_the_end_is_to_be_tried_again() -> None:
     room = Room()
-    room.load(at_epoch(LAST_EPOCH, state=State.ONGOING))
+    room.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING))
     room.ids.left = 0
     answer = room.end(commit=True, epoch=LAST_EPOCH, version=2)
-    assert answer == Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert room.known.state is State.ONGOING
+    assert answer == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert room.known.state is TransactionState.ONGOING
 
 
 def test_markers_of_another_transaction_complete_nothing() -> None:
     room = Room()
     room.init()
     room.add(ORDERS, version=2)
-    assert room.ask(MarkersWritten(NAME, 100, 0)) == Answer(ErrorCode.INVALID_TXN_STATE)
+    assert room.ask(MarkersWritten(NAME, 100, 0)) == TransactionAnswer(ErrorCode.INVALID_TXN_STATE)
     room.end(commit=True, version=2)
-    assert room.ask(MarkersWritten(NAME, 100, 0)) == Answer(ErrorCode.INVALID_TXN_STATE)
-    assert room.ask(MarkersWritten("nobody", 100, 0)) == Answer(ErrorCode.INVALID_TXN_STATE)
-    assert room.ask(MarkersWritten(NAME, 100, 1)) == Answer()
-    assert room.states[-1] == State.COMPLETE_COMMIT
+    assert room.ask(MarkersWritten(NAME, 100, 0)) == TransactionAnswer(ErrorCode.INVALID_TXN_STATE)
+    assert room.ask(MarkersWritten("nobody", 100, 0)) == TransactionAnswer(ErrorCode.INVALID_TXN_STATE)
+    assert room.ask(MarkersWritten(NAME, 100, 1)) == TransactionAnswer()
+    assert room.states[-1] == TransactionState.COMPLETE_COMMIT
 
 
 def test_transactions_are_found_and_listed() -> None:
     room = Room()
-    assert room.ask(FindTransaction(NAME)) == Answer(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    assert room.ask(FindTransaction(NAME)) == TransactionAnswer(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     room.init()
     assert room.known == Transaction(NAME, 100, 60_000, 0, updated_ms=NOW_MS, previous_producer_id=100)
-    assert room.ask(ListTransactions(lambda one: one.epoch == 0), Found).transactions == (room.known,)
-    assert room.ask(ListTransactions(lambda one: one.epoch == 1), Found).transactions == ()
+    assert room.ask(FindTransactions(lambda one: one.epoch == 0), FoundTransactions).transactions == (room.known,)
+    assert room.ask(FindTransactions(lambda one: one.epoch == 1), FoundTransactions).transactions == ()
 
 
 def test_no_state_is_entered_from_where_it_must_not_be() -> None:
-    known = Transaction(NAME, 1, 1, 0, State.PREPARE_COMMIT)
+    known = Transaction(NAME, 1, 1, 0, TransactionState.PREPARE_COMMIT)
     with pytest.raises(AssertionError, match="from PrepareCommit to Ongoing"):
         known.extended(frozenset(), 0, NOW_MS)
-    assert {state for state in State if state not in PREDECESSORS} == {State.DEAD, State.PREPARE_EPOCH_FENCE}
-    assert frozenset.union(*PREDECESSORS.values()) == AT_REST | PREPARED | {State.ONGOING}
+    assert {state for state in TransactionState if state not in PREDECESSORS} == {
+        TransactionState.DEAD,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+    assert frozenset.union(*PREDECESSORS.values()) == AT_REST | PREPARED | {TransactionState.ONGOING}
 
 
 def test_a_state_that_is_never_stored_is_damage() -> None:
-    for status in (-1, State.DEAD, State.PREPARE_EPOCH_FENCE):
+    for status in (-1, TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         with pytest.raises(DecodeError):
             from_record(TransactionLogKey(NAME), TransactionLogValue(transaction_status=status))
 
@@ -213,7 +224,7 @@ def test_a_transaction_is_kept_at_every_version_of_the_log(transaction_version: 
         assert record.version == log_version
         assert encode_versioned(record.value, log_version)[:2] == log_version.to_bytes(2)
     room.load()
-    assert room.known.state is State.COMPLETE_COMMIT
+    assert room.known.state is TransactionState.COMPLETE_COMMIT
 
 
 @pytest.mark.parametrize(("kind", "partition"), [*product(["clean", "unclean"], range(4))])
@@ -240,7 +251,7 @@ def test_kafkas_transactions_stand_as_kafka_says(kind: str) -> None:
     for partition in range(4):
         room = Room()
         room.load(*golden_log(kind, partition))
-        for known in room.ask(ListTransactions(lambda _: True), Found).transactions:
+        for known in room.ask(FindTransactions(lambda _: True), FoundTransactions).transactions:
             found[known.transactional_id] = f"{known.producer_id} {known.state.title}"
     assert found == json.loads((GOLDEN / f"{kind}-expected.json").read_text())["transactions"]
 
@@ -261,13 +272,16 @@ def test_each_of_kafkas_steps_is_one_of_ours(kind: str, partition: int) -> None:
 def step(known: Transaction, after: Transaction) -> Transaction:
     """What we make of `known` when asked for what became `after`."""
     now_ms, version = after.updated_ms, after.client_version
-    if after.state is State.EMPTY:
+    if after.state is TransactionState.EMPTY:
         return known.renewed(known.producer_id, known.epoch + 1, after.timeout_ms, now_ms)
-    if after.state is State.ONGOING:
+    if after.state is TransactionState.ONGOING:
         return known.extended(after.partitions - known.partitions, version, now_ms)
     if after.state in PREPARED:
         return known.ended(
-            commit=after.state is State.PREPARE_COMMIT, client_version=version, next_producer_id=-1, wall_ms=now_ms
+            commit=after.state is TransactionState.PREPARE_COMMIT,
+            client_version=version,
+            next_producer_id=-1,
+            wall_ms=now_ms,
         )
     return known.completed(now_ms)
 
@@ -276,4 +290,4 @@ def test_records_of_other_kinds_are_passed_over() -> None:
     room = Room()
     room.init()
     room.machine.replay(Entry(9, Marker(100, 0, True, 0)))
-    assert room.known.state is State.EMPTY
+    assert room.known.state is TransactionState.EMPTY

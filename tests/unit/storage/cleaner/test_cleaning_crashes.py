@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Volume
@@ -109,7 +109,7 @@ class Life:
         self.recording.note(self.known)
 
 
-async def check(ending: Ending[Known], dice: Random) -> None:
+async def check(ending: PowerLoss[Known], dice: Random) -> None:
     """Recover, perhaps twice; then compact what can be."""
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     volume, known = ending.volume, ending.known

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
@@ -64,7 +64,7 @@ async def lived(lives: int) -> Recording[Known]:
     return recording
 
 
-async def check(ending: Ending[Known]) -> None:
+async def check(ending: PowerLoss[Known]) -> None:
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     known = ending.known
     directory = await opened(ending.volume)

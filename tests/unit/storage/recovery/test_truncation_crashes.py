@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pykbroker.sim.crash_points import Ending, Recording
+from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Volume
@@ -63,7 +63,7 @@ async def lived(cut: int) -> Recording[Known]:
     return recording
 
 
-async def check(ending: Ending[Known]) -> None:
+async def check(ending: PowerLoss[Known]) -> None:
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     directory = await opened(ending.volume)
     if KEY not in {(one.topic, one.partition) for one in directory.partitions()}:
