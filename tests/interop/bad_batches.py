@@ -1,6 +1,7 @@
-"""Record batches that no producer makes, each with what a broker may answer: Kafka 4.3.1's code stands first.
+"""Malformed record batches that no producer builds, each with the error codes that a broker may answer.
 
-Where Kafka says UNKNOWN_SERVER_ERROR, because it met an exception that it did not expect, ours says what is wrong.
+Kafka 4.3.1's code stands first. Where Kafka answers UNKNOWN_SERVER_ERROR because of an unexpected exception, pykbroker
+answers the code that names the fault.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Case = tuple[bytes, tuple[ErrorCode, ...]]
 
 
 def good(codec: Codec = Codec.NONE, count: int = 2) -> bytes:
-    """A batch that every broker takes."""
+    """Return a valid batch."""
     builder = BatchBuilder(codec)
     for index in range(count):
         builder.append(b"key", b"value %d" % index + b" " * 50, (), int(time.time() * 1000))
@@ -45,31 +46,31 @@ LENGTH = HEADER.batch_length
 
 
 def header(**changes: int) -> bytes:
-    """The good batch with other header fields, under a checksum that is right."""
+    """Return the valid batch with other header fields and a correct checksum."""
     return sealed(replace(HEADER, **changes), HEADER.payload)
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
-    """The good batch with one field overwritten and nothing else made right."""
+    """Return the valid batch with one field overwritten and its checksum left as it was."""
     data = bytearray(GOOD)
     struct.pack_into(layout, data, position, value)
     return bytes(data)
 
 
 def payload(data: bytes, codec: Codec = Codec.NONE) -> bytes:
-    """A batch of two records whose records are these bytes, under a checksum that is right."""
+    """Return a batch of two records whose records section is `data`, with a correct checksum."""
     return sealed(replace(HEADER, attributes=int(codec)), data)
 
 
 def flipped(data: bytes) -> bytes:
-    """With the bits of the middle byte turned."""
+    """Return `data` with all bits of its middle byte inverted."""
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
 
 
 @functools.cache
 def bomb(codec: Codec, size: int) -> bytes:
-    """A batch with one record whose value is that many zeros."""
+    """Return a batch of one record whose value is `size` zero bytes."""
     builder = BatchBuilder(codec)
     builder.append(None, bytes(size), (), int(time.time() * 1000))
     return builder.build()
@@ -130,7 +131,7 @@ def record(
     longer: int = 0,
     stamp: int = 0,
 ) -> bytes:
-    """A record, its fields with their lengths before them; it claims to be so many bytes longer than it is."""
+    """Return an encoded record. Its length field claims `longer` bytes more than the record has."""
     body = b"\0" + varint(stamp) + varint(index) + key + value + headers + more
     return varint(len(body) + longer) + body
 
@@ -154,7 +155,7 @@ LYING: Mapping[str, bytes] = {
     "bytes after the last header": record(0, more=b"xx") + SECOND,
     "a record after the last": record(0) + SECOND + record(2),
 }
-"""Records of a batch of two that Kafka refuses; compressed, it stores the first four."""
+"""Record sections that Kafka refuses in an uncompressed batch of two. Kafka stores the first four when compressed."""
 LENGTHS = tuple(LYING)[:4]
 STORED: Mapping[str, bytes] = {
     "two records of one offset": record(0) + record(0),
@@ -165,7 +166,7 @@ STORED: Mapping[str, bytes] = {
     "a value of -2 bytes": record(0, value=varint(-2)) + SECOND,
     "a header's value of -3 bytes": record(0, headers=b"\x02\x02h\x05") + SECOND,
 }
-"""Records that Kafka stores, those with wrong offsets only if they are not compressed."""
+"""Record sections that Kafka stores. It stores those with wrong offsets only in uncompressed batches."""
 BEYOND: Mapping[str, bytes] = {
     **{name: payload(data) for name, data in STORED.items()},
     **{f"{name}, compressed": payload(compress(Codec.LZ4, data), Codec.LZ4) for name, data in STORED.items()},
@@ -199,4 +200,4 @@ STREAMS: Mapping[str, Case] = {
     )
 }
 BOMBS = {Codec.GZIP: 200 * MEGABYTE, Codec.SNAPPY: 20 * MEGABYTE, Codec.LZ4: 200 * MEGABYTE, Codec.ZSTD: 200 * MEGABYTE}
-"""What each decompresses to; none is larger than `max.message.bytes` on the wire."""
+"""The decompressed size of each bomb. On the wire, none exceeds `max.message.bytes`."""

@@ -1,4 +1,4 @@
-"""A real broker in a process of its own, and Apache Kafka's jars, for tests with real clients."""
+"""Fixtures for tests with real clients: a broker in a process of its own, and Apache Kafka's jars."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
-    """`start_broker(*options)` gives a running broker on an empty data directory; none outlives the test.
+    """Yield `start_broker(*options)`, which starts a broker on an empty data directory. All are stopped after the test.
 
-    Options are those of `pykbroker start`, as in `start_broker("--memory")`; `program` is what runs them.
+    Options are those of `pykbroker start`, as in `start_broker("--memory")`. `program` is the command to run instead.
     """
     brokers = []
 
@@ -47,13 +47,13 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 @pytest.fixture
 def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
-    """A broker of this test's own with a data directory: `.address`, `.stop()`, `.kill()`, `.restart()`."""
+    """Return a broker with a data directory for this test alone: `.address`, `.stop()`, `.kill()`, `.restart()`."""
     return start_broker()
 
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker without a data directory for all tests of a file, which use topics and groups of their own."""
+    """Yield one in-memory broker for all tests of a file. Tests use topics and groups of their own."""
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory", *SOON)
     broker.start()
     yield broker
@@ -62,9 +62,9 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """The address of the broker that a file's tests share: ours, or the one that `PYKBROKER_TEST_BOOTSTRAP` names.
+    """Return the address of the broker that a file's tests share.
 
-    Apache Kafka must pass the same tests: its address there tries the tests themselves.
+    `PYKBROKER_TEST_BOOTSTRAP` replaces it. Apache Kafka passes the same tests, so its address there tests the tests.
     """
     other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
     return other or request.getfixturevalue("shared_broker").address
@@ -72,7 +72,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @cache
 def why_no_java() -> str | None:
-    """What is missing to run Java clients, or None."""
+    """Return what is missing to run Java clients, or None."""
     if shutil.which("java") is None:
         return "Java is not installed"
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=30).stderr
@@ -84,7 +84,7 @@ def why_no_java() -> str | None:
 
 @cache
 def fetched_jars() -> Path | str:
-    """The directory of Apache Kafka's jars, or why there is none; tried once in a session."""
+    """Return the directory of Apache Kafka's jars, or the reason why there is none. Fetch once a session."""
     try:
         return why_no_java() or kafka_jars.fetch()
     except kafka_jars.NoJars as error:
@@ -92,14 +92,14 @@ def fetched_jars() -> Path | str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetch before the first test starts: Maven may take longer than a test may."""
+    """Fetch the jars before the first test: Maven may take longer than a test's timeout."""
     if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
         fetched_jars()
 
 
 @pytest.fixture(scope="session", name="java")
 def java_fixture() -> str:
-    """The `java` to run, version 17 or newer; tests that ask for it are skipped, and say so, without one."""
+    """Return the path of `java`, version 17 or newer. Without it the test is skipped with a reason."""
     if reason := why_no_java():
         pytest.skip(reason)
     return "java"
@@ -107,7 +107,7 @@ def java_fixture() -> str:
 
 @pytest.fixture(scope="session", name="kafka_jars")
 def kafka_jars_fixture(java: str) -> Path:
-    """A directory with Apache Kafka's jars: `java -cp {kafka_jars}/* ...` has its clients and tools."""
+    """Return the directory of Apache Kafka's clients and tools, for `java -cp {kafka_jars}/* ...`."""
     jars = fetched_jars()
     if isinstance(jars, str):
         pytest.skip(jars)

@@ -1,7 +1,7 @@
-"""Copies of a topic, read and written in transactions by members of a group, while copiers and the broker are killed.
+"""Copy a topic in transactions, by members of a group, while copiers and the broker are killed.
 
-What copiers know of their place is only what the group has committed. Kills of the broker and ends of copiers come at
-steps that are drawn by lot: between what is polled, produced and committed, or while the broker is at it.
+A copier knows its position only from the group's committed offsets. The broker is killed, and copiers end, at randomly
+chosen steps: between poll, produce and commit, or while the broker handles one of them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from tools.broker_process import BrokerProcess
 
 BATCH_RECORDS_MAX = 1000
 STEPS = 4
-"""Of a transaction: begun, produced, offsets sent, committed."""
+"""The steps of a transaction: begun, produced, offsets sent, committed."""
 LIFE_STEPS = (100, 300)
 
 Record = tuple[int, int, bytes]
-"""Its partition, offset and value."""
+"""Partition, offset and value."""
 
 
 class Client(Protocol):
-    """A consumer of a group that has subscribed to the source, and a producer of a transactional id to the target."""
+    """A consumer subscribed to the source topic, and a transactional producer for the target topic."""
 
     errors: tuple[type[Exception], ...]
     moved: bool
-    """Whether its partitions may be others since it has rewound."""
+    """Whether the assignment may have changed since the last `rewind`."""
 
     def rewind(self) -> Mapping[int, int]:
-        """Go back, in all its partitions, to the offsets that the group has committed, and tell them."""
+        """Seek each assigned partition to the group's committed offset, and return these offsets."""
 
     def poll(self) -> Sequence[Record]: ...
 
@@ -44,14 +44,14 @@ class Client(Protocol):
     def commit(self) -> None: ...
 
     def give_up(self, error: Exception) -> None:
-        """Abort if that is what it takes, else let a new producer find out what became of the transaction."""
+        """Abort the transaction if `error` allows it; otherwise a new producer finds out how it ended."""
 
     def close(self) -> None:
-        """Leave the group and forget the producer, with what it had begun."""
+        """Leave the group and drop the producer with its open transaction."""
 
 
 class Shots:
-    """Kills the broker at steps of the copiers, and starts it again, while they go on."""
+    """Planned kills: the broker is killed at chosen steps of the copiers and restarted while they continue."""
 
     def __init__(self, broker: BrokerProcess, steps: Sequence[int]) -> None:
         self._broker, self._steps = broker, sorted(steps)
@@ -60,7 +60,7 @@ class Shots:
         self._thread = threading.Thread(target=self._fire)
 
     def step(self) -> None:
-        """A copier has come to another step."""
+        """Record that a copier reached another step."""
         with self._lock:
             self._taken += 1
             if not self.all_fired and self._taken >= self._steps[self._fired]:
@@ -68,7 +68,7 @@ class Shots:
 
     @property
     def all_fired(self) -> bool:
-        """Whether the broker runs again after the last kill."""
+        """Whether the broker is running again after the last kill."""
         return self._fired == len(self._steps)
 
     def __enter__(self) -> Self:
@@ -88,27 +88,27 @@ class Shots:
 
 
 class Progress:
-    """How far the group has come, as far as its members know."""
+    """The group's committed offsets, as far as its members know them."""
 
     def __init__(self, records: int, shots: Shots) -> None:
         self._records, self._shots = records, shots
         self._lock, self._offsets = threading.Lock(), dict[int, int]()
 
     def learn(self, offsets: Mapping[int, int]) -> None:
-        """These have been committed; by now it may be more."""
+        """Record committed offsets. The group may have committed more since."""
         with self._lock:
             for index, offset in offsets.items():
                 self._offsets[index] = max(offset, self._offsets.get(index, 0))
 
     @property
     def done(self) -> bool:
-        """Whether all records have been copied and all kills have come."""
+        """Whether all records have been copied and all kills have happened."""
         with self._lock:
             return self._shots.all_fired and sum(self._offsets.values()) == self._records
 
 
 class Copier:
-    """One transaction after the other until all is done, by one client after the other."""
+    """A loop of transactions through one client after another, until all records are copied."""
 
     def __init__(
         self, new_client: Callable[[], Client], progress: Progress, step: Callable[[], None], seed: int
@@ -117,7 +117,7 @@ class Copier:
         self._chance, self._steps_left = random.Random(seed), 0
 
     def copy(self) -> None:
-        """With clients that each live for some steps, and may end within a transaction."""
+        """Copy with clients that live for a few steps each and may end within a transaction."""
         while not self._progress.done:
             client = self._new_client()
             self._steps_left = self._chance.randint(*LIFE_STEPS)
@@ -149,7 +149,7 @@ class Copier:
 def copy(
     broker: BrokerProcess, new_clients: Sequence[Callable[[], Client]], records: int, kills: int, seed: int
 ) -> None:
-    """Run a copier for each of the functions, all at once, until so many records are copied and so many kills came."""
+    """Run a copier for each of `new_clients` until `records` records are copied and the broker died `kills` times."""
     steps = random.Random(seed).sample(range(1, (STEPS - 1) * records // BATCH_RECORDS_MAX), kills)
     with Shots(broker, steps) as shots:
         progress = Progress(records, shots)

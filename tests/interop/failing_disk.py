@@ -1,7 +1,6 @@
-"""`pykbroker` on a disk that fails while a file says so: `python failing_disk.py FILE start ...`.
+"""Run `pykbroker` on a disk that fails on demand: `python failing_disk.py FILE start ...`.
 
-FILE holds the name of an errno, as ENOSPC or EIO, with which every write and every sync of a file is refused. While
-FILE is not there, the disk works.
+While FILE exists and holds the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pykbroker.world import system_disk
 
 
 def refusing(function: Callable[..., Any], said: Path) -> Callable[..., Any]:
-    """The function, but OSError while there is an errno in the file `said`."""
+    """Return `function` wrapped: it raises OSError while the file `said` holds an errno."""
 
     def call(*args: Any) -> Any:
         name = said.read_text().strip() if said.exists() else ""

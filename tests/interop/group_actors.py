@@ -1,7 +1,7 @@
-"""What Apache Kafka's tools for groups are shown: consumers at work, groups that were left, and open transactions.
+"""The cluster state that Apache Kafka's group tools describe: active consumers, empty groups, open transactions.
 
-Topic `g` has partitions of 10 and 5 records, a second between two of them, the first an hour old; `g2`, `hang` and
-`v` have two as well.
+Topic `g` has partitions of 10 and 5 records, one second apart, the first an hour old. `g2`, `hang` and `v` have two
+partitions as well.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ OF_CONSUMER = {"group.protocol": "consumer"}
 
 @contextlib.contextmanager
 def actors(bootstrap: str) -> Iterator[dict[str, str]]:
-    """All of it, while the block runs. Answers what tools have to be told.
+    """Keep the whole state alive within the block. Yield the values that the tools need as arguments.
 
-    `moment` is when the fourth records of `g` were made, `lost` the producer id of a transaction that hangs.
+    `moment` is the timestamp of the fourth records of `g`; `lost` is the producer id of a hanging transaction.
     """
     begun_ms = int(time.time()) * 1000 - HOUR_MS
     fill(bootstrap, begun_ms)
@@ -68,7 +68,7 @@ def actors(bootstrap: str) -> Iterator[dict[str, str]]:
 
 
 def fill(bootstrap: str, begun_ms: int) -> None:
-    """Topics and records."""
+    """Create the topics and their records."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(name, 2, 1) for name in ("g", "g2", "hang", "v")]).values():
         created.result(PATIENCE_S)
@@ -94,13 +94,13 @@ def consumer(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.C
 
 
 def commit(one: ck.Consumer) -> None:
-    """5 of the first partition, 2 of the second."""
+    """Commit offset 5 of the first partition and 2 of the second."""
     places = [ck.TopicPartition("g", 0, 5), ck.TopicPartition("g", 1, 2)]
     eventually(lambda: one.commit(offsets=places, asynchronous=False))
 
 
 def eventually(call: Callable[[], object]) -> None:
-    """Kafka's coordinators are not there at once."""
+    """Repeat `call` until it succeeds: Kafka's coordinators load in the background."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(ck.KafkaException):
@@ -111,7 +111,7 @@ def eventually(call: Callable[[], object]) -> None:
 
 
 def joined(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.Consumer:
-    """A consumer that has both partitions, and has committed."""
+    """Return a consumer that is assigned both partitions and has committed."""
     one = consumer(bootstrap, group, protocol)
     one.subscribe(["g"])
     deadline = time.monotonic() + PATIENCE_S
@@ -123,19 +123,19 @@ def joined(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.Con
 
 
 def visit(bootstrap: str, group: str, protocol: dict[str, str | int]) -> None:
-    """A group that its only member has left."""
+    """Create a group whose only member has left."""
     leave(joined(bootstrap, group, protocol))
 
 
 def poll(active: list[ck.Consumer], ended: threading.Event) -> None:
-    """Be alive, and read on."""
+    """Poll the active consumers until `ended` is set."""
     while not ended.wait(0.1):
         for one in active:
             one.poll(0)
 
 
 def begun(bootstrap: str, transactional_id: str) -> ck.Producer:
-    """A transaction that stays open."""
+    """Return a producer with an open transaction."""
     producer = ck.Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -152,7 +152,7 @@ def begun(bootstrap: str, transactional_id: str) -> ck.Producer:
 
 
 def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> int:
-    """A transaction in one partition that its coordinator knows nothing of, begun an hour ago; its producer id."""
+    """Return the producer id of an hour-old transaction in one partition that its coordinator does not know."""
     find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
     while client.call(FindCoordinatorResponse, find, 4).coordinators[0].error_code:
         time.sleep(0.05)
@@ -172,7 +172,7 @@ def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> i
 
 
 def verify(client: RawClient, text: str) -> None:
-    """Whether the broker asks the coordinator before it takes a batch."""
+    """Set whether the broker verifies transactions with the coordinator before it appends a batch."""
     request = IncrementalAlterConfigsRequest(
         [AlterConfigsResource(BROKER_RESOURCE, "", [AlterableConfig(VERIFICATION, SET, text)])]
     )

@@ -1,4 +1,4 @@
-"""What members of a consumer group must see of a broker, written once; a file for each client says how it joins one."""
+"""Consumer group scenarios for every client library, written once; a file for each client says how it joins a group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 PARTITIONS = 4
 SESSION_MS = 6000
 SOON = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
-"""Options of a broker whose members of the new protocol need not wait for seconds to hear of a change."""
+"""Broker options that make members of the consumer protocol heartbeat often."""
 DYING_SESSION_MS = 1500
 SHORT_SESSIONS = (
     "--set",
@@ -33,48 +33,48 @@ SHORT_SESSIONS = (
     "--set",
     f"group.consumer.session.timeout.ms={DYING_SESSION_MS}",
 )
-"""Options of a broker that may soon forget members of both protocols when it does not hear of them."""
+"""Broker options for short session timeouts in both protocols."""
 SAME_SESSIONS = (
     "--set",
     "group.consumer.min.session.timeout.ms=500",
     "--set",
     f"group.consumer.session.timeout.ms={SESSION_MS}",
 )
-"""Options of a broker that misses members of both protocols equally soon, should one not have been able to leave."""
+"""Broker options for equal session timeouts in both protocols, for members that could not leave."""
 TURNS_MAX = 150
-"""Polls of each member before a test gives up; a poll takes 0.2 s at most."""
+"""Polls of each member before a test gives up. A poll takes 0.2 s at most."""
 
 
 class Member(Protocol):
-    """A consumer that has subscribed. A poll also does all that a member must do to stay one."""
+    """A subscribed consumer. Polling it also keeps its membership alive."""
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
     ) -> None: ...
 
     def poll(self) -> Sequence[tuple[int, int]]:
-        """(partition, offset) of what came within 0.2 s."""
+        """Return (partition, offset) of the records that arrive within 0.2 s."""
 
     def assigned(self) -> set[int]:
-        """The partitions that it has now."""
+        """Return the currently assigned partitions."""
 
     def commit(self) -> None:
-        """How far it has come in all of them; an error if that did not hold."""
+        """Commit the positions of all assigned partitions, or raise."""
 
     def committed(self, partition: int) -> int | None:
-        """The offset that the group goes on from; None where there is none."""
+        """Return the group's committed offset, or None."""
 
     def close(self) -> None:
-        """Leave, unless it is a static member."""
+        """Leave the group, unless the member is static."""
 
 
 Joining = Callable[..., Member]
 Found = Counter[tuple[int, int]]
-"""How often each record came, by partition and offset."""
+"""The number of times each (partition, offset) was read."""
 
 
 class Dying:
-    """A member in a process of its own, which does what it is told and can be killed."""
+    """A member in a process of its own that can be killed."""
 
     def __init__(self, member: type[Member], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
@@ -100,7 +100,7 @@ class Dying:
         self._tell("commit")
 
     def die(self) -> None:
-        """SIGKILL: the group hears nothing of it any more."""
+        """Kill the process with SIGKILL, so that the member never leaves."""
         self._process.kill()
         self._process.join()
 
@@ -108,7 +108,7 @@ class Dying:
 
 
 def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
-    """Call what the other end of the pipe names, and tell what it gave and why it failed."""
+    """Call the methods that the other end of the pipe names; send back each result or error."""
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
         try:
@@ -119,7 +119,7 @@ def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str
 
 
 class GroupScenarios:
-    """Subclassed by a file for each client: `library` administers and sends, `member` is in groups."""
+    """The scenarios. A subclass for each client names `library`, which administers and sends, and `member`."""
 
     library: ClassVar[type[Client]]
     member: ClassVar[type[Member]]
@@ -131,14 +131,14 @@ class GroupScenarios:
 
     @pytest.fixture
     def joining(self, bootstrap: str) -> Iterator[Joining]:
-        """`joining(topic, group)` gives a new member; none outlives the test."""
+        """Yield `joining(topic, group)`, which returns a new member. All are closed after the test."""
         with ExitStack() as stack:
             yield lambda topic, group, instance=None: stack.enter_context(
                 closing(self.member(bootstrap, topic, group, instance))
             )
 
     def filled(self, client: Client, count: int = 40) -> str:
-        """A new topic with so many records, spread evenly."""
+        """Return a new topic with `count` records spread evenly over its partitions."""
         topic = f"topic-{uuid.uuid4().hex[:12]}"
         client.create_topic(topic, PARTITIONS)
         self.fill(client, topic, count)
@@ -171,7 +171,7 @@ class GroupScenarios:
         shared(members)
 
     def test_members_stay_over_a_stop_and_a_kill(self, start_broker: Callable[..., BrokerProcess]) -> None:
-        """What they have committed is there before they commit again, though another joined when the broker died."""
+        """Committed offsets survive a kill of the broker during a rebalance."""
         broker = start_broker(*SAME_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client), uuid.uuid4().hex
@@ -218,7 +218,7 @@ class GroupScenarios:
 
 
 def read(count: int, *members: Member, found: Found | None = None) -> Found:
-    """Poll until so many records came, each counted once, and with those that were `found` before."""
+    """Poll until `count` distinct records were read, including those already in `found`."""
     found = Counter() if found is None else found
     for _ in range(TURNS_MAX):
         if len(found) >= count:
@@ -228,7 +228,7 @@ def read(count: int, *members: Member, found: Found | None = None) -> Found:
 
 
 def shared(members: Sequence[Member]) -> Found:
-    """Poll until each member has partitions, and each partition one member; what came meanwhile."""
+    """Poll until every member has partitions and every partition one member. Return the records read meanwhile."""
     found: Found = Counter()
     for _ in range(TURNS_MAX):
         found.update(polled(members))
@@ -238,13 +238,13 @@ def shared(members: Sequence[Member]) -> Found:
 
 
 def is_shared(members: Sequence[Member]) -> bool:
-    """Whether each member has partitions, and each partition one member, as far as the members know."""
+    """Whether every member has partitions and every partition one member, as far as the members know."""
     assigned = [member.assigned() for member in members]
     return all(assigned) and sorted(itertools.chain(*assigned)) == list(range(PARTITIONS))
 
 
 def commit_all(members: Sequence[Member], end: int) -> None:
-    """Until the group has read every partition to its `end` and said so; a rebalance makes members read some again."""
+    """Poll until every partition is read and committed up to `end`. A rebalance may repeat records."""
     for _ in range(TURNS_MAX):
         for member in members:
             retried(member.commit, *members)
@@ -255,13 +255,13 @@ def commit_all(members: Sequence[Member], end: int) -> None:
 
 
 def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
-    """Poll all members at the same time: one that is not polled cannot join, and the others wait for it."""
+    """Poll all members concurrently: a member that is not polled cannot join, and a rebalance waits for it."""
     with ThreadPoolExecutor(len(members)) as pool:
         return [record for found in pool.map(lambda member: member.poll(), members) for record in found]
 
 
 def retried(deed: Callable[[], T], *among: Member) -> T:
-    """Again while a client finds its way back to a broker that was away, or one `among` members to its group."""
+    """Repeat `deed` while a client reconnects to a restarted broker or a member of `among` rejoins its group."""
     deadline = time.monotonic() + 2 * PATIENCE_S  # one attempt may take half of it
     while True:
         try:

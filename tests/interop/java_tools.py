@@ -1,4 +1,4 @@
-"""Apache Kafka's command line tools: what each is told, and what it shall say. JavaTools.java runs them, in one JVM."""
+"""Apache Kafka's command line tools: their arguments and expected output. JavaTools.java runs them in one JVM."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ CLASSES = {
     "kafka-verifiable-consumer": f"{TOOLS}VerifiableConsumer",
     "kafka-verifiable-producer": f"{TOOLS}VerifiableProducer",
 }
-"""By the names of Kafka's scripts."""
+"""The main class of each of Kafka's scripts."""
 NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^\n(?=exit)", re.MULTILINE)
 
 
 @dataclass
 class Said:
-    """One tool: its class, its arguments, what it reads, and what it shall say.
+    """A tool's run: its class, arguments, standard input and expected output.
 
-    In arguments and text {host}, {one} and {two} are the broker's address and log directories, {files} where the files
-    of a test are, others what the test knows; in the text "…" stands for anything on one line, and alone for any lines.
-    How many spaces stand between words does not count.
+    In arguments and text {host}, {one} and {two} are the broker's address and log directories, {files} the directory
+    of the test's files, and other names come from the test. In the output "…" matches anything within a line, and a
+    line of "…" alone matches any lines. The number of spaces between words does not matter.
     """
 
     tool: str
@@ -37,13 +37,16 @@ class Said:
     any_order: bool = False
 
     def agrees(self, places: Mapping[str, str], said: str) -> bool:
-        """Whether it said that."""
+        """Whether the output `said` matches."""
         expected, found = lines_of(filled(self.text, places)), lines_of(said)
         return agree(*map(sorted, (expected, found))) if self.any_order else agree(expected, found)
 
 
 def transcript(file: Path) -> dict[str, Said]:
-    """The tools of a file, by title. A part of it: "# title", "$ script arguments" ("~": any order), what it says."""
+    """Return the runs of a file by title.
+
+    A run is written as "# title", "$ script arguments" ("~" for lines in any order), and its output.
+    """
     found = {}
     for part in re.split(r"^# ", file.read_text(), flags=re.MULTILINE)[1:]:
         title, call, text = part.split("\n", 2)
@@ -53,19 +56,19 @@ def transcript(file: Path) -> dict[str, Said]:
 
 
 def filled(text: str, places: Mapping[str, str]) -> str:
-    """With what stands in braces."""
+    """Return the text with its placeholders filled in."""
     for name, value in places.items():
         text = text.replace(f"{{{name}}}", value)
     return text
 
 
 def lines_of(text: str) -> list[str]:
-    """Those that say something."""
+    """Return the lines that are not blank."""
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 def agree(lines: list[str], said: list[str]) -> bool:
-    """Whether this was said."""
+    """Whether the printed lines match the expected ones."""
     if not lines:
         return not said
     if lines[0] == "…":

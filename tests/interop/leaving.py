@@ -1,4 +1,4 @@
-"""How members of librdkafka leave: it may wait for itself for ever, and nothing can interrupt who waits with it."""
+"""Closing consumers of librdkafka, which may deadlock in C and then block the thread that waits for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ LEAVING_S_MAX = 10
 
 
 def leave(consumer: Consumer) -> None:
-    """Close it, or leave it alone where it hangs.
+    """Close the consumer, or abandon it if the close hangs.
 
-    A rebalance that is told while a consumer closes asks a thread that has ended already (librdkafka's issue 4041).
+    A rebalance that arrives during the close is sent to a thread that has already ended (librdkafka's issue 4041).
     """
     closing = threading.Thread(target=consumer.close, daemon=True)
     closing.start()

@@ -1,4 +1,4 @@
-"""A socket that speaks the protocol as told, and nothing by itself: for tests that send what no client would."""
+"""A socket client that sends exactly the given bytes, for requests that no client library sends."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Response)
 
 
 class RawClient:
-    """One connection; ConnectionError when the broker closes it, TimeoutError when it is silent for too long."""
+    """One connection. ConnectionError: the broker closed it. TimeoutError: the broker sent nothing in time."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -40,12 +40,12 @@ class RawClient:
         self.socket.close()
 
     def call(self, response: type[R], request: Request, version: int) -> R:
-        """Ask and read the answer."""
+        """Send a request and return its response."""
         self.socket.sendall(encode_request(request, version, 1, "raw"))
         return decode_response(response, version, self.frame())[1]
 
     def frame(self) -> bytes:
-        """The next frame, without its length."""
+        """Return the next frame without its length prefix."""
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def _exactly(self, size: int) -> bytes:
@@ -58,14 +58,14 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Wait for the broker to close the connection without a word. TimeoutError if it does not."""
+        """Whether the broker closes the connection without a reply. TimeoutError: it does not close it."""
         try:
             return not self.socket.recv(1)
         except ConnectionError:
             return True
 
     def create_topic(self, configs: Mapping[str, str] = {}) -> str:
-        """A topic of one partition that is served; its name."""
+        """Create a topic of one partition and return its name once the partition is served."""
         name = f"raw-{uuid.uuid4().hex}"
         settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
         topics = [CreatableTopic(name, 1, 1, [], settings)]
@@ -75,20 +75,20 @@ class RawClient:
         return name
 
     def _wait_until_served(self, topic: str) -> None:
-        """Kafka answers CreateTopics before it serves the topic."""
+        """Wait until the partition is served: Kafka answers CreateTopics earlier."""
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])])
         while self.call(ListOffsetsResponse, request, 5).topics[0].partitions[0].error_code:
             time.sleep(0.01)
 
     def produce(self, topic: str, data: Buffer | None, acks: int = -1) -> ErrorCode:
-        """Produce these bytes as the records of partition 0."""
+        """Produce `data` as the records of partition 0 and return the error code."""
         partitions = [PartitionProduceData(0, data)]
         request = ProduceRequest(None, acks, PATIENCE_S * 1000, [TopicProduceData(topic, partition_data=partitions)])
         answer = self.call(ProduceResponse, request, 11)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def read(self, topic: str, index: int = 0) -> Sequence[Record]:
-        """All records of a partition, every checksum checked."""
+        """Return all records of a partition, with every checksum verified."""
         found: list[Record] = []
         for batch in self.batches(topic, index):
             assert batch.crc_ok()
@@ -96,7 +96,7 @@ class RawClient:
         return found
 
     def batches(self, topic: str, index: int = 0) -> Sequence[Batch]:
-        """All batches of a partition, as they are stored."""
+        """Return all batches of a partition as they are stored."""
         topics = [FetchTopic(topic, partitions=[FetchPartition(index, -1, 0, partition_max_bytes=EVERYTHING)])]
         answer = self.call(FetchResponse, FetchRequest(max_bytes=EVERYTHING, topics=topics), 12)
         partition: Any = answer.responses[0].partitions[0]
@@ -106,7 +106,7 @@ class RawClient:
 
 @contextlib.contextmanager
 def tampered_frame(address: str, frame: bytes):
-    """A connection over which these bytes have gone."""
+    """Yield a connection on which `frame` has been sent."""
     with RawClient(address) as client:
         client.socket.sendall(frame)
         yield client

@@ -1,6 +1,6 @@
-"""What every Python client must see of a broker, written once; a file for each client says how it does it.
+"""Scenarios for every Python client, written once; a file for each client says how it does each step.
 
-A file has a class that fulfils `Client` for its library and a subclass of `Scenarios` that names it.
+Such a file has a class that implements `Client` for its library, and a subclass of `Scenarios` that names it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KILLS = 3
 
 @dataclass(frozen=True)
 class Message:
-    """What a client sends and must get back: headers in order, a timestamp in ms."""
+    """A record as a client sends and reads it: key, value, headers in order, timestamp in ms."""
 
     partition: int
     key: bytes | None
@@ -42,7 +42,7 @@ class Message:
 
 
 class Client(Protocol):
-    """A client library on one broker. What it opens for a call it closes in the call, all else in `close`."""
+    """A client library connected to one broker. A call closes what it opens; `close` closes the rest."""
 
     def __init__(self, bootstrap: str) -> None: ...
 
@@ -53,10 +53,10 @@ class Client(Protocol):
     def delete_topic(self, name: str) -> None: ...
 
     def topics(self) -> Mapping[str, int]:
-        """The number of partitions of each topic."""
+        """Return the number of partitions of each topic."""
 
     def topic_id(self, name: str) -> str | None:
-        """In whatever form the library shows it; None where it shows none."""
+        """Return the topic id in the library's own form, or None if the library has none."""
 
     def send(
         self,
@@ -67,29 +67,29 @@ class Client(Protocol):
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        """Send all through one producer and give the offset of each, -1 where acks is 0; raises the first failure."""
+        """Send all messages through one producer and return their offsets, -1 for acks=0. Raise the first failure."""
 
     def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
-        """Messages from an offset on, for ever; out of range means from the earliest. TimeoutError when none comes.
+        """Yield (offset, message) from `offset` on, without end. An offset out of range means earliest.
 
-        `wait_ms` is how long the broker may park a fetch.
+        TimeoutError: no message arrives. `wait_ms`: how long the broker may delay an empty Fetch.
         """
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """Its first offset and its end."""
+        """Return the log start offset and the end offset of a partition."""
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
-        """Of the first message that is not older; None where there is none."""
+        """Return the offset of the first message at or after a timestamp, or None."""
 
     @staticmethod
     def error_code(error: BaseException) -> int | None:
-        """Kafka's code in an exception of this library."""
+        """Return Kafka's error code in an exception of this library."""
 
     def close(self) -> None: ...
 
 
 def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Message]:
-    """Compressible messages, stamped a minute ago and a second apart, round robin over the partitions."""
+    """Return compressible messages, the first a minute old, one second apart, round robin over the partitions."""
     start_ms = int(time.time() * 1000) - 60_000
     return [
         Message(
@@ -104,13 +104,13 @@ def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Mes
 
 
 def take(reading: Iterator[tuple[int, Message]], count: int) -> list[tuple[int, Message]]:
-    """The next `count` of what a client reads; closes the reader, whose client may hold a connection."""
+    """Return the next `count` messages and close the reader, whose client may hold a connection."""
     with contextlib.closing(reading):
         return list(itertools.islice(reading, count))
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds that a broker or client learns of late, and may fail on until then."""
+    """Wait until `condition` holds. It may raise until the broker or the client has caught up."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):
@@ -121,7 +121,7 @@ def eventually(condition: Callable[[], bool]) -> None:
 
 
 class Scenarios:
-    """Collected by pytest for each subclass, which names its library's `Client`."""
+    """The scenarios, collected by pytest for each subclass, which names its library's `Client`."""
 
     library: ClassVar[type[Client]]
     codecs: ClassVar[Sequence[str]] = CODECS
@@ -134,7 +134,7 @@ class Scenarios:
 
     @pytest.fixture
     def topic(self, client: Client) -> str:
-        """A topic of two partitions, which Kafka may serve only some time after it said that they are there."""
+        """Return a topic of two partitions that are served. Kafka may serve them some time after CreateTopics."""
         name = f"topic-{uuid.uuid4().hex}"
         client.create_topic(name, 2)
         eventually(lambda: client.bounds(name, 0) == client.bounds(name, 1) == (0, 0))
@@ -142,13 +142,13 @@ class Scenarios:
 
     @contextlib.contextmanager
     def refused(self, code: int) -> Iterator[None]:
-        """The broker must refuse what is done inside with this code."""
+        """Expect the broker to refuse the block's call with `code`."""
         with pytest.raises(Exception) as caught:  # noqa: PT011
             yield
         assert self.library.error_code(caught.value) == code, repr(caught.value)
 
     def check_log(self, client: Client, topic: str, sent: Sequence[Message]) -> None:
-        """The partitions hold exactly what was sent, in order."""
+        """Check that the partitions hold exactly the sent messages, in order."""
         logs: dict[int, list[Message]] = {}
         for message in sent:
             logs.setdefault(message.partition, []).append(message)
@@ -283,7 +283,7 @@ class Scenarios:
         assert client.offset_at(topic, 0, sent[98].timestamp_ms + 1) is None
 
     def test_a_parked_fetch_wakes(self, client: Client, topic: str) -> None:
-        """The broker may park it for longer than the reader waits, so only waking can save the second message."""
+        """The broker may hold a Fetch longer than the reader waits: only an append can deliver the second message."""
         sent = [replace(message, partition=0) for message in messages(2)]
         client.send(topic, sent[:1])
         got: list[tuple[int, Message]] = []
@@ -325,7 +325,7 @@ class Scenarios:
         client.close()
 
     def test_a_producer_outlives_kills_without_loss_or_duplicate(self, broker: BrokerProcess) -> None:
-        """An idempotent producer goes on while the broker is killed and started again under it."""
+        """An idempotent producer continues while the broker is killed and restarted."""
         client = self.library(broker.address)
         client.create_topic("under-fire", 2)
         sent = messages(KILLS * 1_000)

@@ -1,4 +1,4 @@
-"""aiokafka against the broker: its loop runs in a thread, so that the scenarios can call it plainly."""
+"""aiokafka against the broker. Its event loop runs in a thread, so that scenarios can call it synchronously."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class AioKafka:
-    """`Client` by aiokafka."""
+    """`Client` for aiokafka."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -135,7 +135,7 @@ class AioKafka:
 
 
 class AioKafkaMember:
-    """`Member` by aiokafka, with a loop of its own."""
+    """`Member` for aiokafka, with an event loop of its own."""
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS

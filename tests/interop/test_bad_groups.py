@@ -1,4 +1,4 @@
-"""What no client asks of a group, over a raw socket. Apache Kafka 4.3.1 gives the same answers: see `bootstrap`."""
+"""Group requests that no client sends, by a raw socket. Apache Kafka 4.3.1 gives the same answers: see `bootstrap`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MEMBER = "m" * 22
 
 
 class Group:
-    """One that nobody else knows, and requests about it in which one thing is odd."""
+    """A new group, and requests about it with one unusual field each."""
 
     def __init__(self, client: RawClient) -> None:
         self.client, self.topic, self.id = client, client.create_topic(), f"group-{uuid.uuid4().hex}"
@@ -59,7 +59,7 @@ class Group:
         return self.client.call(JoinGroupResponse, JoinGroupRequest(**fields), version)
 
     def joined(self) -> JoinGroupResponse:
-        """A member with an assignment that nobody can read."""
+        """Join a member whose assignment cannot be parsed."""
         member = self.join(version=3)
         assert self.sync(member.member_id, member.generation_id) == 0
         return member

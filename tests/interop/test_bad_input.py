@@ -1,6 +1,6 @@
-"""Bytes that no client sends: each gets Kafka's error code or a closed connection and one line in the log.
+"""Bytes that no client sends: each gets Kafka's error code, or a closed connection and one log line.
 
-Meanwhile others are served, memory stays within bounds, and the log holds what it held.
+Other clients are served meanwhile, memory stays within bounds, and the partition's log keeps its content.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ only_ours = pytest.mark.skipif(OTHER is not None, reason="Apache Kafka does not 
 
 
 class Target:
-    """The broker under attack: its address and options, and of ours the process behind it."""
+    """The attacked broker: its address and options, and its process if it is pykbroker."""
 
     def __init__(self, address: str, options: Sequence[str], process: BrokerProcess | None) -> None:
         self.address, self.options, self.process = address, options, process
 
     def warnings(self) -> list[str]:
-        """The lines of its log that are not merely information; none of a broker that is not ours."""
+        """Return the log lines above INFO. The list is empty for Apache Kafka."""
         said = self.process.stderr.read_text().splitlines() if self.process else []
         return [line for line in said if " INFO " not in line]
 
     @contextlib.contextmanager
     def bounded(self) -> Iterator[None]:
-        """What is done inside may raise its peak of memory by `GROWTH_BYTES_MAX` at most."""
+        """Check that the block raises the broker's peak memory by at most `GROWTH_BYTES_MAX`."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}")
         status.joinpath("clear_refs").write_text("5")  # the peak begins anew
@@ -94,7 +94,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(autouse=True)
 def bystander(target: Target) -> Iterator[RawClient]:
-    """A connection that is open during the attack, is served after it, and finds its log as it was."""
+    """Yield a connection that stays open during the attack. Afterwards it must be served and find its log unchanged."""
     said = len(target.warnings())
     with RawClient(target.address) as client:
         topic = client.create_topic()
@@ -113,7 +113,7 @@ def attacker(target: Target) -> Iterator[RawClient]:
 
 
 def refused(attacker: RawClient, topic: str, batch: bytes, codes: tuple[ErrorCode, ...]) -> None:
-    """The batch gets one of the codes and leaves no trace; the connection goes on."""
+    """Check that the batch gets one of `codes`, stores nothing, and leaves the connection open."""
     code = attacker.produce(topic, batch)
     assert code in codes, code.name
     assert len(attacker.read(topic)) == (2 if code == 0 else 0)
@@ -190,7 +190,7 @@ def test_unknown_acks_are_refused(attacker: RawClient, acks: int) -> None:
 
 
 def plain(key: int, version: int, body: bytes = b"") -> bytes:
-    """A frame with header version 1."""
+    """Return a frame with request header version 1."""
     content = struct.pack(">hhih", key, version, 1, 3) + b"raw" + body
     return struct.pack(">i", len(content)) + content
 
@@ -274,7 +274,7 @@ def test_requests_in_single_bytes_are_answered(attacker: RawClient) -> None:
 
 @in_default
 def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
-    """A reply, a close, or silence: all are right, as long as the broker goes on and no handler fails."""
+    """A reply, a close and silence are all correct, as long as the broker continues and no handler fails."""
     dice = random.Random(29)
     offered = bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0).api_keys
     for api in offered:
@@ -314,7 +314,7 @@ def test_a_million_names_are_too_many(target: Target) -> None:
 @in_default
 @only_ours
 def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
-    """The broker stops reading from it once enough is owed: its own socket then takes no more."""
+    """The broker stops reading from a peer that does not read its replies; then the peer's socket accepts no more."""
     frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 1_000_000
     with target.bounded(), RawClient(target.address) as client:
         client.socket.settimeout(2)
@@ -325,7 +325,7 @@ def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
 @in_default
 @only_ours
 def test_peers_that_do_not_read_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
-    """Each has asked for far more than it takes, until the broker reads no more from it."""
+    """Each peer requests far more than it reads, until the broker stops reading from it."""
     frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # its answer depends on no topics
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(100):
@@ -342,13 +342,13 @@ def test_peers_that_do_not_read_hurt_nobody_else(target: Target, bystander: RawC
 
 
 def open_files(target: Target) -> int:
-    """Descriptors of the broker."""
+    """Return the number of descriptors that the broker has open."""
     assert target.process is not None
     return len(os.listdir(f"/proc/{target.process.pid}/fd"))
 
 
 NO_LINGER = struct.pack("ii", 1, 0)
-"""Closing sends a reset, so that this side of the connection is gone at once."""
+"""Makes a close send RST, so that this side of the connection is gone at once."""
 
 
 @in_default
@@ -358,7 +358,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 def test_a_flood_of_connections_that_say_nothing_whole(
     target: Target, bystander: RawClient, sent: int, leaves: str
 ) -> None:
-    """All are accepted, others are served meanwhile, and nothing is left of them in the end."""
+    """All connections are accepted, other clients are served, and the broker keeps nothing of them."""
     frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
     before = open_files(target)
     with target.bounded(), contextlib.ExitStack() as connections:

@@ -1,4 +1,4 @@
-"""The command line as a process: how a broker starts, refuses to, and ends; topics of a running broker."""
+"""The command line as a process: how a broker starts, refuses to start, and ends; topics of a running broker."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_it_can_be_asked_from_inside_of_a_loop(kafka_broker):
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
-    """`pykbroker ...` to its end."""
+    """Run `pykbroker ...` to its end."""
     command = [sys.executable, "-m", "pykbroker", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX)
 
 
 def refused(*options: object) -> str:
-    """The sentence with which `pykbroker start` refuses; it has said nothing else."""
+    """Return the sentence with which `pykbroker start` refuses, after checking that it printed nothing else."""
     ended = run("start", *options)
     assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
     assert "Traceback" not in ended.stderr

@@ -1,4 +1,4 @@
-"""Compacted topics of real clients: what stays, and one directory that pykbroker and Apache Kafka compact in turns."""
+"""Compacted topics of real clients, and one directory that pykbroker and Apache Kafka compact in turns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLEANING_S_MAX = 60
 
 
 def write(bootstrap: str, word: str) -> None:
-    """Every key often, some with a tombstone at last; transactions of which every other one is aborted."""
+    """Write every key many times, some with a final tombstone, in transactions of which every other one is aborted."""
     for topic in TOPICS.keys() - {"transactions"}:
         codec = topic.removeprefix("codec-")
         options = {"compression_type": codec} if codec in CODECS and codec != "none" else {}
@@ -63,7 +63,7 @@ def put(producer: KafkaProducer, topic: str, word: str) -> None:
 
 
 def wait_cleaned(directory: Path) -> None:
-    """Until all that can be is compacted, by the broker's own word."""
+    """Wait until the broker's cleaner checkpoint says that everything below the active segments is compacted."""
     deadline = time.monotonic() + CLEANING_S_MAX
     while True:
         with contextlib.suppress(FileNotFoundError):
@@ -75,18 +75,18 @@ def wait_cleaned(directory: Path) -> None:
 
 
 def active(directory: Path, topic: str) -> int:
-    """The base offset of its newest segment."""
+    """Return the base offset of the topic's newest segment."""
     return max(int(path.stem) for path in (directory / f"{topic}-0").glob("*.log"))
 
 
 def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
-    """Each key's last value."""
+    """Return the last value of each key."""
     last = {place: {record[1]: record[2] for record in records} for place, (_, _, records) in content.items()}
     return {place: {key: value for key, value in values.items() if value is not None} for place, values in last.items()}
 
 
 def expected(word: str) -> dict[tuple[str, int], dict[object, object]]:
-    """What is left of `write`."""
+    """Return what compaction must leave of `write`."""
     last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
     return {
         (topic, 0): {b"the end": bytes(2900)}
@@ -101,7 +101,7 @@ def expected(word: str) -> dict[tuple[str, int], dict[object, object]]:
 
 @contextlib.contextmanager
 def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator[BrokerProcess]:
-    """Ours, on this directory."""
+    """Run pykbroker on this directory."""
     work.mkdir(exist_ok=True)
     broker = BrokerProcess(
         work,
@@ -121,7 +121,7 @@ def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator
 
 @contextlib.contextmanager
 def apache(work: Path, directory: Path, jars: Path) -> Iterator[str]:
-    """Kafka, on this directory."""
+    """Run Apache Kafka on this directory and yield its address."""
     port = peers.free_port()
     properties = KAFKA_PROPERTIES.format(port=port, controller_port=peers.free_port(), directory=directory)
     (work / "server.properties").write_text(properties + "log.cleaner.backoff.ms=100\n")
@@ -135,7 +135,7 @@ def apache(work: Path, directory: Path, jars: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """A directory that pykbroker has compacted, twice."""
+    """Return a directory that pykbroker has compacted twice."""
     work = tmp_path_factory.mktemp("ours")
     with pykbroker(work, work / "data", BACKOFF) as broker:
         with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
@@ -148,7 +148,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 @dataclass
 class Turns:
-    """What Kafka found in our directory, and what it left there, compacted."""
+    """The content that Kafka found in pykbroker's directory, and the content after Kafka compacted it."""
 
     found: Written
     left: Written

@@ -1,4 +1,4 @@
-"""confluent-kafka, which is librdkafka, against the broker."""
+"""confluent-kafka, the Python client of librdkafka, against the broker."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 END = -1
 BACK_SOON = {"reconnect.backoff.max.ms": 500}
-"""librdkafka waits for up to 12 s else before it tries again to reach a broker that was away."""
+"""Short reconnect backoff: by default librdkafka waits up to 12 s before it reconnects to a restarted broker."""
 
 
 class ConfluentKafka:
-    """`Client` by confluent-kafka."""
+    """`Client` for confluent-kafka."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -146,11 +146,11 @@ class ConfluentKafka:
         return error.args[0].code() if isinstance(error, KafkaException) else None
 
     def close(self) -> None:
-        """Its threads end with the object."""
+        """Drop the admin client, whose threads end with it."""
 
 
 class ConfluentMember:
-    """`Member` by confluent-kafka."""
+    """`Member` for confluent-kafka."""
 
     ways: ClassVar[Mapping[str, object]] = {
         "session.timeout.ms": SESSION_MS,
@@ -201,13 +201,13 @@ class ConfluentMember:
 
 
 class CooperativeMember(ConfluentMember):
-    """One that gives back no more than it must (KIP-429)."""
+    """A member with the cooperative assignor (KIP-429)."""
 
     ways: ClassVar = {**ConfluentMember.ways, "partition.assignment.strategy": "cooperative-sticky"}
 
 
 class NewMember(ConfluentMember):
-    """One whose partitions the broker assigns (KIP-848)."""
+    """A member of the consumer protocol, whose partitions the broker assigns (KIP-848)."""
 
     ways: ClassVar = {"group.protocol": "consumer"}
 

@@ -1,4 +1,4 @@
-"""A copy of a topic is exact, record for record, though broker and copiers are killed again and again."""
+"""A copy of a topic is exact, record for record, although broker and copiers are killed repeatedly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SESSION_MS = 6000
 
 
 class ConfluentKafka:
-    """librdkafka's; `ways` are settings of its consumer."""
+    """A copier's client by librdkafka. `ways` are settings of its consumer."""
 
     errors = (ck.KafkaException,)
 
@@ -52,7 +52,7 @@ class ConfluentKafka:
         self._consumer.subscribe([source], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
 
     def _begin_anew(self) -> None:
-        """A new producer fences the last one; what that left undecided is decided when it has its epoch."""
+        """Create a producer that fences the last one. An undecided transaction is aborted once it has its epoch."""
         while True:
             self._producer = ck.Producer({**self._settings, "transactional.id": self._name, "linger.ms": 0})
             with contextlib.suppress(ck.KafkaException):
@@ -110,7 +110,7 @@ class ConfluentKafka:
 
 
 class KafkaPython:
-    """kafka-python's."""
+    """A copier's client by kafka-python."""
 
     errors = (kafka.errors.KafkaError,)
 
@@ -185,7 +185,7 @@ class KafkaPython:
 
 
 class Listener(kafka.ConsumerRebalanceListener):
-    """Tells of every change."""
+    """A rebalance listener that reports every change of the assignment."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -204,7 +204,7 @@ def new_topic(bootstrap: str) -> str:
 
 
 def fill(bootstrap: str, topic: str, count: int) -> list[list[bytes]]:
-    """Send records that are numbered; the values of each partition."""
+    """Send numbered records and return the values of each partition."""
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     values = [[b"%d" % number for number in range(index, count, PARTITIONS)] for index in range(PARTITIONS)]
     for index in range(PARTITIONS):
@@ -215,7 +215,7 @@ def fill(bootstrap: str, topic: str, count: int) -> list[list[bytes]]:
 
 
 def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
-    """All of a partition that read_committed gives."""
+    """Return all values of a partition that a read_committed consumer gets."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -235,7 +235,7 @@ def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
 
 
 def check(broker: BrokerProcess, library: Callable[..., Client], records: int, kills: int, seed: int = 1) -> None:
-    """Two members copy so many records while the broker is killed so often; the copy is what was there."""
+    """Copy `records` records by two members while the broker is killed `kills` times; check that the copy is exact."""
     source, target = new_topic(broker.address), new_topic(broker.address)
     wanted = fill(broker.address, source, records)
     copy(
@@ -264,5 +264,5 @@ def test_a_copy_by_members_of_the_new_protocol_is_exact(broker: BrokerProcess) -
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_copy_by_kafka_python_is_exact(broker: BrokerProcess) -> None:
-    """Without kills: its sender loses a request when a connection is refused, and waits for it for ever."""
+    """The broker is not killed: kafka-python's sender waits for ever for a request of a refused connection."""
     check(broker, KafkaPython, 10_000, 0)

@@ -1,7 +1,7 @@
-"""The programs of `examples/` print what they say.
+"""The programs of `examples/` print what they promise.
 
-Those of Java, Node and Go fetch their clients from package registries, for which CI has no time: they run where
-`PYKBROKER_TEST_ALL_EXAMPLES` is set.
+The Java, Node and Go examples fetch clients from package registries and run only if `PYKBROKER_TEST_ALL_EXAMPLES`
+is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FETCH_SECONDS_MAX = 280
 
 
 def lines(directory: str, *command: str) -> list[str]:
-    """Run a command in a directory of examples; return the lines it prints, sorted. It must end well."""
+    """Run a command in a directory of examples and return the lines it prints, sorted. It must exit with 0."""
     done = subprocess.run(command, cwd=EXAMPLES / directory, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(done.stdout.split("\n"))[1:]

@@ -1,4 +1,4 @@
-"""A broker whose disk is full or broken says so in a line that an operator can act on, and ends with exit code 1."""
+"""A broker whose disk is full or broken logs a line that an operator can act on, and ends with exit code 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, Cre
 
 
 class Failing:
-    """A broker with a topic of two records, whose disk `refuses` from then on."""
+    """A broker with a topic of two records, whose disk fails after `refuses`."""
 
     def __init__(self, start_broker: Callable[..., BrokerProcess], directory: Path) -> None:
         self._errno = directory / "errno"
@@ -27,20 +27,20 @@ class Failing:
             assert client.produce(self.topic, good()) == 0
 
     def refuses(self, name: str) -> None:
-        """A write is refused with this errno, as a client is told."""
+        """Make the disk fail with this errno and check that a write is refused."""
         self._errno.write_text(name)
         with RawClient(self.broker.address) as client:
             assert client.produce(self.topic, good()) == ErrorCode.KAFKA_STORAGE_ERROR
 
     def last_line(self) -> str:
-        """Of a log without a traceback."""
+        """Return the last line of the log, after checking that the log has no traceback."""
         said = self.broker.stderr.read_text()
         assert "Traceback" not in said
         assert all(line[:2] == "20" for line in said.splitlines()), said
         return said.splitlines()[-1]
 
     def check_next_start(self) -> None:
-        """The disk works again: all that was acknowledged is there."""
+        """Repair the disk, restart, and check that all acknowledged records are there."""
         self._errno.unlink()
         self.broker.start()
         with RawClient(self.broker.address) as client:

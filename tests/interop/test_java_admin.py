@@ -1,6 +1,6 @@
 """Apache Kafka's own admin client, producer and consumer against the broker: `JavaChecks.java`, in one JVM.
 
-A second broker is killed and started again where the checks print "kill", and a byte tells them that it runs again.
+A second broker is killed and restarted where a check prints "kill"; one byte on standard input reports the restart.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
 
 
 def names() -> list[str]:
-    """Those that the source gives its checks, so that each is a test before a JVM has run."""
+    """Return the names of the checks in the source, so that each is a test before a JVM has run."""
     found = re.findall(r'check\("([^"]+)"', CHECKS.read_text())
     return [name + ending for name in found for ending in ENDINGS.get(name, ("",))]
 
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that may be killed, and soon forgets members that it does not hear of."""
+    """Yield a broker with short session timeouts that may be killed."""
     directory = tmp_path_factory.mktemp("mortal")
     broker = BrokerProcess(directory, "--data-dir", str(directory / "data"), *SHORT_SESSIONS, *SOON)
     broker.start()
@@ -48,7 +48,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture(scope="module")
 def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) -> Mapping[str, str]:
-    """What each check gave: nothing, or why it failed."""
+    """Return the failure of each check, empty if it passed."""
     command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, mortal.address]
     said = []
     with subprocess.Popen(

@@ -1,6 +1,6 @@
-"""Apache Kafka's command line tools, in one JVM: what they say of this broker they say of Kafka.
+"""Apache Kafka's command line tools, in one JVM, print the same for this broker as for Apache Kafka.
 
-The expected texts were taken from the tools of Kafka 4.3.1 on a Kafka 4.3.1 of one node with two log directories.
+The expected texts were printed by the tools of Kafka 4.3.1 on a Kafka 4.3.1 node with two log directories.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ exit 0
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """What stands in braces, for a running broker."""
+    """Yield the values of the placeholders for a running broker."""
     home = tmp_path_factory.mktemp("tools")
     one, two, files = home / "one", home / "two", home / "files"
     files.mkdir()
@@ -357,7 +357,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
 
 @pytest.fixture(scope="module")
 def said(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[str, str]:
-    """What each tool said, in the order of SAID."""
+    """Return the output of each tool, in the order of SAID."""
     files = Path(places["files"])
     commands = files / "commands"
     commands.mkdir()
@@ -382,7 +382,7 @@ def test_java_tool(said: Mapping[str, str], places: Mapping[str, str], name: str
 
 
 def test_the_verifiable_producer_has_sent_its_records(said: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """It ends with the JVM, and says the rest to nobody."""
+    """The producer ends with the JVM, so its summary is not printed."""
     with RawClient(places["host"]) as client:
         values = [bytes(record.value or b"") for index in range(2) for record in client.read("v", index)]
     assert sorted(values) == [b"7.0", b"7.1", b"7.2"]

@@ -1,4 +1,4 @@
-"""One directory, two brokers: Apache Kafka reads what pykbroker wrote, goes on with it, and gives it back."""
+"""One directory, two brokers: Apache Kafka reads what pykbroker wrote, appends to it, and pykbroker reads it again."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ num.network.threads=1
 
 Records = list[tuple[object, ...]]
 Content = dict[tuple[str, int], tuple[int, int, Records]]
-"""By topic and partition: where it begins, where it ends, and its records."""
+"""Log start offset, end offset and records of each partition."""
 
 
 def read(bootstrap: str, isolation: str) -> Content:
-    """All that a consumer sees."""
+    """Return everything that a consumer of this isolation level sees."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level=isolation)
     with contextlib.closing(consumer):
         places = [
@@ -98,7 +98,7 @@ def read(bootstrap: str, isolation: str) -> Content:
 
 
 def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int = 1, **options: object) -> None:
-    """Through a producer of its own, in a batch for each partition and round."""
+    """Send through a producer of its own, one batch for each partition and round."""
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
         for _ in range(rounds):
             for future in [produce(producer, topic, message) for topic in topics for message in sent]:
@@ -112,19 +112,19 @@ def produce(producer: KafkaProducer, topic: str, message: Message) -> object:
 
 
 def shorten(bootstrap: str, topic: str, offset: int) -> None:
-    """DeleteRecords in its first partition."""
+    """Delete the records of the first partition below `offset` (DeleteRecords)."""
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_records({TopicPartition(topic, 0): offset})
 
 
 def java(jars: Path, main: str, *arguments: str) -> list[str]:
-    """A JVM that starts soon, and need not be fast for long."""
+    """Return the command for a JVM that starts fast and need not run fast."""
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
 
 
 @dataclass
 class Written:
-    """A directory that nobody has open, what was served from it last, and how."""
+    """A closed directory, the content that was last served from it, and the isolation level."""
 
     directory: Path
     committed: Content
@@ -137,7 +137,7 @@ def served(bootstrap: str, directory: Path) -> Written:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """All that pykbroker can write: a life that was killed, then one that ended in order."""
+    """Return a directory with everything that pykbroker writes, after one kill and one controlled shutdown."""
     work = tmp_path_factory.mktemp("ours")
     broker = BrokerProcess(
         work,
@@ -177,7 +177,7 @@ def second_life(bootstrap: str) -> None:
 
 @pytest.fixture
 def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
-    """Kafka's tool that reads the files of a directory, each record of them, and holds indexes against logs."""
+    """Return a function that runs Kafka's dump-log tool over a directory and checks indexes against logs."""
 
     def run(directory: Path) -> subprocess.CompletedProcess[str]:
         files = [
@@ -195,7 +195,7 @@ def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Written]:
-    """A copy of the directory as Kafka found it, and as Kafka left it."""
+    """Return a copy of the directory as Kafka found it, and as Kafka left it."""
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
     port = peers.free_port()

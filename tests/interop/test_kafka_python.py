@@ -25,11 +25,11 @@ from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
 
 BACK_SOON = {"reconnect_backoff_max_ms": 500}
-"""It waits for ever longer else before it tries again to reach a broker that was away."""
+"""Short reconnect backoff: by default each attempt to reach a restarted broker waits longer than the last."""
 
 
 class KafkaPython:
-    """`Client` by kafka-python."""
+    """`Client` for kafka-python."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -121,7 +121,7 @@ class KafkaPython:
 
 
 class KafkaPythonMember:
-    """`Member` by kafka-python, which polls without a pause: a join that ends between two polls it begins anew."""
+    """`Member` for kafka-python, polled by a thread without pause: a join that ends between polls would be repeated."""
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
@@ -143,7 +143,7 @@ class KafkaPythonMember:
         self._thread.submit(self._poll_on)
 
     def _poll_on(self) -> None:
-        """Until the thread takes no more work."""
+        """Poll until the executor is shut down."""
         try:
             for records in self._consumer.poll(timeout_ms=200).values():
                 self._found.extend((record.partition, record.offset) for record in records)
@@ -174,7 +174,7 @@ class KafkaPythonMember:
 
 @pytest.fixture(autouse=True, scope="module")
 def collect_sockets() -> Iterator[None]:
-    """It leaves the sockets of failed connections to the garbage collector: collect them here, where that is no error.
+    """Collect the sockets of failed connections outside of tests: kafka-python leaves them to the garbage collector.
 
     Its log records refer to the sockets' owners, and pytest would keep them.
     """

@@ -1,4 +1,4 @@
-"""Batches whose records are not what their headers say do not keep anybody from what was produced after them."""
+"""Batches whose records do not match their headers do not stop a consumer from reading the batches behind them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIARS = [*BEYOND.values(), *(data for data, _ in [*RECORDS.values(), *HEADERS.va
 
 @pytest.fixture(scope="module")
 def topic(shared_broker: BrokerProcess) -> str:
-    """Two good records before and behind each liar."""
+    """Return a topic with two valid records before and behind each bad batch."""
     with RawClient(shared_broker.address) as client:
         name = client.create_topic()
         assert client.produce(name, good()) == 0

@@ -1,4 +1,4 @@
-"""A broker that may open few files keeps some for clients, and says which partitions that leaves no room for."""
+"""A broker with a low descriptor limit reserves some for clients and names the partitions that do not fit."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def create(client: RawClient, name: str, partitions: int) -> tuple[int, str | No
 
 
 def leaders(client: RawClient, *names: str) -> Counter[int]:
-    """How many partitions of these topics answer with which error."""
+    """Count the partitions of these topics by the error code of their metadata."""
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
     topics = client.call(MetadataResponse, request, 9).topics
     return Counter(partition.error_code for topic in topics for partition in topic.partitions)
 
 
 def wait_for_line(broker: BrokerProcess, text: str) -> None:
-    """Until the log says it."""
+    """Wait until the broker's log contains `text`."""
     deadline = time.monotonic() + PATIENCE_S
     while text not in broker.stderr.read_text():
         assert time.monotonic() < deadline, broker.said()
@@ -56,7 +56,7 @@ def wait_for_line(broker: BrokerProcess, text: str) -> None:
 
 
 def fill(client: RawClient) -> None:
-    """As many partitions as there may be."""
+    """Create as many partitions as the broker allows."""
     assert create(client, "full", PARTITIONS_MAX) == (0, None)
     assert leaders(client, "full") == {ErrorCode.NONE: PARTITIONS_MAX}
 
@@ -112,7 +112,7 @@ def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
 def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room_for(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """Each has asked for another sealed segment, which is too long for its socket, and stays open while it is sent."""
+    """Each reader requests another sealed segment, which exceeds its socket buffer and stays open while it is sent."""
     broker = start_broker(program=FEW)
     builder = BatchBuilder()
     builder.append(b"k", bytes(900_000), timestamp=int(time.time() * 1000))
@@ -136,13 +136,13 @@ def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room
 
 
 def fetching(topic: str, offset: int) -> FetchRequest:
-    """One batch of a million bytes at most."""
+    """Return a Fetch for one batch of at most a million bytes."""
     partition = FetchPartition(0, -1, offset, partition_max_bytes=1_000_000)
     return FetchRequest(max_bytes=1_000_000, topics=[FetchTopic(topic, partitions=[partition])])
 
 
 def wait_for_few_files(broker: BrokerProcess) -> None:
-    """Until the segments that were just rolled are flushed, and closed but for a few."""
+    """Wait until newly sealed segments are flushed and all but a few are closed."""
     deadline = time.monotonic() + PATIENCE_S
     while len(os.listdir(f"/proc/{broker.pid}/fd")) > OWN_DESCRIPTORS:
         assert time.monotonic() < deadline, broker.said()

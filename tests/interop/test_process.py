@@ -1,4 +1,4 @@
-"""The broker as a process: it says where it listens, ends when asked, and comes back on its port after a crash."""
+"""The broker as a process: it prints its address, ends on SIGTERM, and reuses its port after a crash."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
 def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    """Also by another path to it, or as one of several; after a kill, the lock is gone with its holder."""
+    """The lock holds for every path to the directory and for one of several directories; a kill releases it."""
     data, other = tmp_path / "data", tmp_path / "other"
     first = start_broker("--data-dir", str(data))
     with RawClient(first.address) as client:

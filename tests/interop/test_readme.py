@@ -1,4 +1,4 @@
-"""The Python of the README works as it stands there."""
+"""The README's Python examples work literally."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENTS = [block for block in BLOCKS if SPARK not in block and FIXTURE not in bl
 
 
 def run(*arguments: str | Path) -> str:
-    """What a Python program prints; it must end well."""
+    """Return what a Python program prints. It must exit with 0."""
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""A thousand refusals of each kind of batch that is opened off the loop stay within 50 MiB of memory."""
+"""A thousand refusals of each kind of batch that is opened off the loop take at most 50 MiB of memory."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REFUSALS, AT_ONCE = 1000, 50
 GROWTH_BYTES_MAX = 50 << 20
 NOISE = random.Random(1).randbytes(2048)
 OPENED_BYTES_MAX = {Codec.GZIP: 300_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
-"""What a batch may decompress to: enough to be opened off the loop."""
+"""The decompressed size of a batch: large enough to be opened off the loop."""
 TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
 
 Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
 
 
 def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: int = 0) -> bytes:
-    """One record of noise and zeros, which decompresses to so many bytes more than it may."""
+    """Return a batch of one record of noise and zeros that decompresses to `over` bytes above the limit."""
     builder = BatchBuilder(codec)
     builder.append(
         key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (), int(time.time() * 1000) - age_ms
@@ -41,7 +41,7 @@ def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: i
 
 
 def kinds() -> Iterator[Kind]:
-    """(codec, batch, topic configs, the code of its refusal)."""
+    """Yield (codec, batch, topic configs, error code) of each kind of refusal."""
     for codec in OPENED_BYTES_MAX:
         whole = Batch.read(batch(codec))
         yield codec, batch(codec, over=1), {}, TOO_LARGE
@@ -55,7 +55,7 @@ def kinds() -> Iterator[Kind]:
 
 
 def refuse(client: RawClient, topic: str, data: bytes, code: ErrorCode, count: int) -> None:
-    """Produce the batch so many times; each is refused with the code."""
+    """Produce the batch `count` times and check that each is refused with `code`."""
     partitions = [PartitionProduceData(0, data)]
     request = encode_request(
         ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=partitions)]), 11, 1, "raw"
@@ -67,7 +67,7 @@ def refuse(client: RawClient, topic: str, data: bytes, code: ErrorCode, count: i
 
 
 def peak_bytes(broker: BrokerProcess) -> int:
-    """The most memory that the process had since its peak was last forgotten."""
+    """Return the process's peak memory since the peak was last reset."""
     lines = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

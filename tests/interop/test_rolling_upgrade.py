@@ -1,4 +1,4 @@
-"""A group of confluent-kafka consumers goes over to the new protocol, one member after the other, and back again."""
+"""A group of confluent-kafka consumers moves to the consumer protocol, member by member, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFTEN = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "grou
 
 
 class Rolling:
-    """The members of one group, in their places."""
+    """The members of one group, in order."""
 
     def __init__(self, address: str, stack: ExitStack) -> None:
         self.address, self.stack = address, stack
@@ -35,13 +35,13 @@ class Rolling:
         self.sent = 0
 
     def enter(self, kind: type[ConfluentMember]) -> None:
-        """One more member, in the last place."""
+        """Add a member at the end."""
         member = kind(self.address, self.topic, self.group, None)
         self.stack.callback(member.close)
         self.members.append(member)
 
     def settle(self) -> None:
-        """Poll until all partitions are shared out, and stay so: who is still to join anew would read some again."""
+        """Poll until all partitions are assigned for good: a member that has yet to rejoin would read records twice."""
         for _ in range(TURNS_MAX):
             self.found.update(shared(self.members))
             if self.state() == ConsumerGroupState.STABLE and is_shared(self.members):
@@ -49,7 +49,7 @@ class Rolling:
         raise AssertionError("the group has members that are still to join anew")
 
     def read_on(self) -> None:
-        """When all partitions are shared out, all that is sent comes, once, and is committed."""
+        """Send records once all partitions are assigned; check that each is read once and committed."""
         self.settle()
         self.client.send(
             self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000) for number in range(AT_ONCE)]
@@ -60,19 +60,19 @@ class Rolling:
             retried(member.commit)
 
     def state(self) -> ConsumerGroupState:
-        """What the broker says of all members together."""
+        """Return the group's state as the broker describes it."""
         return self.admin.describe_consumer_groups([self.group])[self.group].result(PATIENCE_S).state
 
     def kind(self) -> ConsumerGroupType:
-        """Of which protocol the broker says that the group is."""
+        """Return the group's protocol as the broker describes it."""
         listed = self.admin.list_consumer_groups().result(PATIENCE_S).valid
         return next(one.type for one in listed if one.group_id == self.group)
 
 
 @pytest.mark.timeout(180)
 def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..., BrokerProcess]) -> None:
-    """Of an eager assignor: librdkafka's cooperative one adds words of its own to assignments from the second
-    generation on, and then a group cannot be upgraded, on Kafka neither.
+    """The assignor is eager. From generation 2 on, librdkafka's cooperative assignor adds fields to assignments that
+    make a group impossible to upgrade, on Kafka too.
     """
     old = ConfluentMember
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Spark's own `kafka` format against the broker: batch, streams, and what Spark says when something is missing."""
+"""Spark's own `kafka` format against the broker: batch queries, streams, and Spark's errors for missing data."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def spark(java: str) -> Iterator[SparkSession]:
 
 
 class Transactional:
-    """One transaction after the other."""
+    """A producer that runs one transaction after the other."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 1})
         self._producer.init_transactions(PATIENCE_S)
 
     def write(self, topic: str, values: Sequence[str], end: str = "") -> None:
-        """Begin one and send to two partitions in turn; then `end` it, or leave it undecided with all of it stored."""
+        """Begin a transaction, send to two partitions in turn, then `end` it or leave it open with all of it stored."""
         self._producer.begin_transaction()
         for index, value in enumerate(values):
             self._producer.produce(topic, value, partition=index % 2)
@@ -58,19 +58,19 @@ class Transactional:
             self.end(end)
 
     def end(self, how: str) -> None:
-        """ "commit" or "abort"."""
+        """End the transaction: `how` is "commit" or "abort"."""
         (self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction)(PATIENCE_S)
 
 
 class Kafka:
-    """One broker as Spark and its feeder see it."""
+    """One broker as Spark and the feeding producer see it."""
 
     def __init__(self, spark: SparkSession, bootstrap: str) -> None:
         self.spark, self.bootstrap = spark, bootstrap
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
 
     def topic(self, partitions: int = 2, name: str = "") -> str:
-        """A new topic that is served."""
+        """Return a new topic that is served."""
         name = name or f"spark-{uuid.uuid4().hex}"
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
@@ -92,21 +92,21 @@ class Kafka:
         assert self._producer.flush(PATIENCE_S) == 0
 
     def transactional(self, name: str) -> Transactional:
-        """A producer of that transactional id."""
+        """Return a producer with this transactional id."""
         return Transactional(self.bootstrap, name)
 
     def delete_records(self, topic: str, offset: int) -> None:
-        """Those of partition 0 before the offset."""
+        """Delete the records of partition 0 below the offset."""
         place = TopicPartition(topic, 0, offset)
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.delete_records([place])[place].result(PATIENCE_S)
 
     def read(self, **options: object) -> DataFrame:
-        """A batch read."""
+        """Return a batch query."""
         return self._with(self.spark.read, options).load()
 
     def stream(self, **options: object) -> DataFrame:
-        """A stream that begins with what is there."""
+        """Return a stream that starts at the earliest offsets."""
         return self._with(self.spark.readStream, {"startingOffsets": "earliest", **options}).load()
 
     def _with(self, reader, options):
@@ -122,7 +122,7 @@ def kafka(spark: SparkSession, bootstrap: str) -> Kafka:
 
 
 def values(frame: DataFrame) -> list[str]:
-    """The values of all rows, sorted."""
+    """Return the values of all rows, sorted."""
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
@@ -204,7 +204,7 @@ def test_assigned_partitions(kafka: Kafka) -> None:
 
 
 def test_a_batch_has_what_was_committed_and_is_decided(kafka: Kafka) -> None:
-    """10 offsets of each partition and a marker, 5 of aborted ones and a marker, 10 and a marker, and 5 undecided."""
+    """Each partition has 10 committed records, a marker, 5 aborted, a marker, 10 more, a marker, 5 undecided."""
     topic = kafka.topic()
     writer = kafka.transactional(topic)
     writer.write(topic, numbers(0, 20), "commit")
@@ -306,7 +306,7 @@ def test_from_topic_to_topic_over_a_restart(kafka: Kafka, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("tasks", ["1", "6"])
 def test_a_stream_follows_what_is_committed(kafka: Kafka, tasks: str) -> None:
-    """Markers and what was aborted leave gaps in the offsets: they are no loss of data, and nothing waits for them."""
+    """Markers and aborted records leave gaps in the offsets, which are no data loss and delay nothing."""
     topic, name = kafka.topic(), f"committed_{uuid.uuid4().hex}"
     writer = kafka.transactional(topic)
     query = kafka.stream(subscribe=topic, minPartitions=tasks, **COMMITTED).writeStream.format("memory").queryName(name)
@@ -371,7 +371,7 @@ def test_a_stream_outlives_a_crash_of_the_broker(spark: SparkSession, broker: Br
 
 
 def failure(action: Callable[[], object]) -> str:
-    """What Spark says of a query that fails, with all causes."""
+    """Return Spark's message for a failing query, with all causes."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         action()
     java = getattr(caught.value, "_origin", None)

@@ -1,4 +1,4 @@
-"""Transactions of kafka-python, confluent-kafka and aiokafka: all or nothing, once, whatever happens to the broker."""
+"""Transactions of kafka-python, confluent-kafka and aiokafka are atomic, also when the broker is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PARTITIONS = 3
 
 
 class TransactionalProducer(Protocol):
-    """A producer of one transactional id, the same for every library. `fenced`: what it raises when it is."""
+    """A producer with one transactional id, alike for every library. `fenced`: the exception of a fenced producer."""
 
     fenced: tuple[type[BaseException], ...]
 
@@ -38,10 +38,10 @@ class TransactionalProducer(Protocol):
     def begin(self) -> None: ...
 
     def send(self, topic: str, value: bytes) -> None:
-        """Sent when the transaction ends, at the latest."""
+        """Send a value; it is stored by the end of the transaction at the latest."""
 
     def commit_offset(self, topic: str, offset: int, group: str) -> None:
-        """Of partition 0, as part of the transaction."""
+        """Commit an offset of partition 0 as part of the transaction."""
 
     def end(self, *, commit: bool) -> None: ...
 
@@ -49,7 +49,7 @@ class TransactionalProducer(Protocol):
 
 
 class ConfluentKafka:
-    """librdkafka's."""
+    """The producer of librdkafka."""
 
     fenced = (ck.KafkaException,)
 
@@ -90,7 +90,7 @@ class ConfluentKafka:
 
 
 class KafkaPython:
-    """kafka-python's."""
+    """The producer of kafka-python."""
 
     fenced = (kafka.errors.KafkaError,)
 
@@ -116,7 +116,7 @@ class KafkaPython:
 
 
 class AioKafka:
-    """aiokafka's, on a loop of its own."""
+    """The producer of aiokafka, on an event loop of its own."""
 
     fenced = (aiokafka.errors.KafkaError,)
 
@@ -161,7 +161,7 @@ def library(request: pytest.FixtureRequest) -> type[TransactionalProducer]:
 
 @pytest.fixture
 def new_producer(library: type[TransactionalProducer], bootstrap: str) -> Iterator[NewProducer]:
-    """`new_producer(name)`; all are closed when the test ends."""
+    """Yield `new_producer(name)`. All producers are closed after the test."""
     made: list[TransactionalProducer] = []
 
     def make(name: str) -> TransactionalProducer:
@@ -185,7 +185,7 @@ def topic(bootstrap: str) -> str:
 
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes]:
-    """All of a partition that a new consumer gets, up to the end as it sees it."""
+    """Return all values of a partition that a new consumer gets, up to the end offset that it sees."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -205,7 +205,7 @@ def read(bootstrap: str, topic: str, isolation: str = "read_committed", partitio
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
-    """The offset that a group has committed, -1 for none."""
+    """Return the group's committed offset, -1 for none."""
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     (place,) = consumer.committed([ck.TopicPartition(topic, 0)], PATIENCE_S)
     consumer.close()
@@ -312,7 +312,7 @@ def test_transactions_over_partitions_are_all_or_nothing_though_the_broker_is_ki
 
 
 class Writer:
-    """Writes one value to every partition in each of its transactions, until it is `enough`."""
+    """A producer that writes one value to every partition in each transaction, until it has written `enough`."""
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self._settings = {
