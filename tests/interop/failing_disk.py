@@ -31,6 +31,6 @@ def refusing(function: Callable[..., Any], said: Path) -> Callable[..., Any]:
 
 if __name__ == "__main__":
     failing = Path(sys.argv.pop(1))
-    system_disk.pwrite = refusing(system_disk.pwrite, failing)
-    system_disk.sync_descriptor = refusing(system_disk.sync_descriptor, failing)
+    for function in ("pwrite", "sync_descriptor"):
+        setattr(system_disk, function, refusing(getattr(system_disk, function), failing))
     main()

@@ -32,8 +32,8 @@ PATIENCE_S = 30
 HOUR_MS = 3_600_000
 BROKER_RESOURCE, SET, TRANSACTION = 4, 0, 1
 VERIFICATION = "transaction.partition.verification.enable"
-OF_CLASSIC = {"group.protocol": "classic", "session.timeout.ms": 45_000}
-OF_CONSUMER = {"group.protocol": "consumer"}
+OF_CLASSIC: dict[str, str | int] = {"group.protocol": "classic", "session.timeout.ms": 45_000}
+OF_CONSUMER: dict[str, str | int] = {"group.protocol": "consumer"}
 
 
 @contextlib.contextmanager

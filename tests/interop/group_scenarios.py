@@ -82,8 +82,8 @@ class Dying:
         self._process = context.Process(target=obey, args=(other, member, *arguments), daemon=True)
         self._process.start()
 
-    def _tell(self, what: str) -> Any:
-        self._pipe.send(what)
+    def _tell(self, what: str, *arguments: object) -> Any:
+        self._pipe.send((what, arguments))
         assert self._pipe.poll(2 * PATIENCE_S)
         told, failure = self._pipe.recv()
         if failure:
@@ -99,6 +99,9 @@ class Dying:
     def commit(self) -> None:
         self._tell("commit")
 
+    def committed(self, partition: int) -> int | None:
+        return self._tell("committed", partition)
+
     def die(self) -> None:
         """Kill the process with SIGKILL, so that the member never leaves."""
         self._process.kill()
@@ -112,7 +115,8 @@ def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
         try:
-            told = getattr(member, pipe.recv())(), ""
+            what, arguments = pipe.recv()
+            told = getattr(member, what)(*arguments), ""
         except Exception as error:  # noqa: BLE001 - it is raised at the other end
             told = None, repr(error)
         pipe.send(told)

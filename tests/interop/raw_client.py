@@ -6,7 +6,7 @@ import contextlib
 import socket
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
 from wire.declare import Buffer, Request, Response
@@ -105,7 +105,7 @@ class RawClient:
 
 
 @contextlib.contextmanager
-def tampered_frame(address: str, frame: bytes):
+def tampered_frame(address: str, frame: bytes) -> Iterator[RawClient]:
     """Yield a connection on which `frame` has been sent."""
     with RawClient(address) as client:
         client.socket.sendall(frame)

@@ -11,16 +11,16 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pytest
 
 from tools.broker_process import BrokerProcess
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-DELIVERIES = {
+DELIVERIES: dict[str, dict[str, Any]] = {
     "acks=0": {"acks": "0"},
     "acks=1": {"acks": "1"},
     "acks=all": {"acks": "all"},
@@ -41,8 +41,14 @@ class Message:
     timestamp_ms: int
 
 
+Reading = Generator[tuple[int, Message], None, None]
+"""Offsets and messages, as a client reads them."""
+
+
 class Client(Protocol):
     """A client library connected to one broker. A call closes what it opens; `close` closes the rest."""
+
+    bootstrap: str
 
     def __init__(self, bootstrap: str) -> None: ...
 
@@ -69,7 +75,7 @@ class Client(Protocol):
     ) -> list[int]:
         """Send all messages through one producer and return their offsets, -1 for acks=0. Raise the first failure."""
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
         """Yield (offset, message) from `offset` on, without end. An offset out of range means earliest.
 
         TimeoutError: no message arrives. `wait_ms`: how long the broker may delay an empty Fetch.
@@ -103,7 +109,7 @@ def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Mes
     ]
 
 
-def take(reading: Iterator[tuple[int, Message]], count: int) -> list[tuple[int, Message]]:
+def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
     """Return the next `count` messages and close the reader, whose client may hold a connection."""
     with contextlib.closing(reading):
         return list(itertools.islice(reading, count))
@@ -118,6 +124,11 @@ def eventually(condition: Callable[[], bool]) -> None:
                 return
         time.sleep(0.02)
     assert condition()
+
+
+def eventually_equal(read: Callable[[], object], expected: object) -> None:
+    """Wait until `read` returns the expected value."""
+    eventually(lambda: read() == expected)
 
 
 class Scenarios:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
-from tests.interop.scenarios import PATIENCE_S, Message, Scenarios
+from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios
 
 T = TypeVar("T")
 
@@ -82,7 +82,7 @@ class AioKafka:
             records = await asyncio.gather(*futures)
         return [-1 if record is None else record.offset for record in records]
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
         consumer = self._run(self._follow(TopicPartition(topic, partition), offset, wait_ms))
         try:
             while True:

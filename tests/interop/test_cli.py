@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+
+from tools.broker_process import BrokerProcess
 
 SECONDS_MAX = 55
 TESTS_OF_A_USER = """
@@ -172,6 +175,7 @@ def test_prometheus_reads_what_a_broker_counted(start_broker):
         if found := re.search(r"metrics on (http://[\d.:]+/metrics)", broker.said()):
             break
         time.sleep(0.05)
+    assert found is not None
     with urlopen(found[1], timeout=SECONDS_MAX) as answer:
         text = answer.read().decode()
     assert re.search(r'^pykbroker_requests_total{api="METADATA",version="\d+"} 1.0$', text, re.MULTILINE)
@@ -181,7 +185,7 @@ def test_prometheus_reads_what_a_broker_counted(start_broker):
     assert broker.stop() == 0
 
 
-def test_a_server_properties_is_honoured(start_broker, tmp_path):
+def test_a_server_properties_is_honoured(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"
@@ -194,8 +198,18 @@ def test_a_server_properties_is_honoured(start_broker, tmp_path):
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_user_finds_the_fixture(tmp_path: Path):
+def test_a_user_finds_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(TESTS_OF_A_USER)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr

@@ -85,7 +85,7 @@ def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
     return {place: {key: value for key, value in values.items() if value is not None} for place, values in last.items()}
 
 
-def expected(word: str) -> dict[tuple[str, int], dict[object, object]]:
+def expected(word: str) -> dict[tuple[str, int], dict[bytes, bytes]]:
     """Return what compaction must leave of `write`."""
     last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
     return {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -22,7 +23,7 @@ from confluent_kafka.admin import (
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.leaving import leave
-from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
+from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 END = -1
 BACK_SOON = {"reconnect.backoff.max.ms": 500}
@@ -93,7 +94,7 @@ class ConfluentKafka:
             raise failed[0]
         return [offsets[index] for index in sorted(offsets)]
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
         consumer = self._consumer({"fetch.wait.max.ms": wait_ms, "socket.timeout.ms": wait_ms + 30_000})
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
@@ -263,7 +264,7 @@ def test_configs_are_changed_one_by_one(
     ]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
         admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
-        eventually(lambda after=after: value_of(admin, topic, config) == after)
+        eventually_equal(partial(value_of, admin, topic, config), after)
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
@@ -272,7 +273,7 @@ def test_configs_are_replaced_all_together(admin: AdminClient) -> None:
     for configs, retention_ms in [({"retention.ms": "5000"}, "5000"), ({"segment.ms": "6000"}, "604800000")]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=configs)
         admin.alter_configs([resource])[resource].result(PATIENCE_S)
-        eventually(lambda value=retention_ms: value_of(admin, topic, "retention.ms") == value)
+        eventually_equal(partial(value_of, admin, topic, "retention.ms"), retention_ms)
 
 
 def test_a_wrong_config_is_refused(admin: AdminClient) -> None:

@@ -26,7 +26,7 @@ SESSION_MS = 6000
 class ConfluentKafka:
     """A copier's client by librdkafka. `ways` are settings of its consumer."""
 
-    errors = (ck.KafkaException,)
+    errors: tuple[type[Exception], ...] = (ck.KafkaException,)
 
     def __init__(self, bootstrap: str, source: str, target: str, name: str, ways: Mapping[str, object]) -> None:
         self._settings: Mapping[str, Any] = {
@@ -112,7 +112,7 @@ class ConfluentKafka:
 class KafkaPython:
     """A copier's client by kafka-python."""
 
-    errors = (kafka.errors.KafkaError,)
+    errors: tuple[type[Exception], ...] = (kafka.errors.KafkaError,)
 
     def __init__(self, bootstrap: str, source: str, target: str, name: str) -> None:
         self._bootstrap, self._source, self._target, self._name = bootstrap, source, target, name

@@ -56,6 +56,8 @@ def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) 
     ) as run:
         patience = threading.Timer(RUN_SECONDS_MAX, run.kill)
         patience.start()
+        assert run.stdout is not None
+        assert run.stdin is not None
         for line in run.stdout:
             said.append(line)
             if line == "kill\n":

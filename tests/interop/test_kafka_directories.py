@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -78,7 +79,7 @@ def read(bootstrap: str, isolation: str) -> Content:
         starts, ends = consumer.beginning_offsets(places), consumer.end_offsets(places)
         for place in places:
             consumer.seek(place, starts[place])
-        content = {(place.topic, place.partition): (starts[place], ends[place], []) for place in places}
+        content: Content = {(place.topic, place.partition): (starts[place], ends[place], []) for place in places}
         deadline = time.monotonic() + READING_S_MAX
         while any(consumer.position(place) < ends[place] for place in places):
             assert time.monotonic() < deadline, "the end of a partition is never reached"
@@ -105,7 +106,7 @@ def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int
                 future.get(READING_S_MAX)
 
 
-def produce(producer: KafkaProducer, topic: str, message: Message) -> object:
+def produce(producer: KafkaProducer, topic: str, message: Message) -> Any:
     return producer.send(
         topic, message.value, message.key, list(message.headers), message.partition, message.timestamp_ms
     )

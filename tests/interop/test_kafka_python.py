@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -22,7 +23,7 @@ from kafka.admin import (
 from kafka.errors import KafkaError
 
 from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
-from tests.interop.scenarios import PATIENCE_S, Message, Scenarios, eventually
+from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 BACK_SOON = {"reconnect_backoff_max_ms": 500}
 """Short reconnect backoff: by default each attempt to reach a restarted broker waits longer than the last."""
@@ -79,7 +80,7 @@ class KafkaPython:
         finally:
             producer.close()
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Iterator[tuple[int, Message]]:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
         consumer = self._consumer(fetch_max_wait_ms=wait_ms, request_timeout_ms=wait_ms + 30_000)
         try:
             place = TopicPartition(topic, partition)
@@ -226,7 +227,7 @@ def level_of(admin: KafkaAdminClient, feature: str) -> int:
 def test_a_feature_goes_down_and_up_again(admin: KafkaAdminClient) -> None:
     for change, level in ((("SAFE_DOWNGRADE", 1), 1), (2, 2)):
         admin.update_features({"transaction.version": change})
-        eventually(lambda level=level: level_of(admin, "transaction.version") == level)
+        eventually_equal(partial(level_of, admin, "transaction.version"), level)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

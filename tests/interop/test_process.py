@@ -64,10 +64,11 @@ def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
 
 @pytest.mark.timeout(180)  # nine starts, of seconds each where a machine is busy
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path, number):
-    command = [sys.executable, "-m", "pykbroker", "start", "--data-dir", tmp_path / "d", "--listen", "127.0.0.1:0"]
+def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path: Path, number: int) -> None:
+    command = [sys.executable, "-m", "pykbroker", "start", "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0"]
     began = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         process.stdout.readline()
         start_s = time.monotonic() - began
         process.send_signal(number)
@@ -76,6 +77,7 @@ def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path, number):
         with subprocess.Popen([*command, "--topic", "a:3"], stderr=subprocess.PIPE, text=True) as process:
             time.sleep(start_s * part / 8)
             process.send_signal(number)
+            assert process.stderr is not None
             said = process.stderr.read()
         assert "Traceback" not in said
         assert process.returncode in ({0} if "INFO" in said else {0, -number}), said

@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.group_scenarios import PARTITIONS, TURNS_MAX, Found, is_shared, read, retried, shared
-from tests.interop.scenarios import PATIENCE_S, Message, eventually
+from tests.interop.scenarios import PATIENCE_S, Message, eventually_equal
 from tests.interop.test_confluent_kafka import ConfluentKafka, ConfluentMember, NewMember
 from tools.broker_process import BrokerProcess
 
@@ -90,6 +90,6 @@ def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..
                 group.enter(kind)
                 group.read_on()
                 expected = while_mixed if left else after
-                eventually(lambda expected=expected: group.kind() == expected)
+                eventually_equal(group.kind, expected)
         assert set(group.found.values()) == {1}, "nothing came twice"
         assert group.found.total() == group.sent

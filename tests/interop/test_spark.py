@@ -309,8 +309,8 @@ def test_a_stream_follows_what_is_committed(kafka: Kafka, tasks: str) -> None:
     """Markers and aborted records leave gaps in the offsets, which are no data loss and delay nothing."""
     topic, name = kafka.topic(), f"committed_{uuid.uuid4().hex}"
     writer = kafka.transactional(topic)
-    query = kafka.stream(subscribe=topic, minPartitions=tasks, **COMMITTED).writeStream.format("memory").queryName(name)
-    query = query.start()
+    stream = kafka.stream(subscribe=topic, minPartitions=tasks, **COMMITTED)
+    query = stream.writeStream.format("memory").queryName(name).start()
 
     def has_come(until: int) -> None:
         query.processAllAvailable()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from confluent_kafka import Consumer, Producer
-from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
+from kafka import ConsumerRebalanceListener, KafkaConsumer
 
 from tools.bench import frames, load, volume
 from tools.bench.load import percentile

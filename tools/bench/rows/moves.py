@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tools.bench import frames, log_dir_frames, volume
 from tools.bench.peers import Broker, Peer, free_port, prepare_kafka
