@@ -44,7 +44,7 @@ class Client:
 
     async def send(self, request: Request, version: int, client_id: str | None = "test") -> None:
         self._number += 1
-        self._sent.append((self._number, APIS[request.key].response, version))  # type: ignore[index]
+        self._sent.append((self._number, APIS[request.key].response, version))
         await self.stream.send_all(encode_request(request, version, self._number, client_id))
 
     async def receive(self) -> Any:

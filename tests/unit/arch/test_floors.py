@@ -12,14 +12,14 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PYPROJECT = (ROOT / "pyproject.toml").read_text()
-STORAGE = re.search(r'layers = \[(.*)\]\ncontainers = \["pykbroker.storage"\]', PYPROJECT)[1]
-ROOMS = {f"pykbroker.storage.{room}" for room in re.findall(r"\w+", STORAGE)}
+STORAGE = re.findall(r'layers = \[(.*)\]\ncontainers = \["pykbroker.storage"\]', PYPROJECT)
+ROOMS = {f"pykbroker.storage.{room}" for room in re.findall(r"\w+", STORAGE[0])}
 APIS = {f"pykbroker.apis.{api}" for api in ("records.fetch", "records.produce", "groups.heartbeat")}
 MODULES = {"wire", *re.findall(r"pykbroker\.\w+", PYPROJECT), *ROOMS}
 
 
 def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"]
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=50)
 
 

@@ -147,7 +147,8 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 async def served(statistics: Callable[[], Any], nursery: trio.Nursery) -> int:
     bound = socket.create_server(("127.0.0.1", 0))
     port: int = bound.getsockname()[1]
-    nursery.start_soon(serve, bound.detach(), statistics, trio.to_thread.run_sync)
+    off_loop: Any = trio.to_thread.run_sync
+    nursery.start_soon(serve, bound.detach(), statistics, off_loop)
     return port
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
+from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
 from wire.records.batch import batches
 from wire.records.builder import sealed
@@ -29,7 +30,7 @@ class MemoryLog:
         self.flushing: trio.Event | None = None  # that a flush waits for, as it does for a thread
         self._advanced = trio.Event()
 
-    def append_own(self, batch: bytes | Marker, now_ms: int, shown: Verification | None) -> int:
+    def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
         if self.error is not None:
             raise self.error
         data = (

@@ -36,7 +36,7 @@ async def test_commits_that_were_not_taken_come_as_one() -> None:
     images.publish(delta(4, 5, b"b"))
     images.publish(delta(5, 6, b"c"))
     taken = await anext(aiter(images.updates()))
-    assert (taken.previous, taken.image.offset, taken.topics_changed) == (EMPTY, 6, {b"a", b"b", b"c"})
+    assert (taken.previous, taken.image.offset, taken.topics_changed) == (EMPTY, 6, frozenset({b"a", b"b", b"c"}))
 
 
 async def test_waiting_until_an_offset_is_applied() -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 import trio
@@ -55,8 +56,9 @@ def numbered(offset: int) -> bytes:
     return batch(offset.to_bytes(8, "big") + VALUE)
 
 
-async def a_host(**configs: str) -> tuple[Host, Partition]:
-    host = Host((Volume(), Volume()), IDS[0], **{"internal.segment.bytes": str(SEGMENT_BYTES)} | configs)
+async def a_host(**configs: Any) -> tuple[Host, Partition]:
+    settings: dict[str, Any] = {"internal.segment.bytes": str(SEGMENT_BYTES)} | configs
+    host = Host((Volume(), Volume()), IDS[0], **settings)
     return host, await host.open()
 
 
@@ -522,7 +524,8 @@ async def test_a_start_whose_disk_refuses_to_let_go_of_the_shorter_log_leaves_th
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """After a crash the copy may be longer than the log; the partition is then offline, and the broker starts."""
-    volumes, configs = (Volume(), Volume()), {"internal.segment.bytes": str(1 << 20)}
+    volumes = (Volume(), Volume())
+    configs: dict[str, Any] = {"internal.segment.bytes": str(1 << 20)}
     host = Host(volumes, IDS[0], **configs)
     partition = await host.open()
     await filled(partition, 10)

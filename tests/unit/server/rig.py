@@ -119,7 +119,7 @@ def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatRespons
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
-ECHO = Api(ApiKey.HEARTBEAT, "0-4", echo)
+ECHO: Any = Api(ApiKey.HEARTBEAT, "0-4", echo)
 
 
 def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:

@@ -400,7 +400,7 @@ def fetch(number: int) -> bytes:
 
 async def test_a_parked_fetch_yields_to_another_kind_of_request_but_not_to_a_fetch() -> None:
     async with trio.open_nursery() as nursery:
-        rig = Rig(nursery, Parking(), ECHO)  # type: ignore[arg-type]
+        rig = Rig(nursery, Parking(), ECHO)
         rig.feed(fetch(1) + fetch(2))
         await trio.testing.wait_all_tasks_blocked()
         assert rig.replies() == []
@@ -410,7 +410,7 @@ async def test_a_parked_fetch_yields_to_another_kind_of_request_but_not_to_a_fet
 
 async def test_a_parked_fetch_ends_with_its_connection() -> None:
     async with trio.open_nursery() as nursery:
-        rig = Rig(nursery, Parking())  # type: ignore[arg-type]
+        rig = Rig(nursery, Parking())
         rig.feed(fetch(1))
         await trio.testing.wait_all_tasks_blocked()
         rig.close()

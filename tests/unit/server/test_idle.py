@@ -83,7 +83,7 @@ async def test_one_is_closed_in_a_pass_of_the_loop(autojump_clock: trio.testing.
     async with house(idle_ms_max=1000) as home:
         rigs = [home.connect() for _ in range(10)]
         await trio.sleep(1.5)
-        counts = []
+        counts: list[Any] = []
         while len(counts) < 50:
             await trio.lowlevel.cancel_shielded_checkpoint()
             counts.append(sum(rig.closes for rig in rigs))

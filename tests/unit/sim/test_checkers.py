@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,9 @@ def test_other_partitions_are_other_logs():
 
 
 def test_a_long_history_is_judged():
-    dice, history, log, positions = Random(1), History(), [], {}
+    dice, history = Random(1), History()
+    log: list[Any] = []
+    positions: dict[Any, int] = {}
     for number in range(50_000):
         value = f"v{number}".encode()
         if dice.random() < 0.5:

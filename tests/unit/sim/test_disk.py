@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def outcome(step, *args, **named):
 
 def random_steps(dice: Random, disk: Disk):
     """Yield what each of many operations answers on this disk."""
-    files = {}
+    files: dict[str, Any] = {}
     for _ in range(300):
         path, other, data = dice.choice(NAMES), dice.choice(NAMES), dice.randbytes(dice.randrange(2000))
         offset, size, which = dice.randrange(3000), dice.randrange(3000), dice.randrange(10)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 import trio
@@ -24,7 +25,8 @@ class Echo:
     """Matches world.net.Connection: sends back what comes."""
 
     def __init__(self, pump: Pump) -> None:
-        self.pump, self.out, self.ended, self.room, self.is_closed = pump, [], False, None, False
+        self.out: list[Any] = []
+        self.pump, self.ended, self.room, self.is_closed = pump, False, None, False
         self.behind = False
 
     @property

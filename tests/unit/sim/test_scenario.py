@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def simulate(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-async def under_all_faults(simulation: Simulation) -> dict:
+async def under_all_faults(simulation: Simulation) -> dict[str, Any]:
     return asdict(await run_scenario(simulation, Plan(seconds=8)))
 
 
@@ -42,7 +43,7 @@ def test_one_seed_is_one_run_in_unlike_processes(apart, seed):
     assert runs[0][0]["faults"]
 
 
-async def in_groups_and_transactions(simulation: Simulation) -> dict:
+async def in_groups_and_transactions(simulation: Simulation) -> dict[str, Any]:
     return asdict(await run_scenario(simulation, Plan(seconds=3, workloads=("groups", "transactions"))))
 
 

@@ -62,7 +62,7 @@ def test_time_is_virtual(apart):
 
 
 async def events_come_in_time_and_at_rest(simulation: Simulation) -> list[str]:
-    heard = []
+    heard: list[str] = []
     simulation.clock.call_later(2, heard.append, "two")
     simulation.clock.call_later(1, heard.append, "one")
 
@@ -131,8 +131,9 @@ def test_a_paused_process_goes_on_where_it_was(apart):
     assert apart(a_process_is_paused)[0] == [1.0, 11.5, 12.5]
 
 
-async def it_dies_at_its_third_effect(simulation: Simulation) -> list[str]:
-    process, heard = Process("mortal"), []
+async def it_dies_at_its_third_effect(simulation: Simulation) -> list[int]:
+    process = Process("mortal")
+    heard: list[int] = []
 
     async def main() -> None:
         for number in range(5):

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Appended, Log
 from pykbroker.storage.segments.config import LogConfig
-from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.system_disk import SystemDisk, SystemFile
+from pykbroker.world.disk import Buffer, Disk, FileSlice
+from pykbroker.world.system_disk import SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from wire.records.batch import Batch, batches
 from wire.records.builder import BatchBuilder
@@ -44,7 +44,7 @@ def append_in_transaction(log: Log, data: bytes, leader_epoch: int = 0) -> Appen
     return log.append(data, leader_epoch, NOW, shown)
 
 
-async def open_log(disk: SystemDisk, config: LogConfig = SMALL, **options: Any) -> Log:
+async def open_log(disk: Disk, config: LogConfig = SMALL, **options: Any) -> Log:
     """The log in DIRECTORY, made if it is not there."""
     if not disk.exists(DIRECTORY):
         disk.make_directory(DIRECTORY)

@@ -82,8 +82,8 @@ def directories(
     disk = SimpleNamespace(total_bytes=space, free_bytes=lambda: 40)
     moves = SimpleNamespace(into=lambda directory: [])
     replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves)
-    parts: Any = (every, tuple(disk for _ in every), refused, replicas)
-    return DescribeLogDirs(*parts, fields.get("authorizer", Denies()))
+    parts: list[Any] = [every, tuple(disk for _ in every), refused, replicas, fields.get("authorizer", Denies())]
+    return DescribeLogDirs(*parts)
 
 
 def test_a_directory_that_failed_is_told_alone() -> None:

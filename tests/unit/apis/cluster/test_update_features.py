@@ -26,7 +26,7 @@ async def levels(client: Client) -> dict[str, int]:
     return {feature.name: feature.max_version_level for feature in response.finalized_features}
 
 
-async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fields: int) -> Any:
+async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fields: Any) -> Any:
     return await client.call(UpdateFeaturesRequest(feature_updates=list(updates), **fields), version)
 
 

@@ -19,7 +19,7 @@ LONG_MS = 50_000
 
 
 def offsets(records: object) -> list[int]:
-    return [one.base_offset for one in batches(bytes(records or b""))]  # type: ignore[arg-type, call-overload]
+    return [one.base_offset for one in batches(bytes(records or b""))]  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("version", range(4, 13))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import pytest
 
 from pykbroker.core.compaction.dirty import RELATIVE_OFFSET_MAX, Dirt, Sizes, below, dirt, first_dirty, groups
 
 
-class Part(NamedTuple):
+@dataclass
+class Part:
     base_offset: int
     next_offset: int
     size: int = 100

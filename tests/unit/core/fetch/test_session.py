@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -47,7 +48,7 @@ def ask(
     forget: tuple[PartitionKey, ...] = (),
     offset: int = 0,
 ) -> FetchRequest:
-    def name(topic: str | bytes) -> dict[str, str | bytes]:
+    def name(topic: str | bytes) -> dict[str, Any]:
         return {"topic": topic} if isinstance(topic, str) else {"topic_id": topic}
 
     return FetchRequest(
@@ -61,7 +62,7 @@ def ask(
     )
 
 
-def give(fetching: Fetching, **changed: dict[str, object]) -> list[FetchedPartition]:
+def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition]:
     """For each partition "a0" what `changed` says of it, else high watermark 5, no records."""
     return [
         (
@@ -159,7 +160,7 @@ def test_errors_are_told_each_time_and_their_end_is_told(session: Session) -> No
 
 def test_partitions_with_records_take_turns(session: Session) -> None:
     some: dict[str, object] = {"records": b"x"}
-    everybody = {"a0": some, "a1": some, "b0": some}
+    everybody: dict[str, Any] = {"a0": some, "a1": some, "b0": some}
     assert session.fetch(a0=some) == ["a0"]
     assert session.fetch(**everybody) == ["a1", "b0", "a0"]
     assert session.fetch(b0=some) == ["b0"]

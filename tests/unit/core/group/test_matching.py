@@ -11,6 +11,7 @@ import pytest
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.consumer import stored
+from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compiled
 from tests.unit.core.group.talk import REBALANCE_MS, Talk
@@ -209,10 +210,12 @@ def test_a_stored_pattern_that_does_not_compile_here_keeps_its_topics() -> None:
     member = next(
         record
         for record in room.log
-        if isinstance(record, CoordinatorRecord) and isinstance(record.value, stored.StoredMember)
+        if isinstance(record, CoordinatorRecord) and isinstance(record.value, StoredMember)
     )
-    member.value.subscribed_topic_regex = "t{1,2}{1000}"
-    kept = [stored.member("g", "a", member.value), stored.regex("g", "t{1,2}{1000}", ["t"], 0, 0)]
+    value = member.value
+    assert isinstance(value, StoredMember)
+    value.subscribed_topic_regex = "t{1,2}{1000}"
+    kept = [stored.member("g", "a", value), stored.regex("g", "t{1,2}{1000}", ["t"], 0, 0)]
     room._replay(kept)
     room.topics = image(["t", "u", "v"])
     room.settle("a")

@@ -454,8 +454,9 @@ def test_groups_of_another_kind_stay() -> None:
 def test_joining_a_consumer_group_by_the_classic_protocol() -> None:
     room = Room()
     room.enter("c")
-    for fields in ({"kind": "connect"}, {"protocols": {}}):
-        assert room.join(**fields) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
+    odd: list[dict[str, Any]] = [{"kind": "connect"}, {"protocols": {}}]
+    for fields in odd:
+        assert room.join(**fields) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert room.join(session_ms=1) == ErrorCode.INVALID_SESSION_TIMEOUT
     assert room.join("zz", protocols={"range": b"zz"}) == ErrorCode.UNKNOWN_SERVER_ERROR
     answer = room.join("", version=3, protocols={"range": subscription("t"), "sticky": b"zz"})

@@ -117,7 +117,7 @@ class MixedLife:
             self.beat(member)
         elif member.parked is None and member.joined is None:
             self.join(member)
-        elif member.parked is None:
+        elif member.parked is None and member.joined is not None:
             self.heartbeat(member, member.joined)
 
     def beat(self, member: Member) -> None:

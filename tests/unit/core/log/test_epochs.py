@@ -10,7 +10,8 @@ APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, 
 
 def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
     """Appends of (epochs passed since the last one, records), and the epoch of each offset."""
-    epochs, epoch_of_offset, epoch = LeaderEpochs(), [], 0
+    epochs, epoch = LeaderEpochs(), 0
+    epoch_of_offset: list[int] = []
     for passed, records in appends:
         epoch += passed
         epochs.assign(epoch, len(epoch_of_offset))

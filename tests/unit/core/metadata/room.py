@@ -108,7 +108,7 @@ class Room:
             )
         ).broker_epoch
 
-    def beat(self, broker_id: int, epoch: int, **wants: bool) -> Any:
+    def beat(self, broker_id: int, epoch: int, **wants: Any) -> Any:
         return self.ask(
             BrokerHeartbeatRequest(
                 broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.machine.next_offset - 1, **wants

@@ -7,7 +7,7 @@ after a "+". Each file is one cluster from its first start on.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,11 @@ class Stage:
         self.room.decided = ()
         act: Callable[..., Iterator[str]] = getattr(self, command)
         try:
-            said = list(act(*words))
+            said: list[str] = list(act(*words))
         except ApiError as error:
             said = [f"{error.code.name}: {error.message}"]
-        return said + [f"+ {self.tell(record)}" for record in self.room.decided]
+        decided: Sequence[Any] = self.room.decided
+        return said + [f"+ {self.tell(record)}" for record in decided]
 
     def create(self, *words: str) -> Iterator[str]:
         """create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ..."""
@@ -88,11 +89,10 @@ class Stage:
         head, *rest = word.split(";")
         name, *numbers = head.split(":")
         pairs = [pair.partition("=")[::2] for pair in rest]
-        made = topic(
-            name,
-            *map(int, numbers or ("-1", "-1")),
-            **{key.replace(".", "_"): None if value == "null" else value for key, value in pairs if not key.isdigit()},
-        )
+        configs: dict[str, Any] = {
+            key.replace(".", "_"): None if value == "null" else value for key, value in pairs if not key.isdigit()
+        }
+        made = topic(name, *map(int, numbers or ("-1", "-1")), **configs)
         made.assignments = [
             CreatableReplicaAssignment(partition_index=int(key), broker_ids=ids(value))
             for key, value in pairs
@@ -254,7 +254,8 @@ class Stage:
         for word in words:
             act, user, *numbers = word.split(":")
             if act == "set":
-                request.upsertions.append(ScramCredentialUpsertion(user, *map(int, numbers), b"s", b"p"))
+                mechanism, iterations = map(int, numbers)
+                request.upsertions.append(ScramCredentialUpsertion(user, mechanism, iterations, b"s", b"p"))
             else:
                 request.deletions.append(ScramCredentialDeletion(user, *map(int, numbers)))
         for result in self.room.ask(request).results:

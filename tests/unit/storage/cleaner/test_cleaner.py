@@ -6,6 +6,7 @@ import errno
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -18,7 +19,6 @@ from pykbroker.sim.worker import InlineWorkers
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import CLEANED, decode_offsets
-from pykbroker.storage.log.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.worker import WorkerGone
 from tests.unit.storage.compacted import COMPACTED, last_values, put
@@ -32,7 +32,7 @@ FAST = CleanerSettings(backoff_ms=15_000, keys_max=1000, bytes_per_second=1e300)
 class Part:
     """A partition."""
 
-    log: Log | None
+    log: Any  # a Log, or None
     directory: LogDirectory
     is_online: bool = True
 
@@ -45,7 +45,8 @@ class House:
     """A directory of partitions, and a cleaner."""
 
     def __init__(self, disk: SystemDisk, directory: LogDirectory) -> None:
-        self.disk, self.directory, self.parts = disk, directory, []
+        self.disk, self.directory = disk, directory
+        self.parts: list[Part] = []
         self.settings = FAST
         self.cleaner = self.with_workers(InlineWorkers(InlineOffLoop()))
 
@@ -102,7 +103,7 @@ async def test_the_dirtiest_comes_first(house: House, caplog: pytest.LogCaptureF
     await house.fill(dirty, 50)
     with caplog.at_level(logging.INFO, "pykbroker.storage.cleaner.cleaner"):
         await house.cleaner.round()
-    assert [record.args[0] for record in caplog.records] == ["dirty-0", "clean-0"]
+    assert [cast(Any, record.args)[0] for record in caplog.records] == ["dirty-0", "clean-0"]
 
 
 @pytest.mark.parametrize(("ratio", "taken"), [(0.3, True), (0.99, False)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -104,7 +105,7 @@ class Life:
         await log.flush()
         self._note(synced=log.log_end_offset)
 
-    def _note(self, **news: object) -> None:
+    def _note(self, **news: Any) -> None:
         self.known = replace(self.known, **news)
         self.recording.note(self.known)
 

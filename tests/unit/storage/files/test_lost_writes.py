@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from pykbroker.sim.disk import DiskFaults, SimDisk
+from pykbroker.sim.disk import DiskFaults, SimDisk, SimFile
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.power_loss import Luck, after_power_loss
 from pykbroker.sim.volume import Volume
@@ -87,7 +87,7 @@ async def test_without_a_failure_nothing_is_written_twice() -> None:
 
 async def test_a_directory_that_takes_no_note_says_so(caplog: pytest.LogCaptureFixture) -> None:
     class Full(SimDisk):
-        def open(self, path: str, *, create: bool = False) -> None:
+        def open(self, path: str, *, create: bool = False) -> SimFile:
             raise OSError(errno.EROFS, "Read-only file system")
 
     with caplog.at_level(logging.ERROR):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from struct import pack_into
 from typing import Any
 
@@ -299,7 +300,7 @@ async def test_a_full_disk_leaves_nothing_behind(
 ) -> None:
     log = await open_log(disk)
     places = filled(log, 3)
-    write = system_disk.pwrite
+    write: Callable[..., int] = getattr(system_disk, "pwrite")  # noqa: B009 - the module imports it for itself
 
     def full(fd: int, data: Any, offset: int) -> int:
         if offset > log.size_bytes or not written:

@@ -147,7 +147,9 @@ async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(dis
         with pytest.raises(NotCached):
             log.offset_for_timestamp(timestamp, 4)
         assert not opened
-        assert (await slowly(log.offset_for_timestamp, timestamp, 4) or ())[1] == offset
+        found = await slowly(log.offset_for_timestamp, timestamp, 4)
+        assert found is not None
+        assert found[1] == offset
         assert await slowly(log.offset_for_timestamp, timestamp, 4) is not None
         assert len(opened) == 1
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +50,8 @@ def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before(
 
 @given(RISING, st.lists(st.integers(0, 2**62), max_size=40), st.integers(0, 2**62))
 def test_a_time_index_finds_from_where_on_to_look(relative: list[int], timestamps: list[int], at: int) -> None:
-    index, entries = TimeIndex(BASE), []
+    index = TimeIndex(BASE)
+    entries: list[Any] = []
     for last, timestamp in zip(relative, timestamps, strict=False):
         index.add(timestamp, BASE + last)
         if not entries or timestamp > entries[-1][0]:
@@ -104,7 +107,8 @@ def test_checked_ranges(added: list[tuple[int, int]], start: int, size: int) -> 
 )
 def test_the_tail(batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool) -> None:
     """Against a list of (first offset, next offset, bytes)."""
-    tail, model, end, position = Tail(), [], 0, 0
+    tail, end, position = Tail(), 0, 0
+    model: list[Any] = []
     for count, size, kept in batches:
         chunk = bytes([len(model)]) * size
         tail.add(end, position, chunk if kept else None)

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from aiokafka.record import default_records as aiokafka  # type: ignore[import-untyped]
+from aiokafka.record import default_records as aiokafka
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.record import default_records as kafka_python  # type: ignore[import-untyped]
+from kafka.record import default_records as kafka_python
 
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
