@@ -90,7 +90,7 @@ class Move:
         self._unflushed_bytes += self.copied_bytes - begun
         if self._throttle is not None:
             self._throttle.note_copied(self.copied_bytes - begun)
-        if self._unflushed_bytes >= UNFLUSHED_BYTES_MAX or self.log.unflushed_segment_count >= UNFLUSHED_SEGMENTS_MAX:
+        if self._unflushed_bytes >= UNFLUSHED_BYTES_MAX or len(self.log.segments.unsynced) >= UNFLUSHED_SEGMENTS_MAX:
             await self._flush()
 
     async def _copy_chunk(self, log: Log) -> None:
@@ -112,7 +112,7 @@ class Move:
             )
         first = Batch.read(data).base_offset if data else log.log_end_offset
         if first < mine.log_end_offset or mine.log_end_offset < start or not data:
-            await mine.truncate_fully_and_start_at(first)
+            await mine.shrinker.truncate_fully_and_start_at(first)
         mine.append_stored(data)
         self.copied_bytes += len(data)
 
@@ -180,7 +180,7 @@ class Move:
         except OSError as refusal:
             before.fail(refusal)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} refuses to rename it: {refusal}") from refusal
-        self.log.succeed(log)
+        self.log.take_over(log)
         partition.log, partition.directory = self.directory.accept(*self.key, self.topic_id), self.directory
         return before
 

@@ -18,7 +18,8 @@ from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.errors import CorruptLog, patiently
-from pykbroker.storage.log.log import Appended, Log
+from pykbroker.storage.log.appender import Appended
+from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
@@ -112,20 +113,22 @@ class Partition:
         while self.throttle is not None and not self.throttle.admits(len(data)):
             await self.throttle.wait()
         batch = await self.require_leader().open_off_loop(data, now_ms)
-        return self._append(Log.append_opened, batch, self.leader_epoch, shown)
+        log = self.require_leader()
+        return self._append(log, log.append_opened, batch, self.leader_epoch, shown)
 
     def append_own(self, data: Buffer, shown: Verification | None = None) -> Appended:
         """Append a batch that this broker made itself. ApiError: its producer may not write, or the disk refused it."""
-        return self._append(Log.append_as_leader, data, self.leader_epoch, shown)
+        log = self.require_leader()
+        return self._append(log, log.append_as_leader, data, self.leader_epoch, shown)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append the end of a transaction. ApiError: its producer or coordinator is fenced, or the disk refused it."""
-        return self._append(Log.append_marker, marker, self.leader_epoch, now_ms)
-
-    def _append(self, append: Callable[..., Appended], *args: object) -> Appended:
         log = self.require_leader()
+        return self._append(log, log.append_marker, marker, self.leader_epoch, now_ms)
+
+    def _append(self, log: Log, append: Callable[..., Appended], *args: object) -> Appended:
         try:
-            appended = append(log, *args)
+            appended = append(*args)
         except OSError as error:
             raise self._refused(error) from error
         self._advance(log.committable_offset)

@@ -75,7 +75,7 @@ class Reading:
                     raise self._refused[partition]
                 if (
                     partition.high_watermark == asked.fetch_offset == wanted.high_watermark
-                    and log.log_start_offset == wanted.log_start_offset
+                    and log.state.log_start_offset == wanted.log_start_offset
                     and asked.last_fetched_epoch < 0
                 ):
                     continue
@@ -127,7 +127,13 @@ class Reading:
         offset, high_watermark = asked.fetch_offset, partition.high_watermark
         stable = log.last_stable_offset(high_watermark)
         data = PartitionData(
-            asked.partition, 0, high_watermark, stable, log.log_start_offset, aborted_transactions=None, records=b""
+            asked.partition,
+            0,
+            high_watermark,
+            stable,
+            log.state.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
         )
         if asked.last_fetched_epoch >= 0 and (diverging := divergence(log, asked)) is not None:
             data.diverging_epoch = diverging

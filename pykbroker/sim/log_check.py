@@ -15,7 +15,8 @@ from pykbroker.core.log.producers import BATCHES_REMEMBERED
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
-from pykbroker.storage.log.log import PLACE, Log
+from pykbroker.storage.log.appender import PLACE
+from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.opening import UNLISTED
 from pykbroker.world.disk import FileSlice

@@ -14,7 +14,8 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, below, check_recovery, opened, require, stored
 from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import Volume
-from pykbroker.storage.log.log import PLACE, Log
+from pykbroker.storage.log.appender import PLACE
+from pykbroker.storage.log.log import Log
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
 from wire.records.control import transaction_marker

@@ -262,7 +262,7 @@ def append(
     log = partition.log
     assert log is not None
     answer = PartitionProduceResponse(
-        part.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+        part.index, 0, appended.base_offset, appended.log_append_time_ms, log.state.log_start_offset
     )
     uncommitted = request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset
     if uncommitted or log.flush_due:
@@ -287,7 +287,7 @@ class Unsettled:
         appended = await partition.append_off_loop(self.unopened, now_ms, self.shown)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
         answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
-        answer.log_start_offset = partition.require_leader().log_start_offset
+        answer.log_start_offset = partition.require_leader().state.log_start_offset
 
     async def flush(self) -> None:
         """Make it durable where `flush.messages` asks for that."""

@@ -110,14 +110,14 @@ class Cleaning:
             for one in self._log.producers.entries()
         }
         await self._ask(SegmentGroup(producers), type(None))
-        cleaned = self._log.begin_cleaned(group)
+        cleaned = self._log.shrinker.begin_cleaned(group)
         try:
             for segment in group:
                 async with aclosing(self._pieces(segment, Compact, Compacted)) as pieces:
                     async for compacted in pieces:
                         cleaned.add(compacted)
                         await self._pace(len(compacted.data))
-            await self._log.swap_in(cleaned)
+            await self._log.shrinker.swap_in(cleaned)
         except BaseException:
             if not self._log.is_deleted:
                 cleaned.discard()

@@ -60,7 +60,7 @@ class Chores:
         return refusals
 
     def _is_due(self, log: Log, now_ms: int) -> bool:
-        return log.failed is None and (log.has_rolled or self._waited_enough(log, now_ms))
+        return log.failed is None and (bool(log.segments.unsynced) or self._waited_enough(log, now_ms))
 
     async def _flush(self, log: Log) -> OSError | None:
         try:

@@ -136,7 +136,7 @@ class LogDirectory:
             self.path,
             self.failed is not None,
             len(logs),
-            sum(log.segment_count for log in logs),
+            sum(log.segments.count for log in logs),
             sum(log.size_bytes for log in logs),
             traffic.bytes_in,
             traffic.bytes_out,
@@ -429,9 +429,9 @@ class LogDirectory:
     async def truncate(self, topic: str, partition: int, offset: int) -> None:
         """Drop what a log holds from `offset` on. The checkpoint says first that it need not be there any more."""
         log = self.logs[topic, partition]
-        log.forgo(offset)
+        log.flusher.limit_recovery_point(offset)
         await self.checkpoint()
-        await log.truncate(offset)
+        await log.shrinker.truncate(offset)
 
     async def checkpoint(self) -> None:
         """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from pykbroker.storage.log.durability import Durability
+from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.segments.leftovers import CLEANED, SWAP
 from pykbroker.storage.segments.opening import Opening
 from pykbroker.storage.segments.sealed import SealedSegment
@@ -30,22 +30,22 @@ def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
 
 
 async def swap(
-    opening: Opening, segments: Segments, durability: Durability, sources: list[SealedSegment], cleaned: SealedSegment
+    opening: Opening, segments: Segments, flusher: Flusher, sources: list[SealedSegment], cleaned: SealedSegment
 ) -> None:
     """Put `cleaned`, which is durable, in the place of `sources`. Nobody else changes the segments meanwhile.
 
     ApiError: the log was deleted. OSError: the disk refused; after step 1 that is final for this log.
     """
-    await durability.sync_names()
+    await flusher.sync_names()
     _rename(opening, cleaned, CLEANED, SWAP)
-    await durability.sync_names()
+    await flusher.sync_names()
     try:
         segments.put(sources, cleaned)
-        await durability.sync_names()
+        await flusher.sync_names()
         _rename(opening, cleaned, SWAP, "")
-        await durability.sync_names()
+        await flusher.sync_names()
     except OSError as failure:
-        durability.failed = durability.failed or failure
+        flusher.failed = flusher.failed or failure
         raise
     cleaned.unwritten = False
     opening.loaded.use(cleaned)

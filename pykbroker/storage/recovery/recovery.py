@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 NO_SNAPSHOT = -1
 
 
-class LogState(msgspec.Struct):
+class RecoveredLog(msgspec.Struct):
     """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable.
 
     `is_placed`: the directory was closed in order, with what is in it, and nothing was done to it since.
@@ -67,10 +67,10 @@ class LogState(msgspec.Struct):
     snapshot_offset: int = NO_SNAPSHOT
 
 
-def begin(opening: Opening) -> LogState:
+def begin(opening: Opening) -> RecoveredLog:
     """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
     start = opening.log_start_offset
-    state = LogState(
+    state = RecoveredLog(
         opening.active(start),
         [],
         [],
@@ -86,7 +86,7 @@ def begin(opening: Opening) -> LogState:
     return state
 
 
-async def recover(opening: Opening, *, clean: bool) -> LogState:
+async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
     """The state of a log, from its files. CorruptLog: damage below the recovery point."""
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory, clean=clean)
@@ -102,7 +102,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
         bases = [opening.log_start_offset]
     first = len(bases) - 1 if clean else max(0, bisect_right(bases, opening.recovery_point) - 1)
     sealed = [SealedSegment.found(opening, base, bases[at + 1]) for at, base in enumerate(bases[:first])]
-    state = LogState(
+    state = RecoveredLog(
         opening.active(bases[first]),
         sealed,
         [],
@@ -138,7 +138,7 @@ async def recover(opening: Opening, *, clean: bool) -> LogState:
     return state
 
 
-async def _bound(opening: Opening, state: LogState) -> None:
+async def _bound(opening: Opening, state: RecoveredLog) -> None:
     """Hold what was found against where the log should begin and end. CorruptLog: what was synced is missing."""
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
@@ -190,7 +190,7 @@ def indexes_of(names: list[str], base_offset: int) -> list[str]:
     return [name for name in own if name in names]
 
 
-async def _open_end(opening: Opening, state: LogState, names: list[str]) -> None:
+async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> None:
     """After a clean shutdown: find the end of the active segment. CorruptLog: it is not where the log was closed."""
     segment = state.active
     present = indexes_of(names, segment.base_offset)
@@ -216,7 +216,7 @@ def _require_all(opening: Opening, end: int) -> None:
         raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
 
 
-async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
+async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None:
     """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
     is_doubtful = lost_writes.are_noted(opening.disk)
     if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
@@ -242,7 +242,7 @@ async def _scan(opening: Opening, state: LogState, bases: list[int]) -> None:
             return
 
 
-async def _scan_segment(state: LogState) -> str | None:
+async def _scan_segment(state: RecoveredLog) -> str | None:
     """Take every batch of the active segment into the state; answers what is wrong with those behind them."""
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
@@ -316,7 +316,7 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
         await opening.disk.sync_directory(opening.directory)
 
 
-async def _begin_anew(opening: Opening, state: LogState) -> int:
+async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
     """The log ends below its start: what records were deleted up to was lost, and is not missed."""
     start = opening.log_start_offset
     logger.warning(
@@ -331,7 +331,7 @@ async def _begin_anew(opening: Opening, state: LogState) -> int:
     return start
 
 
-def _settle_snapshots(opening: Opening, state: LogState, found: list[int], *, taken: bool) -> None:
+def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *, taken: bool) -> None:
     """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}

@@ -39,6 +39,11 @@ class Segments:
         """Of all batches."""
         return sum(segment.size for segment in self.sealed) + self.active.size
 
+    @property
+    def count(self) -> int:
+        """Return the number of segments."""
+        return len(self.sealed) + 1
+
     def every(self) -> list[Segment]:
         """All of them."""
         return [*self.sealed, self.active]

@@ -317,7 +317,7 @@ async def test_a_copy_is_flushed_within_its_bounds(
     flush = Log.flush
 
     async def noted(log: Log) -> None:
-        segments.append(log.unflushed_segment_count)
+        segments.append(len(log.segments.unsynced))
         sizes.append(log.size_bytes - sum(sizes))
         await flush(log)
 
@@ -473,16 +473,18 @@ async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
 ) -> None:
     host, partition = await a_host()
     await filled(partition, 10)
-    read, refusals = Log.read, 0
+    log = partition.log
+    assert log is not None
+    read, refusals = log.read, 0
 
-    def refused(log: Log, *args: object, **kwargs: object) -> object:
+    def refused(*args: object, **kwargs: object) -> object:
         nonlocal refusals
         if log is partition.log and refusals > 0:
             refusals -= 1
             raise OSError("it is removed by now")
-        return read(log, *args, **kwargs)  # type: ignore[arg-type]
+        return read(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Log, "read", refused)
+    monkeypatch.setattr(log, "read", refused)
     refusals = moving.READ_TRIES_MAX
     async with under_way(host):
         await host.replicas.move("t", 0, "two")

@@ -89,7 +89,7 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
         raise damage
 
     for name in ("offset_for_timestamp", "max_timestamp"):
-        monkeypatch.setattr(Log, name, refuse)
+        monkeypatch.setattr(partition.log, name, refuse)
     for name in ("retain", "flush"):
         monkeypatch.setattr(Log, name, refuse_slowly)
     try:
@@ -118,15 +118,16 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
 async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Log.open_off_loop
+    assert partition.log is not None
+    opened = partition.log.open_off_loop
 
-    async def delete_meanwhile(log: Log, data: bytes, now_ms: int) -> object:
-        found = await opened(log, data, now_ms)
+    async def delete_meanwhile(data: bytes, now_ms: int) -> object:
+        found = await opened(data, now_ms)
         partition.resign(3)
         await partition.directory.delete_logs([("t", 0)])
         return found
 
-    monkeypatch.setattr(Log, "open_off_loop", delete_meanwhile)
+    monkeypatch.setattr(partition.log, "open_off_loop", delete_meanwhile)
     with pytest.raises(ApiError) as caught:
         await partition.append_off_loop(batch(), NOW)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -11,7 +11,7 @@ from pykbroker.core.log.producers import Producers
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files import lost_writes
-from pykbroker.storage.log.durability import Durability
+from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.segment import ActiveSegment
 from pykbroker.storage.segments.walk import Walk
@@ -27,7 +27,7 @@ async def found(simulation: Simulation, *kinds: str) -> list[str]:
 
 
 async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]:
-    Durability._make_durable = lambda durability, sealed, active: durability.place()
+    Flusher._make_durable = lambda flusher, sealed, active: flusher.place()
     return await found(simulation, "lose_power")
 
 

@@ -23,7 +23,7 @@ from pykbroker.core.txn import ending
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.reader import LogReader
 from wire.messages.offset_fetch import OffsetFetchResponseGroup
 
 pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
@@ -112,7 +112,7 @@ async def an_open_transaction_holds_nobody_up(simulation: Simulation) -> list[st
 
 
 async def readers_are_not_told_what_is_aborted(simulation: Simulation) -> list[str]:
-    Log.aborted_transactions = lambda log, offset, data: []
+    LogReader.aborted_transactions = lambda log, offset, data: []
     return await in_transactions(simulation)
 
 

@@ -8,9 +8,9 @@ from pykbroker.core.compaction.compactor import Round
 from pykbroker.core.log.producers import Producers
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files.errors import patiently
-from pykbroker.storage.log import log, swap
-from pykbroker.storage.log.durability import Durability
-from pykbroker.storage.log.log import Log
+from pykbroker.storage.log import shrinker, swap
+from pykbroker.storage.log.flusher import Flusher
+from pykbroker.storage.log.state import LogState
 from pykbroker.storage.recovery import recovery
 from pykbroker.storage.segments.segment import ActiveSegment, Segment
 from tests.unit.sim.planted import SEEDS_MAX, found
@@ -27,7 +27,7 @@ async def an_index_entry_points_behind_its_batch(simulation: Simulation) -> list
     return await found(simulation, "log", "kill", "restart")
 
 
-roll = Log._roll
+roll = LogState.roll
 
 
 async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
@@ -35,7 +35,7 @@ async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
         one.producers = Producers()
         return roll(one)
 
-    Log._roll = forgetful
+    LogState.roll = forgetful
     return await found(simulation, "log", "lose_segments", "slow_disk", "kill")
 
 
@@ -44,26 +44,26 @@ async def producers_are_as_the_snapshot_says_and_no_newer(simulation: Simulation
     return await found(simulation, "log", "kill")
 
 
-sync = Durability._sync
+sync = Flusher._sync
 
 
 async def an_fsync_covers_what_was_written_after_it_began(simulation: Simulation) -> list[str]:
-    async def generous(durability, target):
-        await sync(durability, target)
-        durability.recovery_point = durability._segments.active.next_offset
+    async def generous(flusher, target):
+        await sync(flusher, target)
+        flusher.recovery_point = flusher._segments.active.next_offset
 
-    Durability._sync = generous
+    Flusher._sync = generous
     return await found(simulation, "log", "lose_power", "lose_power_midstep")
 
 
 async def the_name_of_a_new_segment_is_not_synced(simulation: Simulation) -> list[str]:
-    async def files_only(durability, sealed, active):
+    async def files_only(flusher, sealed, active):
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
-            await durability._synced(segment.file.sync())
-        await durability.place()
+            await flusher._synced(segment.file.sync())
+        await flusher.place()
 
-    Durability._make_durable = files_only
+    Flusher._make_durable = files_only
     return await found(simulation, "log", "lose_power", "lose_power_midstep")
 
 
@@ -76,14 +76,14 @@ async def compaction_takes_the_first_of_a_batch_for_an_old_one(simulation: Simul
 
 
 async def compacted_segments_are_put_in_place_before_they_are_named_durably(simulation: Simulation) -> list[str]:
-    async def hasty(opening, segments, durability, sources, cleaned):
+    async def hasty(opening, segments, flusher, sources, cleaned):
         swap._rename(opening, cleaned, ".cleaned", ".swap")
         segments.put(sources, cleaned)
         swap._rename(opening, cleaned, ".swap", "")
         cleaned.unwritten = False
         opening.loaded.use(cleaned)
 
-    log.swap = hasty
+    shrinker.swap = hasty
     return await found(simulation, "log", "lose_power", "lose_power_midstep", compacted=True)
 
 

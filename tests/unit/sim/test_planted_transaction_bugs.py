@@ -10,7 +10,7 @@ from pykbroker.core.log.producers import Producers, ProducerState
 from pykbroker.core.txn import partitions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.sim.simulation import Simulation
-from pykbroker.storage.log.log_reads import LogReads
+from pykbroker.storage.log.reader import LogReader
 from tests.unit.sim.planted import SEEDS_MAX, found
 
 begin = Producers.__init__
@@ -64,7 +64,7 @@ async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation)
     async def unread(log, segment):
         segment.aborted_unread = False
 
-    LogReads._read_aborted = unread
+    LogReader._read_aborted = unread
     return await found(simulation, "transactions", "restart")
 
 

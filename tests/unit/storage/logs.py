@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pykbroker.storage.files.errors import patiently
-from pykbroker.storage.log.log import Appended, Log
+from pykbroker.storage.log.appender import Appended
+from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import Buffer, Disk, FileSlice
 from pykbroker.world.system_disk import SystemFile

@@ -194,7 +194,7 @@ async def test_a_log_that_is_cut_meanwhile_is_left_alone(disk: SystemDisk) -> No
         nonlocal calls
         calls += 1
         if calls == len(log.segments.sealed) + 6:
-            await log.truncate(middle.base_offset + 1)
+            await log.shrinker.truncate(middle.base_offset + 1)
 
     with pytest.raises(Interrupted):
         await clean(log, pace=cut)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.storage.directory import log_directory
 from pykbroker.storage.files.errors import CorruptLog
-from pykbroker.storage.log import durability
+from pykbroker.storage.log import flusher
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.world.system_disk import SystemDisk, SystemFile
@@ -61,7 +61,7 @@ async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house
     await directory.checkpoint()
     log.append(batch(), 0, NOW)
     house.crash()
-    with next(house.path.glob(f"topic-0/*{log._active.base_offset}.log")).open("ab") as file:
+    with next(house.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
         file.write(b"half a batch")
     directory = await house.open()
     assert not directory.clean
@@ -278,7 +278,7 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
 async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
+    monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
@@ -348,7 +348,7 @@ async def test_a_disk_that_was_full_is_looked_after_again(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
-    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
+    monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
     other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))

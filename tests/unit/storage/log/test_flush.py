@@ -15,7 +15,7 @@ from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.small_files import read_whole
-from pykbroker.storage.log import durability
+from pykbroker.storage.log import flusher
 from pykbroker.storage.recovery import recovery
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.sealed import SealedSegment
@@ -30,7 +30,7 @@ BIG = LogConfig()
 @pytest.fixture
 def whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file of leader epochs is written for a log of any size."""
-    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", -1)
+    monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ async def test_a_flush_covers_the_segments_that_were_sealed(disk: SystemDisk, sy
     log = await open_log(disk)
     filled(log, 40)
     names = [name for name in disk.names(DIRECTORY) if name.endswith(".log")]
-    assert log.has_rolled
+    assert log.segments.unsynced
     await log.flush()
-    assert not log.has_rolled
+    assert not log.segments.unsynced
     assert {name: syncs[name] for name in names} == dict.fromkeys(names, 1)
     assert all(disk.exists(f"{DIRECTORY}/{name[:20]}.index") for name in names[:-1])
 
@@ -258,7 +258,7 @@ async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
         nursery.start_soon(log.flush)
         await waiting.wait()
         await log.retain(NOW, log.log_end_offset)
-        await log.truncate(log.log_end_offset - 5)
+        await log.shrinker.truncate(log.log_end_offset - 5)
         go.set()
     log.append(batch(), 0, NOW)
     assert log.recovery_point < log.log_end_offset
@@ -319,7 +319,7 @@ async def test_how_much_a_start_replays_rather_than_reads_from_a_file(
 ) -> None:
     log = await open_log(disk, BIG)
     log.append(batch(), 0, NOW)
-    for module in (durability, recovery):
+    for module in (flusher, recovery):
         monkeypatch.setattr(module, "REPLAYED_BYTES_MAX", log.size_bytes - bytes_over)
     await log.close()
     assert disk.exists(f"{DIRECTORY}/{EPOCHS}") is written

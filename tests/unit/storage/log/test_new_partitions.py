@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage.directory.log_directory import LogDirectory
-from pykbroker.storage.log import durability
+from pykbroker.storage.log import flusher
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW, SMALL, batch
@@ -45,7 +45,7 @@ async def test_it_costs_one_directory_and_two_files(disk: SystemDisk, monkeypatc
 async def test_its_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durability, "REPLAYED_BYTES_MAX", 0)
+    monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", 0)
     log = await (await opened(disk)).create_log("topic", 0, TOPIC_ID, SMALL)
     log.become_leader(4)
     assert log.epochs.entries == ((4, 0),)

@@ -71,7 +71,7 @@ async def test_any_read_gives_whole_batches_from_the_one_that_holds_the_offset(f
 
 async def test_a_segment_is_read_as_far_as_the_limits_allow(filled_log: Filled) -> None:
     log = filled_log.log
-    bases = [segment.base_offset for segment in log._segments.every()] + [log.log_end_offset]
+    bases = [segment.base_offset for segment in log.segments.every()] + [log.log_end_offset]
     for base, following in pairwise(bases):
         data = await log.read_slowly(base, 10_000, log.log_end_offset, at_least_one=False)
         assert [one.last_offset for one in batches(content(data))][-1] == following - 1
@@ -137,8 +137,8 @@ async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
     await log.flush()
     for offset in range(0, log.log_end_offset, 3):
         await log.read_slowly(offset, 1, log.log_end_offset, at_least_one=True)
-    assert sum(segment.is_loaded for segment in log._segments.sealed) == 64
-    assert len(log._segments.sealed) > 100
+    assert sum(segment.is_loaded for segment in log.segments.sealed) == 64
+    assert len(log.segments.sealed) > 100
 
 
 @given(st.integers(0, 2**20), st.integers(0, 7))

@@ -136,7 +136,7 @@ async def test_truncation_drops_the_batch_that_holds_the_offset_and_all_behind_i
     for number in range(60):
         log.append(batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW)
     await log.flush()
-    await log.truncate(offset)
+    await log.shrinker.truncate(offset)
     assert (log.log_end_offset, log.recovery_point) == (offset, offset)
     assert [one.base_offset for one in await every_batch(log)] == list(range(offset))
     assert log.epochs.latest == (min(offset - 1, 59) // 20 if offset else -1)
@@ -152,7 +152,7 @@ async def test_truncation_drops_the_batch_that_holds_the_offset_and_all_behind_i
 async def test_truncation_inside_a_batch_takes_the_whole_batch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     places = filled(log, 5)
-    await log.truncate(places[3][1])
+    await log.shrinker.truncate(places[3][1])
     assert log.log_end_offset == places[3][0]
 
 
@@ -162,7 +162,7 @@ async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk)
         append_in_transaction(log, batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True))
         if number % 4 == 3:
             log.append_as_leader(marker(4, commit=False), 0)
-    await log.truncate(29)  # a marker
+    await log.shrinker.truncate(29)  # a marker
     assert log.last_stable_offset(29) == 25
     found = await slowly(log.aborted_transactions, 0, await log.read_slowly(0, 10_000, 29, at_least_one=True))
     assert [one.first_offset for one in found][:2] == [0, 5]
@@ -171,7 +171,7 @@ async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk)
 async def test_starting_anew_elsewhere(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40, producer_id=-1)
-    await log.truncate_fully_and_start_at(1000)
+    await log.shrinker.truncate_fully_and_start_at(1000)
     assert (log.log_start_offset, log.log_end_offset, bases(disk)) == (1000, 1000, [1000])
     assert log.append(batch(), 0, NOW).base_offset == 1000
     assert len(await every_batch(log)) == 1

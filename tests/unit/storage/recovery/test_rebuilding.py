@@ -132,7 +132,7 @@ async def test_a_producers_last_five_batches_are_known_when_they_come_again(disk
     log = await open_log(disk)
     sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
     at = -1
-    while log.segment_count < 3:
+    while log.segments.count < 3:
         at += 1
         log.append(sent[at], 0, NOW)
     if clean:

@@ -212,7 +212,7 @@ async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_ind
     kept, point = contents(disk)[FIRST], log.log_end_offset
     log = await open_log(disk, compacted, clean=True, recovery_point=point)
     filled(log, 20)
-    assert log.has_rolled
+    assert log.segments.unsynced
     lay(disk, contents(disk) | {FIRST: kept})
     log = await open_log(disk, compacted, recovery_point=point)
     assert (await every_byte(log), log.log_end_offset) == (kept, point)
@@ -240,7 +240,7 @@ async def with_two_epochs(disk: SystemDisk) -> Log:
 async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
     """Also where one spans the segment that is scanned first, and a later one is known."""
     log = await with_two_epochs(disk)
-    assert log.has_rolled
+    assert log.segments.unsynced
     for point in (0, 20, 40):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
 

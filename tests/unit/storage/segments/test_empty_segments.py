@@ -52,7 +52,7 @@ async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
             recovery_point=log.recovery_point,
             cleaned_offset=log.cleaned_offset,
         )
-    log._opening.loaded = loaded
+    log.state.opening.loaded = loaded
     return log
 
 

@@ -11,63 +11,66 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.partition_directory import METADATA
 from pykbroker.storage.files.refusals import NO_DESCRIPTOR
 from pykbroker.storage.files.small_files import replace, replace_durably, warned
+from pykbroker.storage.log.state import LogState
 from pykbroker.storage.recovery.rebuild import read_aborted
+from pykbroker.storage.recovery.recovery import RecoveredLog
 from pykbroker.storage.segments.config import LONG_MAX
-from pykbroker.storage.segments.opening import REPLAYED_BYTES_MAX, Opening
+from pykbroker.storage.segments.opening import REPLAYED_BYTES_MAX
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import ActiveSegment
-from pykbroker.storage.segments.segments import Segments
 from wire.error_codes import ErrorCode
 
 Entries = tuple[tuple[int, int], ...]
 """(epoch, start offset) of leader epochs, ascending."""
 
 
-class Growing(Protocol):
-    """A log that is appended to while it is flushed."""
+class Flusher:
+    """The part of a log that makes it durable.
 
-    log_end_offset: int
+    All records below `recovery_point` are durable. `failed` is the error after which no later record can become so.
+    """
 
+    __slots__ = (
+        "_disk",
+        "_epochs",
+        "_epochs_durable",
+        "_epochs_synced",
+        "_is_placed",
+        "_recovery_point_max",
+        "_saving",
+        "_segments",
+        "_state",
+        "_syncing",
+        "_traffic",
+        "_truncations",
+        "failed",
+        "recovery_point",
+    )
 
-class Durability:
-    """All below `recovery_point` is durable. `failed`: why nothing more will be. `is_deleted`: the log is gone."""
-
-    def __init__(
-        self,
-        opening: Opening,
-        segments: Segments,
-        epochs: LeaderEpochs,
-        recovery_point: int,
-        *,
-        is_placed: bool,
-        epochs_durable: Entries | None,
-    ) -> None:
-        self._disk, self._opening, self._traffic = opening.disk, opening, opening.traffic
-        self._segments, self._epochs = segments, epochs
-        self.recovery_point = recovery_point
+    def __init__(self, state: LogState, recovered: RecoveredLog) -> None:
+        self._state, self._disk, self._traffic = state, state.disk, state.traffic
+        self._segments, self._epochs = state.segments, state.epochs
+        self.recovery_point = recovered.recovery_point
         self.failed: OSError | CorruptLog | None = None
-        self.is_deleted = False
         self._syncing: trio.Event | None = None
-        self._is_placed, self._epochs_synced, self._saving = is_placed, False, trio.Lock()
-        self._epochs_durable = epochs_durable
-        self._retreats = 0
-        self._ceiling = LONG_MAX
+        self._is_placed, self._epochs_synced, self._saving = recovered.is_placed, False, trio.Lock()
+        self._epochs_durable = recovered.epochs_durable
+        self._truncations = 0
+        self._recovery_point_max = LONG_MAX
 
     @property
     def _directory(self) -> str:
-        return self._opening.directory
+        return self._state.opening.directory
 
     @property
     def _epochs_path(self) -> str:
@@ -78,9 +81,16 @@ class Durability:
         while self._syncing is not None:
             await self._syncing.wait()
 
-    def note_epochs(self) -> None:
-        """An epoch began in a log from offset 0 on: the next flush writes it. Until then recovery has the batches."""
-        self._epochs_synced = False
+    def begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Begin a leader epoch at `start_offset`.
+
+        While the first segment is active, only the next flush writes the epochs: recovery has the batches until then.
+        """
+        if self._epochs.assign(leader_epoch, start_offset):
+            if self._segments.active.base_offset:
+                self.save_epochs()
+            else:
+                self._epochs_synced = False
 
     def save_epochs(self) -> None:
         """Write the leader epochs, not yet durably: the next flush does that, or the one that is at it."""
@@ -90,20 +100,20 @@ class Durability:
         with warned(self._epochs_path):
             replace(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
 
-    def retreat(self, end: int) -> None:
+    def note_truncation(self, end: int) -> None:
         """The log was cut at `end`."""
-        self._retreats += 1
+        self._truncations += 1
         self._is_placed = False
-        self._ceiling = LONG_MAX
+        self._recovery_point_max = LONG_MAX
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
 
-    def forgo(self, end: int) -> None:
+    def limit_recovery_point(self, end: int) -> None:
         """The log will be cut at `end`: the recovery point does not go beyond it before that was done."""
-        self._ceiling = end
+        self._recovery_point_max = end
         self.recovery_point = min(self.recovery_point, end)
 
-    async def forget_epochs(self) -> None:
+    async def remove_epochs(self) -> None:
         """Have no file that says where the log began: it will begin elsewhere."""
         self._epochs_durable = None
         if self._disk.exists(self._epochs_path):
@@ -115,29 +125,31 @@ class Durability:
         with self._unless_deleted():
             await self._synced(self._segments.active.file.sync())
 
-    async def flush(self, log: Growing) -> None:
-        """Make all that stands in `log` now durable. Callers that come together share one fsync."""
-        target = log.log_end_offset
-        while self.recovery_point < min(target, log.log_end_offset, self._ceiling) or self._segments.unsynced:
+    async def flush(self) -> None:
+        """Make all records appended before this call durable. Concurrent callers share one fsync."""
+        state, target = self._state, self._state.log_end_offset
+        while self._segments.unsynced or self.recovery_point < min(
+            target, state.log_end_offset, self._recovery_point_max
+        ):
             self.require_log()
             if self.failed:
                 raise self.failed
             if self._syncing is not None:
                 await self._syncing.wait()
             else:
-                await self._sync(log.log_end_offset)
+                await self._sync(state.log_end_offset)
 
     async def _sync(self, target: int) -> None:
         self._syncing = trio.Event()
-        active, sealed, retreats = self._segments.active, self._segments.unsynced, self._retreats
+        active, sealed, truncations = self._segments.active, self._segments.unsynced, self._truncations
         self._segments.unsynced = []
         try:
             with self._unless_deleted():
                 await self._make_durable(sealed, active)
                 await self.settle(sealed)
             self._traffic.flushes += 1
-            if retreats == self._retreats:
-                self.recovery_point = max(self.recovery_point, min(target, self._ceiling))
+            if truncations == self._truncations:
+                self.recovery_point = max(self.recovery_point, min(target, self._recovery_point_max))
         except BaseException as failure:
             if isinstance(failure, CorruptLog):
                 self.failed = failure
@@ -161,18 +173,18 @@ class Durability:
         try:
             await fsync
         except OSError as failure:
-            if failure.errno not in NO_DESCRIPTOR and not self.is_deleted:
+            if failure.errno not in NO_DESCRIPTOR and not self._state.is_deleted:
                 self.failed = failure
                 lost_writes.note(self._disk)
             raise
 
     async def place(self) -> None:
         """Make the directory itself durable, with what says whose it is; once is enough."""
-        retreats = self._retreats
+        truncations = self._truncations
         if not self._is_placed:
             with self._unless_deleted():
                 await self._place()
-            self._is_placed = retreats == self._retreats
+            self._is_placed = truncations == self._truncations
 
     async def sync_names(self) -> None:
         """Make it durable which files there are."""
@@ -196,7 +208,7 @@ class Durability:
 
     def require_log(self) -> None:
         """ApiError: the log was deleted, and has no files any more."""
-        if self.is_deleted:
+        if self._state.is_deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")
 
     async def settle(self, sealed: list[SealedSegment], *, indexes: bool = True) -> None:
@@ -218,7 +230,7 @@ class Durability:
         async with self._saving:
             while not self._epochs_synced:
                 entries = self._epochs.entries
-                if self._are_told(entries):
+                if self._can_be_rebuilt(entries):
                     return  # and asked again when the log has grown
                 self._epochs_synced = True
                 try:
@@ -228,7 +240,7 @@ class Durability:
                     self._epochs_synced = False
                     raise
 
-    def _are_told(self, entries: Entries) -> bool:
+    def _can_be_rebuilt(self, entries: Entries) -> bool:
         """Whether the next start knows these epochs: from the file, or, where there is none, from few batches.
 
         It forgets those in which nothing was appended, but for where the first one begins: there the log does.

@@ -1,0 +1,289 @@
+"""Appending to a log: validate a batch, check its sequence, assign its offsets, write it to the active segment."""
+
+from __future__ import annotations
+
+from struct import Struct, error
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Marker, WrittenBatch
+from pykbroker.core.log.verification import Verification
+from pykbroker.storage.log.flusher import Flusher
+from pykbroker.storage.log.rewrite import is_long_work, opens_records, rewrites, rewritten
+from pykbroker.storage.log.state import LogState
+from pykbroker.storage.log.validate import (
+    COMPRESSED_RECORDS_MAX,
+    RECORD_BYTES_MIN,
+    REFUSED_ATTRIBUTES,
+    refusal,
+    single_batch,
+)
+from pykbroker.storage.recovery.replay import remember
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
+from pykbroker.storage.segments.tail import KEEP_BYTES_MAX
+from pykbroker.world.disk import Buffer
+from pykbroker.world.off_loop import OffLoop
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_START,
+    HEADER,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL,
+    Batch,
+    batches,
+)
+from wire.records.compression import Codec
+from wire.records.control import transaction_marker
+from wire.records.crc import crc32c
+
+PLACE = Struct(">qii")
+"""Base offset, batch length and leader epoch: the fields that a broker overwrites. The CRC does not cover them."""
+AFTER_PLACE = PLACE.size
+
+CODEC_MAX = max(Codec)
+UNEXPLAINED = "a batch was refused that breaks no rule"
+
+unpack_header = HEADER.unpack_from
+
+
+class Appended(msgspec.Struct, gc=False):
+    """Where a batch stands in the log. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = -1
+    duplicate: bool = False
+
+
+class LogAppender:
+    """The part of a log that appends. An append that raises has changed nothing."""
+
+    __slots__ = (
+        "_ahead_ms_max",
+        "_batch_bytes_max",
+        "_config",
+        "_epochs",
+        "_flusher",
+        "_off_loop",
+        "_rewrites",
+        "_segments",
+        "_state",
+        "_tail",
+        "_traffic",
+    )
+
+    def __init__(self, state: LogState, flusher: Flusher, off_loop: OffLoop) -> None:
+        self._state, self._flusher, self._off_loop = state, flusher, off_loop
+        self._segments, self._tail, self._traffic, self._epochs = (
+            state.segments,
+            state.tail,
+            state.traffic,
+            state.epochs,
+        )
+        self.configure(state.opening.config)
+
+    def configure(self, config: LogConfig) -> None:
+        """Apply these topic configs to every later append."""
+        self._config = config
+        self._rewrites = rewrites(config)
+        self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
+        untimed = config.log_append_time or opens_records(config)
+        self._ahead_ms_max = LONG_MAX if untimed else config.message_timestamp_after_max_ms
+
+    def append(
+        self, data: Buffer, leader_epoch: int, now_ms: int, verification: Verification | None = None
+    ) -> Appended:
+        """Validate a client's batch, assign its offsets and write it.
+
+        ApiError: the batch is refused. OSError: the disk refused the write. LongWork: the batch must be opened off the
+        loop, which `needs_off_loop` could not foresee. A batch of at most KEEP_BYTES_MAX bytes is copied; a larger one
+        in a writable buffer is patched in place. `verification` is what `Producers.begin_verification` returned: the
+        first batch of a transaction in this partition needs it (KIP-890).
+        """
+        size = len(data)
+        try:
+            (base, length, _, magic, crc, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, count) = (
+                unpack_header(data)
+            )
+        except error:
+            raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch") from None
+        if length + LENGTH_OVERHEAD != size:
+            return self.append(single_batch(data), leader_epoch, now_ms, verification)
+        if (
+            magic != MAGIC
+            or base
+            or count <= 0
+            or delta + 1 != count
+            or size > self._batch_bytes_max
+            or attributes & REFUSED_ATTRIBUTES > CODEC_MAX
+            or max_timestamp - now_ms > self._ahead_ms_max
+            or (sequence < 0 <= producer_id)
+            or crc32c(data, CRC_START) != crc
+            or count > COMPRESSED_RECORDS_MAX
+            or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)
+        ):
+            raise refusal(data, self._config, now_ms) or AssertionError(UNEXPLAINED)
+        if self._rewrites:
+            batch = rewritten(Batch.read(data), self._config, now_ms, at_once=True)
+            return self.append_opened(batch, leader_epoch, verification)
+        if producer_id < 0:
+            base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
+            return Appended(base, base + delta)
+        transactional = attributes & TRANSACTIONAL != 0
+        producers = self._state.producers
+        written = producers.check(producer_id, epoch, sequence, delta, transactional, verification)
+        if written is not None:
+            return duplicate(written)
+        try:
+            base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
+        except OSError:
+            producers.note_unwritten(producer_id, epoch, sequence)
+            raise
+        producers.remember(producer_id, epoch, sequence, base, delta, max_timestamp, transactional)
+        return Appended(base, base + delta)
+
+    def _write(self, data: Buffer, size: int, length: int, delta: int, max_timestamp: int, leader_epoch: int) -> int:
+        """Write one batch at the log end offset and return that offset."""
+        state = self._state
+        base = state.log_end_offset
+        last = base + delta
+        segment = self._segments.active
+        if (
+            segment.size + size > segment.size_max or max_timestamp > segment.timestamp_max or last > segment.offset_max
+        ) and segment.size:
+            segment = state.roll()
+        chunk: bytes | None = None
+        if size <= KEEP_BYTES_MAX:
+            data = chunk = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
+        elif isinstance(data, bytes) or (isinstance(data, memoryview) and data.readonly):
+            data = PLACE.pack(base, length, leader_epoch) + data[AFTER_PLACE:]
+        else:
+            PLACE.pack_into(data, 0, base, length, leader_epoch)
+        segment.file.append(data)
+        self._traffic.bytes_in += size
+        self._tail.add(base, segment.size, chunk)
+        segment.note(size, last, max_timestamp)
+        state.log_end_offset = last + 1
+        if leader_epoch != self._epochs.latest:
+            self._flusher.begin_epoch(leader_epoch, base)
+        return base
+
+    def needs_off_loop(self, data: Buffer) -> bool:
+        """Whether `append` would open a batch too large for the event loop. `open_off_loop` then does it."""
+        return self._rewrites and is_long_work(data, self._config)
+
+    async def open_off_loop(self, data: Buffer, now_ms: int) -> Batch:
+        """Validate and rewrite a batch in a thread, for `append_opened`. `data` must not change meanwhile.
+
+        The log may have changed in any way when this returns.
+        """
+        return await self._off_loop(checked_and_rewritten, data, self._config, now_ms)
+
+    def append_opened(self, batch: Batch, leader_epoch: int, verification: Verification | None = None) -> Appended:
+        """Append the batch that `open_off_loop` returned. ApiError: it is refused. OSError: the disk refused it."""
+        producers = self._state.producers
+        if batch.producer_id >= 0:
+            written = producers.check(
+                batch.producer_id,
+                batch.producer_epoch,
+                batch.base_sequence,
+                batch.last_offset_delta,
+                batch.is_transactional,
+                verification,
+            )
+            if written is not None:
+                return duplicate(written)
+        try:
+            return self._append_trusted(batch, leader_epoch)
+        except OSError:
+            producers.note_unwritten(batch.producer_id, batch.producer_epoch, batch.base_sequence)
+            raise
+
+    def append_as_leader(self, data: Buffer, leader_epoch: int, verification: Verification | None = None) -> Appended:
+        """Append a batch that this broker made: control, coordinator or metadata records.
+
+        ApiError: its producer is fenced, or it would begin a transaction in this partition without `verification`.
+        """
+        _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, _, _ = unpack_header(data)
+        if producer_id >= 0:
+            if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
+                self._state.producers.check_verified(producer_id, epoch, verification)
+            return self._append_trusted(Batch.read(data), leader_epoch)
+        base = self._write(data, len(data), length, delta, max_timestamp, leader_epoch)
+        return Appended(base, base + delta)
+
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
+        """Append a transaction marker. ApiError: its producer or its coordinator is fenced."""
+        self._state.producers.check_marker(marker)
+        batch = transaction_marker(
+            commit=marker.commit,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            timestamp=now_ms,
+        )
+        return self._append_trusted(Batch.read(batch), leader_epoch)
+
+    def _append_trusted(self, batch: Batch, leader_epoch: int) -> Appended:
+        base = self._write(
+            batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp, leader_epoch
+        )
+        if batch.producer_id >= 0:
+            self._remember(msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch))
+        return Appended(base, base + batch.last_offset_delta, batch.max_timestamp if batch.is_log_append_time else -1)
+
+    def append_stored(self, data: Buffer) -> Appended:
+        """Append batches with the offsets and epochs that their leader assigned. CORRUPT_MESSAGE: nothing changed."""
+        try:
+            found = list(batches(data, strict=True))
+        except DecodeError as damage:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+        following = self._state.log_end_offset
+        for batch in found:
+            if batch.base_offset < following or not batch.crc_ok():
+                raise ApiError(
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"batch of offset {batch.base_offset} does not follow {following}, or is damaged",
+                )
+            following = batch.last_offset + 1
+        for batch in found:
+            self._append_copy(batch)
+        return Appended(found[0].base_offset, found[-1].last_offset) if found else Appended(-1, -1)
+
+    def _append_copy(self, batch: Batch) -> None:
+        state, segment = self._state, self._segments.active
+        if segment.refuses(batch.size, batch.last_offset, batch.max_timestamp):
+            segment = state.roll()
+        segment.file.append(batch.buffer)
+        self._traffic.bytes_in += batch.size
+        if batch.base_offset != state.log_end_offset:
+            self._tail.clear()  # the tail holds contiguous offsets only
+        chunk = bytes(batch.buffer) if batch.size <= KEEP_BYTES_MAX else None
+        self._tail.add(batch.base_offset, segment.size, chunk)
+        segment.note_batch(batch)
+        state.log_end_offset = batch.last_offset + 1
+        if batch.leader_epoch != self._epochs.latest:
+            self._flusher.begin_epoch(batch.leader_epoch, batch.base_offset)
+        self._remember(batch)
+
+    def _remember(self, batch: Batch) -> None:
+        if aborted := remember(self._state.producers, batch):
+            self._segments.active.aborted.append(aborted)
+
+
+def duplicate(written: WrittenBatch) -> Appended:
+    """Return the answer to a retried batch: its offsets and its time from the first append."""
+    return Appended(written.base_offset, written.last_offset, written.timestamp, True)
+
+
+def checked_and_rewritten(data: Buffer, config: LogConfig, now_ms: int) -> Batch:
+    """Validate a batch and rewrite it as the topic's configs demand. A thread runs this."""
+    data = single_batch(data)
+    if fault := refusal(data, config, now_ms):
+        raise fault
+    return rewritten(Batch.read(data), config, now_ms)

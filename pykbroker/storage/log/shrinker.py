@@ -1,0 +1,156 @@
+"""Removing records from a log: truncation, DeleteRecords, retention, and compacted segments in place of others."""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.storage.files.small_files import warned
+from pykbroker.storage.log.flusher import Flusher
+from pykbroker.storage.log.retention import expired
+from pykbroker.storage.log.state import LogState
+from pykbroker.storage.log.swap import require_sources, swap
+from pykbroker.storage.recovery.rebuild import producers_at
+from pykbroker.storage.recovery.recovery import NO_SNAPSHOT
+from pykbroker.storage.segments.cleaned import CleanedSegment
+from pykbroker.storage.segments.leftovers import offsets_of
+from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segment import file_name
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+NOTHING = -1
+"""An offset below all others."""
+
+
+class LogShrinker:
+    """The part of a log that removes records. Its operations run one at a time, under `lock`."""
+
+    __slots__ = ("_disk", "_flusher", "_segments", "_state", "lock")
+
+    def __init__(self, state: LogState, flusher: Flusher) -> None:
+        self._state, self._flusher = state, flusher
+        self._disk, self._segments = state.disk, state.segments
+        self.lock = trio.Lock()
+
+    def delete_records(self, offset: int) -> int:
+        """Raise the log start offset to `offset` and return it; it never goes back. `retain` removes the files.
+
+        OFFSET_OUT_OF_RANGE: `offset` is above the log end offset.
+        """
+        state = self._state
+        if offset > state.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above the end {state.log_end_offset}")
+        if offset > state.log_start_offset:
+            state.log_start_offset = offset
+            if state.epochs.truncate_start(offset):
+                self._flusher.save_epochs()
+        return state.log_start_offset
+
+    async def retain(self, now_ms: int, high_watermark: int) -> None:
+        """Delete whole segments below `high_watermark` that retention or the log start offset no longer keeps."""
+        async with self.lock:
+            state, segments = self._state, self._segments
+            config = state.opening.config
+            expired_count, why = await expired(segments, config, state.log_start_offset, high_watermark, now_ms)
+            if not expired_count:
+                return
+            if expired_count > len(segments.sealed):
+                state.roll()
+            start = segments.every()[expired_count].base_offset
+            logger.info("%s: segments below offset %d are deleted: %s", state.directory, start, why)
+            self.delete_records(start)
+            await self._drop_below(start)
+
+    async def _drop_below(self, start: int) -> None:
+        """Drop the segments below `start`, oldest first, so that a power failure leaves no gap between the others.
+
+        The leader epochs, which say that the log begins at `start`, are written first if the disk has room for them.
+        """
+        with warned(f"{self._state.directory}: the leader epochs"):
+            await self._flusher.settle([])
+        await self._flusher.sync_names()
+        while self._segments.every()[0].base_offset < start:
+            self._segments.drop_oldest()
+            await self._flusher.sync_names()
+
+    async def truncate(self, offset: int) -> None:
+        """Drop the batch that holds `offset` and all later ones, durably.
+
+        The caller admits no append meanwhile, and has lowered every checkpoint to `offset` first, as
+        `LogDirectory.truncate` does.
+        """
+        async with self.lock:
+            if offset >= self._state.log_end_offset:
+                return
+            if offset < self._segments.every()[0].base_offset:
+                await self._begin_anew(offset)
+            else:
+                self._state.tail.clear()
+                await self._drop_above(offset)
+                active = await self._segments.cut(offset)
+                await self._flusher.sync_cut()
+                await self._resume_at(active.next_offset)
+
+    async def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drop all records; the next batch has this offset or a later one. The caller admits no append meanwhile."""
+        async with self.lock:
+            await self._begin_anew(offset)
+
+    async def _drop_above(self, offset: int) -> None:
+        """Drop the segments that begin above `offset`, newest first, so that a power failure leaves no gap.
+
+        The first segment stays.
+        """
+        while self._segments.sealed and self._segments.active.base_offset > offset:
+            await self._segments.drop_newest()
+            await self._flusher.sync_names()
+
+    async def _begin_anew(self, offset: int) -> None:
+        self._state.tail.clear()
+        await self._flusher.remove_epochs()
+        await self._drop_above(NOTHING)
+        self._segments.begin_anew(offset)
+        await self._flusher.sync_names()
+        self._state.log_start_offset = offset
+        await self._resume_at(offset)
+
+    async def _resume_at(self, end: int) -> None:
+        """Make `end` the log end offset and forget all state of higher offsets."""
+        state = self._state
+        state.log_end_offset = end
+        state.log_start_offset = min(state.log_start_offset, end)
+        state.opening.cleaned_offset = min(state.opening.cleaned_offset, end)
+        kept = NO_SNAPSHOT
+        for taken in offsets_of(self._disk.names(state.directory), ".snapshot"):
+            if taken > end:
+                self._disk.remove(file_name(state.directory, taken, ".snapshot"))
+            else:
+                kept = taken
+        state.snapshot_offset = kept
+        state.epochs.truncate_end(end)
+        self._flusher.note_truncation(end)
+        state.producers = await producers_at(self._disk, state.directory, self._segments.every(), end)
+
+    def begin_cleaned(self, sources: list[SealedSegment]) -> CleanedSegment:
+        """Begin the segment that compaction makes of these adjacent segments."""
+        return CleanedSegment(self._state.opening, sources, self._flusher.require_log)
+
+    async def swap_in(self, cleaned: CleanedSegment) -> None:
+        """Put a compacted segment in the place of its sources.
+
+        Interrupted: the log no longer has its sources. ApiError: the log was deleted. OSError: the disk refused.
+        """
+        sealed = await cleaned.finish()
+        async with self.lock:
+            require_sources(self._segments, cleaned.sources)
+            with trio.CancelScope(shield=True):
+                await swap(self._state.opening, self._segments, self._flusher, cleaned.sources, sealed)
+
+    def take_doomed(self) -> list[str]:
+        """Return the files dropped since the last call. They are to be removed after `file.delete.delay.ms`."""
+        doomed, self._segments.doomed = self._segments.doomed, []
+        return doomed

@@ -1,0 +1,61 @@
+"""The state of one open log: its offsets, segments, leader epochs and producers, shared by the parts of `Log`."""
+
+from __future__ import annotations
+
+from pykbroker.storage.files.small_files import replace, warned
+from pykbroker.storage.recovery import producer_snapshot
+from pykbroker.storage.recovery.recovery import RecoveredLog
+from pykbroker.storage.segments.opening import Opening
+from pykbroker.storage.segments.segment import ActiveSegment, file_name
+from pykbroker.storage.segments.segments import Segments
+from pykbroker.storage.segments.tail import Tail
+
+
+class LogState:
+    """The state of one open log. `snapshot_offset` is the offset of the newest producer snapshot, -1 without one.
+
+    `is_deleted` is true once the partition or this copy of it was deleted: its files must not be touched any more.
+    """
+
+    __slots__ = (
+        "disk",
+        "epochs",
+        "is_deleted",
+        "log_end_offset",
+        "log_start_offset",
+        "opening",
+        "producers",
+        "segments",
+        "snapshot_offset",
+        "tail",
+        "traffic",
+    )
+
+    def __init__(self, opening: Opening, recovered: RecoveredLog) -> None:
+        self.opening, self.disk, self.traffic = opening, opening.disk, opening.traffic
+        self.segments = Segments(opening, recovered.sealed, recovered.unsynced, recovered.active)
+        self.tail = Tail()
+        self.epochs, self.producers = recovered.epochs, recovered.producers
+        self.log_start_offset = recovered.log_start_offset
+        self.log_end_offset = recovered.active.next_offset
+        self.snapshot_offset = recovered.snapshot_offset
+        self.is_deleted = False
+
+    @property
+    def directory(self) -> str:
+        """Return the path of the log's directory, relative to its log directory."""
+        return self.opening.directory
+
+    def roll(self) -> ActiveSegment:
+        """Seal the active segment and begin the next one at the log end offset. OSError: nothing changed."""
+        active = self.segments.roll(self.log_end_offset)
+        self.tail.clear()
+        self.take_snapshot()
+        return active
+
+    def take_snapshot(self) -> None:
+        """Write a producer snapshot at the log end offset. Without it, recovery reads more of the log."""
+        path = file_name(self.directory, self.log_end_offset, ".snapshot")
+        with warned(path):
+            replace(self.disk, path, producer_snapshot.encode(self.producers.entries()))
+            self.snapshot_offset = self.log_end_offset
