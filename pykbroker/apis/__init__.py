@@ -1,6 +1,9 @@
-"""One file for each API, a folder for each family: a frozen class with its key, its versions and what it depends on.
+"""The handlers of the Kafka APIs: one file for each API, one folder for each family.
 
-1. A handler authorises, asks the right part of the broker, and shapes the response; it keeps no state of its own.
-2. What fails for one topic or partition is an error code in its place, and the others go through.
-3. API files do not import each other, also not across families.
+A handler is a frozen class with the API's key, its versions and its dependencies.
+
+1. A handler authorizes the request, calls the part of the broker that owns the data, and builds the response. It keeps
+   no state of its own.
+2. A topic or partition that fails gets an error code in its own result; the others succeed.
+3. API files do not import each other, not even across families.
 """

@@ -1,4 +1,4 @@
-"""Brokers, features, log directories and the versions that are served.
+"""APIs about brokers, features, log directories and supported versions.
 
 1. ApiVersions is computed from the table of handlers and the ranges of `wire.api`.
 """

@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs (34), v1-2: partitions move to other log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs (34), v1-2: move replicas to other log directories of this broker (KIP-113).
 
 v2 flexible
-The answer is that a move has begun, or why not; DescribeLogDirs tells how far the copy lacks behind. To where it lies
-already ends a move. A partition that is named for several directories moves to the last of them.
+The response says whether the move has started; DescribeLogDirs reports how far the new copy lags behind. Naming the
+current directory cancels a move. A partition that is named for several directories moves to the last of them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from wire.messages.alter_replica_log_dirs import (
 )
 
 AT_ONCE_MAX = 256
-"""Partitions of a request that are read at once; then others have their turn."""
+"""Partitions of a request that are read before the handler yields to other tasks."""
 
 
 class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
-    """Every partition is answered on its own."""
+    """A handler that moves each partition independently and returns an error code for each."""
 
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
     versions: ClassVar[str] = "1-2"
@@ -55,7 +55,7 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
         return answer({key: await self._move(*key, path) for key, path in wanted.items()})
 
     def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-        """The same error for each partition."""
+        """Return `code` for every partition."""
         return finish(answer(dict.fromkeys(dict(named(request)), code)))
 
     async def _move(self, topic: str, index: int, path: str) -> ErrorCode:
@@ -67,7 +67,7 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
 
 
 def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
-    """Yield each (topic, partition), and the path that it is to move to."""
+    """Yield each (topic, partition) with the path of its new directory."""
     return (
         ((topic.name, index), directory.path)
         for directory in request.dirs
@@ -77,7 +77,7 @@ def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int]
 
 
 def answer(codes: dict[tuple[str, int], ErrorCode]) -> Generator[None, None, AlterReplicaLogDirsResponse]:
-    """Return what came of each partition, by topic."""
+    """Return the response for the error code of each (topic, partition), grouped by topic."""
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (topic, index), code in codes.items():
         topics.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(index, code))

@@ -1,8 +1,8 @@
-"""ApiVersions (18), v0-4: which APIs and versions this broker serves, and the features of the cluster.
+"""ApiVersions (18), v0-4: return the APIs and versions that this broker supports, and the cluster's features.
 
 v0 error code and ranges   v1 throttle time   v3 flexible, client software, features (KIP-511, KIP-584)
 v4 a feature's minimum version may be 0 (KIP-1022)
-Features that the cluster is at and this broker does not serve are told neither as supported nor as finalized.
+A finalized feature that this broker does not implement is listed neither as supported nor as finalized.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FEATURE_FROM_ZERO_VERSION_FIRST = 4
 
 
 class ApiVersions(msgspec.Struct, frozen=True):
-    """`served` lists what the table holds; an invalid software name is refused with an empty list."""
+    """A handler that returns the ranges in `served`. An invalid client software name gets INVALID_REQUEST."""
 
     key: ClassVar = ApiKey.API_VERSIONS
     versions: ClassVar[str] = "0-4"

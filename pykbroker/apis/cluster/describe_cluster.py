@@ -1,6 +1,6 @@
-"""DescribeCluster (60), v0-2: the brokers of the cluster and who its controller is.
+"""DescribeCluster (60), v0-2: return the brokers of the cluster and its controller.
 
-v0 brokers   v1 endpoint type: a broker lists brokers only (KIP-919)   v2 fenced brokers where asked (KIP-1073)
+v0 brokers   v1 endpoint type: a broker lists brokers only (KIP-919)   v2 fenced brokers on request (KIP-1073)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 class DescribeCluster(msgspec.Struct, frozen=True):
-    """This broker's own entry is the address its client has reached, unless one is advertised."""
+    """A handler that returns this broker under its advertised address, or the address that the client connected to."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER
     versions: ClassVar[str] = "0-2"
@@ -58,7 +58,7 @@ class DescribeCluster(msgspec.Struct, frozen=True):
 
 
 def unsupported(endpoint_type: int) -> DescribeClusterResponse:
-    """Only brokers are listed here."""
+    """Return the error for an endpoint type other than BROKER."""
     if endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,

@@ -1,7 +1,7 @@
-"""DescribeLogDirs (35), v1-5: what each log directory holds of the partitions asked for, and how large that is.
+"""DescribeLogDirs (35), v1-5: return the size of each requested partition in each log directory.
 
-v2 flexible   v3 an error for the whole   v4 total and usable bytes (KIP-827)   v5 cordoned (KIP-1066): none ever is
-Without a list, all partitions. Those that are not in a directory are left out, and so are topics without any.
+v2 flexible   v3 top-level error   v4 total and usable bytes (KIP-827)   v5 cordoned (KIP-1066): always false
+Null topics request all partitions. Partitions that a directory does not hold are left out, and so are empty topics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from wire.messages.describe_log_dirs import (
 
 
 class DescribeLogDirs(msgspec.Struct, frozen=True):
-    """`directories` and `disks` stand side by side; `refused` are the paths that could not be opened at start."""
+    """A handler that describes `directories`; `disks` has one disk for each, in the same order.
+
+    `refused` are the paths that could not be opened at start.
+    """
 
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
     versions: ClassVar[str] = "1-5"
@@ -85,21 +88,21 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
 
 
 def offline(path: str) -> DescribeLogDirsResult:
-    """A directory that failed, and nothing of what is in it."""
+    """Return the result of a failed directory: KAFKA_STORAGE_ERROR and no topics."""
     return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, path)
 
 
 def described_copy(move: Move) -> DescribeLogDirsPartition:
-    """A copy that has not taken over yet: its size in bytes, and how many offsets it still lacks."""
+    """Return the size in bytes and the offset lag of a future replica, which a move is still copying."""
     log = move.partition.log
     lag = 0 if log is None else max(0, log.log_end_offset - move.log.log_end_offset)
     return DescribeLogDirsPartition(move.partition.index, move.log.size_bytes, lag, True)
 
 
 def described(partition: Partition) -> DescribeLogDirsPartition:
-    """Its size in bytes, and how many offsets this copy lacks of what is committed."""
+    """Return the size of a log in bytes, and how many offsets its end lies behind the high watermark."""
     log = partition.log
-    if log is None:  # it has gone since it was found
+    if log is None:  # deleted since it was listed
         return DescribeLogDirsPartition(partition.index, 0, 0)
     lag = max(0, partition.high_watermark - log.log_end_offset)
     return DescribeLogDirsPartition(partition.index, log.size_bytes, lag)

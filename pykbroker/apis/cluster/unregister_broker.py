@@ -1,4 +1,4 @@
-"""UnregisterBroker (64), v0: a broker is forgotten (KIP-631). One that still runs leads nothing from then on."""
+"""UnregisterBroker (64), v0: remove a broker's registration (KIP-631). A removed broker leads no partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterB
 
 
 class UnregisterBroker(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar[str] = "0"
@@ -25,7 +25,7 @@ class UnregisterBroker(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         if not permitted(self.authorizer, context.principal, self.key):

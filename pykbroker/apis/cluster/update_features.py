@@ -1,6 +1,6 @@
-"""UpdateFeatures (57), v0-2: the cluster's levels of features, raised or lowered (KIP-584).
+"""UpdateFeatures (57), v0-2: raise or lower the cluster's finalized feature levels (KIP-584).
 
-v1 types of upgrades, validate only (KIP-778)   v2 no results for each feature (KIP-1022)
+v1 upgrade types, validate only (KIP-778)   v2 no results for single features (KIP-1022)
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESULTS_VERSION_LAST = 1
 
 
 class UpdateFeatures(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's. An error is that of the whole request, with its reason."""
+    """A handler that authorizes the request and passes it to the controller. An error applies to the whole request."""
 
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar[str] = "0-2"
@@ -30,7 +30,7 @@ class UpdateFeatures(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         if not permitted(self.authorizer, context.principal, self.key):

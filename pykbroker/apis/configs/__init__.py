@@ -1,5 +1,5 @@
-"""Configs, client quotas and client telemetry.
+"""APIs about configs, client quotas and client telemetry.
 
-1. A request is checked as a whole by `core.config` before any part of it is stored.
-2. Secret values are never sent.
+1. `core.config` checks all changes to a resource before any of them is stored.
+2. Sensitive values are never sent to a client.
 """

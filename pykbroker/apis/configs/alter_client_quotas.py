@@ -1,7 +1,7 @@
-"""AlterClientQuotas (49), v0-1: quotas of users, client ids and addresses set and removed (KIP-546, KIP-612).
+"""AlterClientQuotas (49), v0-1: set and remove quotas of users, client ids and addresses (KIP-546, KIP-612).
 
 v1 flexible
-They are stored and described, and slow nobody down.
+Quotas are stored and described, but this broker does not throttle clients.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wire.messages.alter_client_quotas import (
 
 
 class AlterClientQuotas(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"
@@ -39,7 +39,7 @@ class AlterClientQuotas(msgspec.Struct, frozen=True):
         return Held(self.controller.alter_client_quotas(request))
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
-        """The same error for each entity."""
+        """Return `code` for every entity."""
         return AlterClientQuotasResponse(
             entries=[
                 AlterClientQuotasResponseEntryData(

@@ -1,7 +1,7 @@
-"""AlterConfigs (33), v0-2: resources get exactly these configs, and lose those that are not named (KIP-133).
+"""AlterConfigs (33), v0-2: replace all configs of resources; configs that are not named are removed (KIP-133).
 
 v2 flexible
-What holds changes at once: the answer waits until this broker obeys.
+A change takes effect at once: the response is sent after this broker has applied it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from wire.messages.alter_configs import (
 
 
 class AlterConfigs(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's. The answers stand in the order of the request."""
+    """A handler that authorizes each resource and passes the request to the controller.
+
+    The results are in the order of the request.
+    """
 
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar[str] = "0-2"
@@ -35,7 +38,7 @@ class AlterConfigs(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
         resources, allowed, answers = request.resources, [], {}
@@ -52,15 +55,15 @@ class AlterConfigs(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
-        """The same error for each resource."""
+        """Return `code` for every resource."""
         return AlterConfigsResponse(responses=[failed(resource, code) for resource in request.resources])
 
 
 def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
-    """Which resource it is about."""
+    """Return the type and the name of the resource."""
     return one.resource_type, one.resource_name
 
 
 def failed(resource: AlterConfigsResource, code: ErrorCode) -> AlterConfigsResourceResponse:
-    """It stays as it is."""
+    """Return the result of a resource that was not changed."""
     return AlterConfigsResourceResponse(code, None, *named(resource))

@@ -1,8 +1,8 @@
-"""DescribeClientQuotas (48), v0-1: the quotas of users, client ids and addresses, chosen by a filter (KIP-546).
+"""DescribeClientQuotas (48), v0-1: return the quotas of users, client ids and addresses that match a filter (KIP-546).
 
 v1 flexible
-A filter asks for types: of a certain name, of the default, or of any name. An entity may have other types besides,
-unless the filter is strict.
+Each component of the filter names an entity type and matches a given name, the default entity, or any name. An entity
+may have further types, unless the filter is strict.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TYPES = ("user", "client-id", "ip")
 
 
 class Match(IntEnum):
-    """How a component chooses among the names of its type."""
+    """The match type of a filter component: a given name, the default entity, or any name."""
 
     EXACT = 0
     DEFAULT = 1
@@ -42,7 +42,7 @@ class Match(IntEnum):
 
 
 class DescribeClientQuotas(msgspec.Struct, frozen=True):
-    """From the image: quotas of one entity are one entry."""
+    """A handler that reads the image and returns one entry for each entity with all its quotas."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"
@@ -67,17 +67,17 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
         return DescribeClientQuotasResponse(entries=list(entries.values()))
 
     def refuse(self, request: DescribeClientQuotasRequest, code: ErrorCode) -> DescribeClientQuotasResponse:
-        """No entries, which is not the same as none found."""
+        """Return `code` with null entries: an empty list would mean that no quota matched."""
         return failed(code, None)
 
 
 def failed(code: ErrorCode, message: str | None) -> DescribeClientQuotasResponse:
-    """The whole request is refused."""
+    """Return a top-level error with null entries."""
     return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
 
 
 def matches(entity: dict[str, str | None], components: Iterable[ComponentData], strict: bool) -> bool:
-    """Whether each component finds its type in the entity, under a name that it wants."""
+    """Whether the entity has the type of each component, under a name that the component matches."""
     wanted = {component.entity_type: component for component in components}
     if not wanted.keys() <= entity.keys() or (strict and len(wanted) < len(entity)):
         return False
@@ -87,7 +87,7 @@ def matches(entity: dict[str, str | None], components: Iterable[ComponentData], 
 
 
 def check(components: Iterable[ComponentData]) -> None:
-    """ApiError for a filter that means nothing."""
+    """Raise ApiError if the filter is invalid."""
     seen: set[str] = set()
     for component in components:
         kind = component.entity_type
@@ -108,7 +108,7 @@ def check(components: Iterable[ComponentData]) -> None:
 
 
 def check_match(component: ComponentData) -> None:
-    """ApiError for a name that is missing, or is there although any would do."""
+    """Raise ApiError if an exact match has no name, or if any other match type has one."""
     kind, name = component.match_type, component.match
     if kind not in tuple(Match):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {kind}")

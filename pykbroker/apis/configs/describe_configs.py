@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), v1-4: the configs of topics, brokers, groups and others, with where each value comes from.
+"""DescribeConfigs (32), v1-4: return the configs of topics, brokers, groups and other resources, with their sources.
 
 v1 sources and synonyms (KIP-226)   v3 types and documentation (KIP-569)   v4 flexible
-A broker without a name stands for what is set for all brokers. Its loggers answer their levels.
+A broker resource with an empty name is the cluster-wide default. A broker logger resource returns log levels.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from wire.messages.describe_configs import (
 )
 
 AT_ONCE_MAX = 8
-"""Resources described in one step of the loop; a broker takes some 2 ms."""
+"""Resources described in one step of the loop; describing a broker takes about 2 ms."""
 
 
 class DescribeConfigs(msgspec.Struct, frozen=True):
-    """`config` is that of broker `node_id`; what was set since it started stands in the image.
+    """A handler that combines the static `config` of broker `node_id` with the dynamic configs of the image.
 
-    A resource may be named as often as its client likes, as in Kafka, until the answer has `answer_bytes_max`: what
-    comes after that is refused.
+    As in Kafka, a request may name a resource more than once. Once the response has `answer_bytes_max` bytes, the
+    remaining resources are refused.
     """
 
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
@@ -72,7 +72,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
         )
 
     def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
-        """The same error for every resource."""
+        """Return `code` for every resource."""
         return DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)
@@ -139,7 +139,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
 
 
 def alike(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:
-    """Equal for resources that have the same configs."""
+    """Return a key that is equal for resources with the same configs."""
     kind, name = resource.resource_type, resource.resource_name
     if kind in (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER):
         return kind, name
@@ -147,13 +147,13 @@ def alike(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:
 
 
 def check_named(name: str, what: str) -> None:
-    """INVALID_REQUEST for an empty name."""
+    """Raise ApiError INVALID_REQUEST for an empty name."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{what} must not be empty")
 
 
 def cluster_default(config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """What is set for all brokers, and no other synonyms."""
+    """Yield the dynamic configs that are set for all brokers, with no other synonyms."""
     for entry in describe_broker(config):
         if entry.name in config.cluster:
             own = [synonym for synonym in entry.synonyms if synonym.source is Source.DYNAMIC_DEFAULT_BROKER_CONFIG]
@@ -161,6 +161,6 @@ def cluster_default(config: BrokerConfig) -> Iterator[ConfigEntry]:
 
 
 def loggers() -> Iterator[ConfigEntry]:
-    """The loggers of this process and the levels that hold for them."""
+    """Yield the loggers of this process and their effective levels."""
     for name, level in logger_levels():
         yield ConfigEntry(name, level, Type.UNKNOWN, Source.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, ())

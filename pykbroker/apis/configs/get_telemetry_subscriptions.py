@@ -1,6 +1,6 @@
-"""GetTelemetrySubscriptions (71), v0: which metrics a client shall push, and how often (KIP-714).
+"""GetTelemetrySubscriptions (71), v0: return the metrics that a client should push, and the push interval (KIP-714).
 
-Answered, but not advertised: nothing receives what is pushed here.
+The API is answered but not advertised in ApiVersions, because the broker drops the metrics that clients push.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
 class GetTelemetrySubscriptions(msgspec.Struct, frozen=True):
-    """Who has no id is given one."""
+    """A handler that assigns a client instance id to a client without one."""
 
     key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
     versions: ClassVar[str] = "0"

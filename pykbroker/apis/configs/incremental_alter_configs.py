@@ -1,7 +1,8 @@
-"""IncrementalAlterConfigs (44), v0-1: configs of resources set and unset, lists appended to and shortened (KIP-339).
+"""IncrementalAlterConfigs (44), v0-1: set, unset, append to and subtract from configs of resources (KIP-339).
 
 v1 flexible
-What holds changes at once: the answer waits until this broker obeys. Levels of loggers (KIP-412) last until it stops.
+A change takes effect at once: the response is sent after this broker has applied it. Log levels (KIP-412) last until
+the broker stops.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from wire.messages.incremental_alter_configs import (
 
 
 class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
-    """Authorises, and sets levels of loggers; all else is the controller's. Answers stand in the request's order."""
+    """A handler that authorizes each resource, sets log levels itself, and passes all other changes to the controller.
+
+    The results are in the order of the request.
+    """
 
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar[str] = "0-1"
@@ -42,7 +46,7 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> HandlerSteps:
         resources, allowed, answers = request.resources, [], {}
@@ -64,7 +68,7 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
         return in_order(resources, answers, response)
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-        """The same error for each resource."""
+        """Return `code` for every resource."""
         return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
 
 
@@ -73,7 +77,7 @@ def in_order(
     answers: dict[tuple[int, str], AlterConfigsResourceResponse],
     response: IncrementalAlterConfigsResponse,
 ) -> Steps[IncrementalAlterConfigsResponse]:
-    """Return the response with the controller's answers and `answers` in the order of the request."""
+    """Return the controller's results and `answers` in one response, in the order of the request."""
     for answer in response.responses:
         answers[named(answer)] = answer
         yield
@@ -82,12 +86,12 @@ def in_order(
 
 
 def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int, str]:
-    """Which resource it is about."""
+    """Return the type and the name of the resource."""
     return one.resource_type, one.resource_name
 
 
 def answered(
     resource: AlterConfigsResource, code: ErrorCode, message: str | None = None
 ) -> AlterConfigsResourceResponse:
-    """What came of a resource."""
+    """Return the result of a resource."""
     return AlterConfigsResourceResponse(code, message, *named(resource))

@@ -1,7 +1,7 @@
-"""ListConfigResources (74), v0-1: what has configs that DescribeConfigs can answer.
+"""ListConfigResources (74), v0-1: list the resources that DescribeConfigs can describe.
 
-v0 client metrics subscriptions (KIP-1000)   v1 topics, brokers and their loggers, groups (KIP-1142); no type: all
-Subscriptions and groups are listed once something is set for them.
+v0 client metrics subscriptions (KIP-1000)   v1 topics, brokers, broker loggers, groups (KIP-1142); no type: all
+A subscription or a group is listed if it has at least one config.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALL_TYPES_VERSION_FIRST = 1
 
 
 class ListConfigResources(msgspec.Struct, frozen=True):
-    """Grouped by type."""
+    """A handler that lists the resources grouped by type."""
 
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
     versions: ClassVar[str] = "0-1"

@@ -1,4 +1,4 @@
-"""PushTelemetry (72), v0: a client's metrics, which are checked as Kafka checks them, and dropped (KIP-714)."""
+"""PushTelemetry (72), v0: validate a client's metrics as Kafka does, and drop them (KIP-714)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESERVED = (NIL, UNASSIGNED)
 
 
 class PushTelemetry(msgspec.Struct, frozen=True):
-    """Decompressed they may have `bytes_max` (telemetry.max.bytes) as well."""
+    """A handler that limits metrics to `bytes_max` (telemetry.max.bytes), both compressed and decompressed."""
 
     key: ClassVar = ApiKey.PUSH_TELEMETRY
     versions: ClassVar[str] = "0"

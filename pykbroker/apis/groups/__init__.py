@@ -1,5 +1,5 @@
-"""Consumer groups: members, offsets, descriptions.
+"""APIs about groups: members, offsets, descriptions.
 
-1. What a member may do is checked here; what it is told is decided in `core.group`.
-2. A group is asked of the one coordinator that hosts it.
+1. A handler authorizes the client; `core.group` decides the result.
+2. A request about a group goes to the coordinator shard that hosts the group.
 """

@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (69), v0-1: consumer groups, their members, and what these have and shall have (KIP-848).
+"""ConsumerGroupDescribe (69), v0-1: describe consumer groups, their members and their assignments (KIP-848).
 
-v1 which protocol a member speaks
+v1 the protocol of each member
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from wire.messages.consumer_group_describe import (
 
 @dataclass(frozen=True)
 class ConsumerGroupDescribe:
-    """Each group is its own machine's to describe; one that reads topics which the client may not see is not shown."""
+    """A handler that describes each group separately.
+
+    A group with a topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED.
+    """
 
     key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
     versions: ClassVar[str] = "0-1"

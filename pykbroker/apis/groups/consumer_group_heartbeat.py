@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68), v0-1: be a member of a consumer group, all in one request (KIP-848).
+"""ConsumerGroupHeartbeat (68), v0-1: join a consumer group, stay in it, or leave it (KIP-848).
 
 v1 members choose their own ids (KIP-1082), regular expressions
 """
@@ -23,7 +23,10 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 @dataclass(frozen=True)
 class ConsumerGroupHeartbeat:
-    """What it means is the group machine's. `enabled`: whether the broker has this protocol switched on."""
+    """A handler that authorizes the request and passes it to the group's machine.
+
+    `enabled`: whether the broker supports the consumer protocol.
+    """
 
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
     versions: ClassVar[str] = "0-1"

@@ -1,4 +1,4 @@
-"""DeleteGroups (42), v0-2: forget groups without members, with all that they have committed (KIP-229).
+"""DeleteGroups (42), v0-2: delete empty groups and their committed offsets (KIP-229).
 
 v2 flexible
 """
@@ -24,7 +24,7 @@ from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsReques
 
 @dataclass(frozen=True)
 class DeleteGroups:
-    """Each group is its own machine's to delete."""
+    """A handler that asks the machine of each group to delete it."""
 
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar[str] = "0-2"
@@ -42,7 +42,7 @@ class DeleteGroups:
         )
 
     def refuse(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-        """The same error for each group."""
+        """Return `code` for every group."""
         return DeleteGroupsResponse(results=[DeletableGroupResult(name, code) for name in request.groups_names])
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:

@@ -1,4 +1,4 @@
-"""DescribeGroups (15), v0-6: the state and the members of classic groups.
+"""DescribeGroups (15), v0-6: return the state and the members of classic groups.
 
 v1 throttle time   v3 authorized operations (KIP-430)   v4 static members (KIP-345)   v5 flexible
 v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
@@ -26,7 +26,7 @@ from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest,
 
 @dataclass(frozen=True)
 class DescribeGroups:
-    """Each group is its own machine's to describe."""
+    """A handler that asks the machine of each group to describe it."""
 
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar[str] = "0-6"

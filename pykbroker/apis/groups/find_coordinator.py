@@ -1,8 +1,8 @@
-"""FindCoordinator (10), v0-6: the broker that coordinates a group or a transactional id.
+"""FindCoordinator (10), v0-6: return the broker that coordinates a group or a transactional id.
 
 v1 key type, error message   v3 flexible   v4 several keys (KIP-699)   v5 TRANSACTION_ABORTABLE (KIP-890)
-v6 share groups (KIP-932): refused, as there are none
-The topic of a kind of coordinator is made when somebody first asks for one, and serves when the answer leaves.
+v6 share groups (KIP-932): refused, because share groups are not supported
+The first request for a coordinator creates its internal topic. The response is sent when the topic is available.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class FindCoordinator:
-    """Plain, unless the topic must be made first. `topics` has the kinds of coordinators that there are."""
+    """A handler that waits only while it creates a topic.
+
+    `topics` maps each supported key type to its coordinators' internal topic.
+    """
 
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar[str] = "0-6"
@@ -60,7 +63,7 @@ class FindCoordinator:
         return self._answer(context, request, keys)
 
     def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        """The same error for each key."""
+        """Return `code` for every key."""
         return FindCoordinatorResponse(
             error_code=code,
             error_message=None,
@@ -72,7 +75,10 @@ class FindCoordinator:
     async def _create(
         self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
     ) -> FindCoordinatorResponse | HandlerSteps:
-        """Several may ask at once: one makes it, and the others find it there. What went wrong the client is told."""
+        """Create the internal topic, then answer. Concurrent requests find the topic that the first one created.
+
+        The client receives the reason of a failure.
+        """
         try:
             made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]
         except ApiError as error:
@@ -116,7 +122,7 @@ def _unavailable(key: str, why: str | None) -> Coordinator:
 
 
 def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse:
-    """One in the fields of old, several in a list."""
+    """Return the coordinators in a list, or the only one in the top-level fields of versions 0-3."""
     if version >= KEYS_VERSION_FIRST:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found

@@ -1,4 +1,4 @@
-"""Heartbeat (12), v0-4: a member of a group shows that it lives, and learns whether to join again.
+"""Heartbeat (12), v0-4: keep a member of a classic group alive, and report whether it must rejoin.
 
 v1 throttle time   v3 static members (KIP-345)   v4 flexible
 """
@@ -21,7 +21,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """While the group is being loaded all is well: every member has a whole session afterwards."""
+    """A handler that reports success while the group is loading: loading restarts the session of every member."""
 
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar[str] = "0-4"

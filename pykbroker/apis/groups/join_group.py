@@ -1,7 +1,7 @@
-"""JoinGroup (11), v0-9: enter a group, or a rebalance of it; answered when the rebalance ends.
+"""JoinGroup (11), v0-9: join a classic group or its rebalance; the response is sent when the rebalance completes.
 
-v1 rebalance timeout   v4 a first join is told its member id and asks again (KIP-394)   v5 static members (KIP-345)
-v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 a leader may be told to assign nothing (KIP-814)
+v1 rebalance timeout   v4 a first join gets its member id and must retry (KIP-394)   v5 static members (KIP-345)
+v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 a leader may be told to skip the assignment (KIP-814)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NULL_PROTOCOL_VERSION_FIRST = 7
 
 @dataclass(frozen=True)
 class JoinGroup:
-    """What it means is the group machine's."""
+    """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar[str] = "0-9"
@@ -40,12 +40,12 @@ class JoinGroup:
         return when_settled([call], lambda: _answer(context, request, call))
 
     def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-        """What went wrong beyond all that is foreseen."""
+        """Return `code` after an unexpected failure."""
         return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
 def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
-    """A protocol without a name is null where it may be."""
+    """Return the machine's response; an empty protocol name becomes null in versions that allow null."""
     try:
         response: JoinGroupResponse = call.result()
     except ApiError as error:
@@ -56,6 +56,6 @@ def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> J
 
 
 def _refused(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """The caller keeps the member id that it came with."""
+    """Return `code` with the member id of the request."""
     protocol = None if context.version >= NULL_PROTOCOL_VERSION_FIRST else ""
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol)

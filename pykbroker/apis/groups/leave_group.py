@@ -1,6 +1,6 @@
-"""LeaveGroup (13), v0-5: members leave a group, or are put out of it.
+"""LeaveGroup (13), v0-5: remove members from a classic group, at their own or an admin's request.
 
-v1 throttle time   v3 several members, static ones by name (KIP-345)   v4 flexible   v5 reason (KIP-800)
+v1 throttle time   v3 several members, static members by instance id (KIP-345)   v4 flexible   v5 reason (KIP-800)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 @dataclass(frozen=True)
 class LeaveGroup:
-    """What it means is the group machine's."""
+    """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar[str] = "0-5"

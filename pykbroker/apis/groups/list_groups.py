@@ -1,6 +1,6 @@
-"""ListGroups (16), v0-5: the groups that this broker coordinates.
+"""ListGroups (16), v0-5: list the groups that this broker coordinates.
 
-v1 throttle time   v3 flexible   v4 states, and a filter by them (KIP-518)   v5 types, and a filter by them (KIP-848)
+v1 throttle time   v3 flexible   v4 states, filter by state (KIP-518)   v5 types, filter by type (KIP-848)
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 @dataclass(frozen=True)
 class ListGroups:
-    """All groups for who may describe the cluster; others see those that they may describe."""
+    """A handler that lists all groups to a client with DESCRIBE on the cluster.
+
+    Any other client gets the groups that it may describe.
+    """
 
     key: ClassVar = ApiKey.LIST_GROUPS
     versions: ClassVar[str] = "0-5"

@@ -1,4 +1,4 @@
-"""OffsetCommit (8), v2-10: note how far a group has come in each partition.
+"""OffsetCommit (8), v2-10: store the committed offset of a group in each partition.
 
 v2 retention time, until v4   v3 throttle time   v6 leader epoch (KIP-320)   v7 static members (KIP-345)   v8 flexible
 v9 members of consumer groups, GROUP_ID_NOT_FOUND (KIP-848)   v10 topic ids (KIP-848)
@@ -33,7 +33,7 @@ BY_ID_VERSION_FIRST = 10
 
 @dataclass(frozen=True)
 class OffsetCommit:
-    """Partitions that are not there, or not allowed, are refused here; the rest is the group machine's."""
+    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar[str] = "2-10"
@@ -57,13 +57,16 @@ class OffsetCommit:
         return _merged(await call.wait(), refused)
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-        """The same error for each partition."""
+        """Return `code` for every partition."""
         return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
     def _takes(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
     ) -> bool:
-        """Whether anything of the topic is left when what cannot be committed is refused; fills in name and id."""
+        """Whether any partition of the topic can be committed; the others are added to `refused`.
+
+        The topic's missing name or id is filled in.
+        """
         topics = self.image().topics
         by_id = context.version >= BY_ID_VERSION_FIRST
         known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
@@ -93,7 +96,7 @@ def _refused(
 
 
 def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-    """With what was refused beforehand, each topic once."""
+    """Return the response with the refused partitions added; each topic appears once."""
     told = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
         known = told.setdefault((topic.name, topic.topic_id), topic)

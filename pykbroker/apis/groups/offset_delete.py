@@ -1,4 +1,4 @@
-"""OffsetDelete (47), v0: forget how far a group has come in partitions that nobody in it reads (KIP-496)."""
+"""OffsetDelete (47), v0: delete a group's committed offsets in partitions that no member subscribes to (KIP-496)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wire.messages.offset_delete import (
 
 @dataclass(frozen=True)
 class OffsetDelete:
-    """Partitions that are not there, or not allowed, are refused here; the rest is the group machine's."""
+    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar[str] = "0"
@@ -52,7 +52,7 @@ class OffsetDelete:
     def _refuse_some(
         self, context: RequestContext, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]
     ) -> Steps[None]:
-        """Take the partitions that cannot be deleted out of the request, and answer them."""
+        """Remove the unknown and unauthorized partitions from the request and add their results to `refused`."""
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -73,7 +73,7 @@ class OffsetDelete:
 def _merged(
     response: OffsetDeleteResponse, refused: dict[str, list[OffsetDeleteResponsePartition]]
 ) -> Steps[OffsetDeleteResponse]:
-    """Add the partitions that were refused beforehand; each topic is answered once."""
+    """Return the response with the refused partitions added; each topic appears once."""
     told = {topic.name: topic for topic in response.topics}
     for name, partitions in refused.items():
         if partitions:

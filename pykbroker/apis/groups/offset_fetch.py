@@ -1,8 +1,8 @@
-"""OffsetFetch (9), v1-10: how far groups have come, in some partitions or in all.
+"""OffsetFetch (9), v1-10: return the committed offsets of groups, for some partitions or for all.
 
-v2 all partitions, an error for the whole   v5 leader epoch (KIP-320)   v6 flexible
-v7 offsets that no transaction may change (KIP-447)   v8 several groups (KIP-709)   v9 members of consumer groups
-(KIP-848)   v10 topic ids (KIP-848)
+v2 all partitions, top-level error   v5 leader epoch (KIP-320)   v6 flexible
+v7 require stable: no offsets of an open transaction (KIP-447)   v8 several groups (KIP-709)
+v9 members of consumer groups (KIP-848)   v10 topic ids (KIP-848)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LeftOut = list[OffsetFetchResponseTopics]
 
 @dataclass(frozen=True)
 class OffsetFetch:
-    """Topics that are not there, or not allowed, are refused here; a group at a time goes to its machine."""
+    """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for the others."""
 
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar[str] = "1-10"
@@ -70,7 +70,7 @@ class OffsetFetch:
     def _ask(
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
     ) -> tuple[Call, LeftOut]:
-        """The call to the group's machine, and the answers of topics that it is not asked for."""
+        """Return the call to the group's machine, and the results of refused topics, which the call leaves out."""
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
         left_out: LeftOut = []
@@ -119,7 +119,7 @@ class OffsetFetch:
         )
 
     def _shown(self, context: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
-        """Of all that a group has committed only what may be known; by id only what has one."""
+        """Whether the client may describe this topic of a group; from v10 on, the topic must also have an id."""
         known = self.image().topics.by_name.get(topic.name)
         if known is not None:
             topic.topic_id = known.id
@@ -137,7 +137,7 @@ def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseG
 
 
 def _old(version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup) -> OffsetFetchResponse:
-    """One group, in the fields of old. Version 1 has no error for the whole, and repeats it for each partition."""
+    """Return the response of versions 1-7, for one group. Version 1 repeats the group's error for each partition."""
     if answer.error_code and version < TOP_LEVEL_ERROR_VERSION_FIRST:
         answer.topics = [
             OffsetFetchResponseTopics(

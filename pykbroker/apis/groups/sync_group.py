@@ -1,4 +1,4 @@
-"""SyncGroup (14), v0-5: fetch what a member is assigned; the leader brings what it assigned to all.
+"""SyncGroup (14), v0-5: return a member's assignment; the leader's request carries the assignments of all members.
 
 v1 throttle time   v3 static members (KIP-345)   v4 flexible   v5 protocol type and name (KIP-559)
 """
@@ -22,7 +22,7 @@ PROTOCOL_VERSION_FIRST = 5
 
 @dataclass(frozen=True)
 class SyncGroup:
-    """What it means is the group machine's."""
+    """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar[str] = "0-5"

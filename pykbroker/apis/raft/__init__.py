@@ -1,4 +1,4 @@
-"""The quorum of the metadata log.
+"""APIs about the quorum of the metadata log.
 
-1. One voter is described as Kafka describes one; changes of voters are refused.
+1. DescribeQuorum describes a quorum of one voter, as Kafka does. Requests to change the voters are refused.
 """

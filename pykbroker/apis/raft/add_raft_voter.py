@@ -1,6 +1,6 @@
-"""AddRaftVoter (80), v0-1: another controller is to vote (KIP-853).
+"""AddRaftVoter (80), v0-1: add a controller to the voters (KIP-853).
 
-v0 flexible   v1 may be answered before it is committed (KIP-1186)
+v0 flexible   v1 the response may be sent before the change is committed (KIP-1186)
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterRespon
 
 
 class AddRaftVoter(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does while kraft.version is 0: nobody else votes. `listener` is that of controllers."""
+    """A handler that refuses the request, as Kafka does while kraft.version is 0.
+
+    `listener` is the name of the controller listener.
+    """
 
     key: ClassVar = ApiKey.ADD_RAFT_VOTER
     versions: ClassVar[str] = "0-1"

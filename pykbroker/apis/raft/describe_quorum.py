@@ -1,7 +1,7 @@
-"""DescribeQuorum (55), v0-2: who votes on the metadata log, and how far each voter has got (KIP-595).
+"""DescribeQuorum (55), v0-2: return the voters of the metadata log and the log end offset of each (KIP-595).
 
 v1 timestamps (KIP-836)   v2 error messages, directory ids, addresses of the voters (KIP-853)
-This node is the only voter, so that it leads, and what it holds is committed.
+This node is the only voter. It is therefore the leader, and its log is committed up to its end.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from wire.messages.describe_quorum import (
 )
 
 METADATA_PARTITION = [DescribeQuorumRequestTopicData(CLUSTER_METADATA_TOPIC, [DescribeQuorumRequestPartitionData(0)])]
-"""The only thing that can be asked for."""
+"""The only partition that can be described."""
 NODES_VERSION_FIRST = 2
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
 class DescribeQuorum(msgspec.Struct, frozen=True):
-    """The voter's directory has no id while kraft.version is 0."""
+    """A handler that returns the voter without a directory id, because kraft.version is 0."""
 
     key: ClassVar = ApiKey.DESCRIBE_QUORUM
     versions: ClassVar[str] = "0-2"
@@ -72,7 +72,7 @@ class DescribeQuorum(msgspec.Struct, frozen=True):
 
 
 def unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Any other request fails for each of its partitions."""
+    """Return UNKNOWN_TOPIC_OR_PARTITION for every requested partition."""
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumResponseTopicData(

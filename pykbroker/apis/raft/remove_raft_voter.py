@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (81), v0: a controller is to vote no longer (KIP-853).
+"""RemoveRaftVoter (81), v0: remove a controller from the voters (KIP-853).
 
 v0 flexible
 """
@@ -22,7 +22,7 @@ from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVo
 
 
 class RemoveRaftVoter(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does while kraft.version is 0: the only voter is this broker, which stays it."""
+    """A handler that refuses the request, as Kafka does while kraft.version is 0."""
 
     key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
     versions: ClassVar[str] = "0"

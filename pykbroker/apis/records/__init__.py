@@ -1,5 +1,5 @@
-"""Produce, Fetch, and the questions about offsets and producers of a log.
+"""Produce, Fetch, and the APIs about the offsets and producers of a log.
 
-1. What fails for one partition is an error code in its place; the others go through.
-2. Appends happen in the order of requests, before anything is awaited.
+1. A partition that fails gets an error code in its own result; the others succeed.
+2. Appends happen in the order of the requests, before a handler awaits anything.
 """

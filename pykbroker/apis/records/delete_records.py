@@ -1,8 +1,8 @@
-"""DeleteRecords (21), v0-2: a partition begins at a later offset from now on; -1 stands for the high watermark.
+"""DeleteRecords (21), v0-2: advance the log start offset of partitions; offset -1 means the high watermark.
 
 v2 flexible
-The low watermark of the answer is where the log begins on every replica. The timeout is for waiting for replicas, and
-there is one. Records go at once for clients, and from the disk with the next sweep of whole segments.
+The low watermark in the response is the log start offset. The timeout bounds waiting for followers; this broker has
+none. Clients stop seeing the records at once; the next retention pass deletes whole segments from the disk.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_LOW_WATERMARK = -1
 
 
 class DeleteRecords(msgspec.Struct, frozen=True):
-    """A partition that is named twice is answered once; its last offset counts."""
+    """A handler that answers a repeated partition once, with the last of its offsets."""
 
     key: ClassVar = ApiKey.DELETE_RECORDS
     versions: ClassVar[str] = "0-2"
@@ -54,7 +54,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(
@@ -65,7 +65,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
         )
 
     def _delete(self, context: RequestContext, topic: str, index: int, offset: int) -> int:
-        """Where the log begins now."""
+        """Delete the records before `offset` and return the new log start offset."""
         if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(topic, index)
@@ -82,7 +82,7 @@ class DeleteRecords(msgspec.Struct, frozen=True):
 
 
 def by_topic(request: DeleteRecordsRequest) -> Steps[dict[str, dict[int, int]]]:
-    """Return the offset of each partition of each topic."""
+    """Return the requested offset of each partition, by topic."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in filter(lambda topic: topic.partitions, request.topics):
         of_topic = offsets.setdefault(topic.name, {})

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), v0: who writes to a partition with a producer id, and whose transaction is open (KIP-664)."""
+"""DescribeProducers (61), v0: return the active producers of a partition and their open transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ from wire.messages.describe_producers import (
 
 
 class DescribeProducers(msgspec.Struct, frozen=True):
-    """Answers from this broker's log, which forgets a producer that wrote nothing for producer.id.expiration.ms.
+    """A handler that reads producer state from this broker's log.
 
-    A partition is answered once, however often a topic names it: a request of 1 MB would otherwise ask for gigabytes.
+    The log forgets a producer that has been idle for producer.id.expiration.ms. A repeated partition is answered once:
+    otherwise a request of 1 MB could ask for gigabytes.
     """
 
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
@@ -49,7 +50,7 @@ class DescribeProducers(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(name, [PartitionResponse(index, code) for index in indexes])

@@ -1,10 +1,10 @@
-"""Fetch (1), v4-18: record batches as they are stored, from given offsets; waits for `min_bytes` up to `max_wait_ms`.
+"""Fetch (1), v4-18: return record batches as stored, from given offsets; wait for `min_bytes` up to `max_wait_ms`.
 
 v4 isolation level, aborted transactions (KIP-98)   v5 log start offset   v7 sessions (KIP-227)
-v9 leader epoch checked (KIP-320)   v11 rack (KIP-392): one replica, nothing preferred   v12 flexible, diverging epoch
+v9 leader epoch checked (KIP-320)   v11 rack (KIP-392): ignored, there is one replica   v12 flexible, diverging epoch
 v13 topic ids (KIP-516)   v15 replica state (KIP-903)   v16 node endpoints (KIP-951)   v17 directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
-A parked Fetch is answered as soon as another kind of request arrives on its connection.
+A waiting Fetch is answered as soon as a request of another API arrives on its connection.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """`fetch_bytes_max` is fetch.max.bytes, the broker's own bound on a response; `ticks_ns` never goes back."""
+    """A handler that caps responses at `fetch_bytes_max` (fetch.max.bytes). `ticks_ns` is a monotonic clock."""
 
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"
@@ -114,7 +114,7 @@ class Fetch(msgspec.Struct, frozen=True):
         found: list[FetchedPartition],
         refused: list[FetchedPartition],
     ) -> FetchResponse | Waiting:
-        """The answer, if what there is is enough, or the wait for more."""
+        """Return the response if enough bytes are available, otherwise the coroutine that waits for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
             return self._answer(context, fetching, found, refused)
         watch = Watch(partition for _, partition in reading.located)
@@ -122,7 +122,7 @@ class Fetch(msgspec.Struct, frozen=True):
         return self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused)
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """The same error for every partition, which every version can say."""
+        """Return `code` for every partition, because not every version has a top-level error code."""
         return FetchResponse(
             error_code=code,
             responses=[
@@ -134,7 +134,7 @@ class Fetch(msgspec.Struct, frozen=True):
     def _locate(
         self, context: RequestContext, fetching: Fetching, asked_for: Iterable[SessionPartition]
     ) -> tuple[Located, list[FetchedPartition]]:
-        """The partitions that this client may read, and those that it may not or that are not here."""
+        """Return the partitions that this client may read, and error results for all others."""
         located: Located = []
         refused: list[FetchedPartition] = []
         topic, allowed = None, True
@@ -153,18 +153,21 @@ class Fetch(msgspec.Struct, frozen=True):
         return located, refused
 
     def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
-        """Find a partition anew."""
+        """Look up the session's partition in the current metadata and store it there; None if it does not exist."""
         partition: Partition | None = None
         try:
             topic = self.replicas.topic("" if by_id else wanted.topic, wanted.topic_id)
             wanted.topic, partition = topic.name, topic.partitions.get(wanted.asked.partition)
         except ApiError:
-            pass  # `_reason` says why
+            pass  # `_reason` finds the error
         wanted.replica = partition
         return partition
 
     def _reason(self, wanted: SessionPartition, fetching: Fetching, *, allowed: bool) -> ErrorCode:
-        """Why it is not located. In a session, the name that an id once had may by now be another topic's."""
+        """Return the error for a partition that cannot be read.
+
+        INCONSISTENT_TOPIC_ID: the session knows the topic's name under an id that now belongs to another topic.
+        """
         if not allowed:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if fetching.by_id and not wanted.topic:
@@ -175,11 +178,11 @@ class Fetch(msgspec.Struct, frozen=True):
             return error.code
         if wanted.replica is None:
             return ErrorCode.INCONSISTENT_TOPIC_ID
-        known_epoch = wanted.asked.current_leader_epoch >= 0  # a follower's: no other broker has a replica of ours
+        known_epoch = wanted.asked.current_leader_epoch >= 0  # only followers send it, and there are none
         return ErrorCode.UNKNOWN_LEADER_EPOCH if known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _allows(self, context: RequestContext, topic: str, fetching: Fetching) -> bool:
-        """May it be read? An id without a topic has no name and nothing to hide."""
+        """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""
         allows, principal = self.authorizer.allows, context.principal
         if fetching.privileged:
             return allows(principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -212,7 +215,7 @@ class Fetch(msgspec.Struct, frozen=True):
     def _tell_leader(
         self, context: RequestContext, partition: Partition, data: PartitionData, response: FetchResponse
     ) -> None:
-        """Who leads the partition, and where that is (KIP-951)."""
+        """Add the partition's current leader and its endpoint to the response (KIP-951)."""
         leader = self.node_id if partition.is_leader else NO_LEADER
         data.current_leader = LeaderIdAndEpoch(leader, partition.leader_epoch)
         if partition.is_leader and not response.node_endpoints:

@@ -1,8 +1,8 @@
-"""ListOffsets (2), v1-11: the earliest, latest, or first-at-or-after-a-time offset of each partition.
+"""ListOffsets (2), v1-11: return the earliest or latest offset, or the first at or after a timestamp, by partition.
 
-v2 isolation level: latest is the last stable offset (KIP-98)   v4 leader epoch checked and answered (KIP-320)
-v6 flexible   v7 -3 largest timestamp (KIP-734)   v8 -4 earliest local (KIP-405)   v9 -5 latest tiered: nothing is, -1
-v10 timeout: ignored, nothing here waits long   v11 -6 earliest pending upload: nothing is, -1
+v2 isolation level: latest is the last stable offset (KIP-98)   v4 leader epoch checked and returned (KIP-320)
+v6 flexible   v7 -3 max timestamp (KIP-734)   v8 -4 earliest local (KIP-405)   v9 -5 latest tiered: always -1
+v10 timeout: ignored, no lookup waits for remote storage   v11 -6 earliest pending upload: always -1
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EPOCH_VERSION_FIRST = 4
 
 
 class ListOffsets(msgspec.Struct, frozen=True):
-    """In steps; a look-up by time that needs the disk goes on as a coroutine."""
+    """A handler that answers in steps, and continues as a coroutine if a lookup by timestamp must read the disk."""
 
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar[str] = "1-11"
@@ -69,7 +69,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
         return self._finish(response, cold) if cold else response
 
     def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
@@ -83,7 +83,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
         )
 
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
-        """The partition that was asked for, if this client may see it and is right about its leader."""
+        """Return the partition if the client may describe it and its leader epoch is current."""
         if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(topic, asked.partition_index)
@@ -97,7 +97,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
 
 
 class _LookUp:
-    """One partition's question and answer. Offsets are absolute, timestamps ms since 1970; -1: nothing qualifies."""
+    """The lookup of one partition. Offsets are absolute, timestamps are ms since 1970, -1 means not found."""
 
     def __init__(
         self, api: ListOffsets, context: RequestContext, isolation_level: int, topic: str, asked: ListOffsetsPartition
@@ -107,7 +107,7 @@ class _LookUp:
         self.answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
 
     def done(self) -> bool:
-        """Answer now; False: the disk is needed, `do_slowly` does it."""
+        """Whether the lookup completed without reading the disk; if not, the caller must await `do_slowly`."""
         try:
             self._answer()
         except NotCached:
@@ -117,7 +117,7 @@ class _LookUp:
         return True
 
     async def do_slowly(self) -> None:
-        """As `done`, waiting for the disk."""
+        """Complete the lookup, reading the disk off the loop."""
         try:
             partition = self._api.partition(self._context, self._topic, self._asked)
             await partition.patiently(self._answer)
@@ -142,7 +142,7 @@ class _LookUp:
             self._found(partition.look_up(timestamp, upper))
 
     def _found(self, found: tuple[int, int, int] | None) -> None:
-        """(timestamp, offset, leader epoch), of which old versions do not tell the epoch."""
+        """Store (timestamp, offset, leader epoch) in the result; versions before 4 have no leader epoch."""
         if found is not None:
             self.answer.timestamp, self.answer.offset, epoch = found
             if self._context.version >= EPOCH_VERSION_FIRST:

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23), v2-4: where a leader epoch ends in this log, and so where another log parts from it.
+"""OffsetForLeaderEpoch (23), v2-4: return the end offset of a leader epoch, so that a client can detect log truncation.
 
-v2 leader epoch checked (KIP-320)   v3 replica id: who asks makes no difference to the answer   v4 flexible
-The epoch of the answer is the largest that is not above the one asked for (KIP-279); -1 when that is not known yet.
+v2 leader epoch checked (KIP-320)   v3 replica id: does not affect the response   v4 flexible
+The response has the largest epoch that is not above the requested one (KIP-279), or -1 if that is unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wire.messages.offset_for_leader_epoch import (
 
 
 class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
-    """For brokers, which may ask about every topic, and for consumers that may see the topic."""
+    """A handler for brokers, which may ask about every topic, and for consumers that may describe the topic."""
 
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
     versions: ClassVar[str] = "2-4"
@@ -44,7 +44,7 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(

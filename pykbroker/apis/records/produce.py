@@ -1,10 +1,11 @@
-"""Produce (0), v3-13: append one record batch to each partition, and answer as `acks` asks.
+"""Produce (0), v3-13: append one record batch to each partition, and respond as `acks` requires.
 
 v3 record batches only (magic 2), transactional id   v5 log start offset   v7 zstd   v8 record errors (KIP-467)
 v9 flexible   v10 current leader in errors (KIP-951)   v11 TRANSACTION_ABORTABLE (KIP-890)
 v12 transactions without AddPartitionsToTxn (KIP-890)   v13 topic ids (KIP-516)
-acks=0 answers nothing; an error then closes the connection.
-The first batch of a transaction in a partition is written once the coordinator has said that the partition takes part.
+A request with acks=0 gets no response; an error closes its connection.
+The first batch of a transaction in a partition is appended after the transaction coordinator has verified that the
+partition is part of the transaction.
 """
 
 from __future__ import annotations
@@ -43,23 +44,27 @@ from wire.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL, Batch
 from wire.records.compression import Codec
 
 AT_ONCE_MAX = 64
-"""Partitions appended to in one step of the loop, where a request has so many that it is large."""
+"""Partitions appended to in one step of the loop when a request is large."""
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
 MAGIC_AT, ATTRIBUTES_END = 16, 22
-"""Where a batch's magic is, and the low byte of its attributes."""
+"""Positions in a batch of the magic byte and of the low byte of the attributes."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
-"""Looking up a member of an enum costs as much as a call."""
+"""Module constants, because an enum member lookup costs as much as a call."""
 ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-"""What producers do not expect of a leader: NOT_ENOUGH_REPLICAS they retry without more ado."""
+"""Coordinator errors that producers do not expect from Produce; they become NOT_ENOUGH_REPLICAS, which is retriable."""
 
 
 @dataclass(frozen=True)
 class Produce:
-    """Plain unless a batch is opened off the loop (`Held`), or the answer waits for a flush or for followers."""
+    """A handler that responds at once if it can.
+
+    It opens large batches off the loop, and waits for flushes and followers where the request or the config requires
+    it.
+    """
 
     key: ClassVar = ApiKey.PRODUCE
     versions: ClassVar[str] = "3-13"
@@ -78,7 +83,7 @@ class Produce:
         return self._append(context, request)
 
     def slowly(self, context: RequestContext, request: ProduceRequest) -> Answer:
-        """As a call, some partitions a turn of the loop."""
+        """Handle a request like `__call__`, but append to at most `AT_ONCE_MAX` partitions in each step of the loop."""
         many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
         if not many or request.acks not in ACKS or request.transactional_id is not None:
             return self(context, request)
@@ -93,7 +98,9 @@ class Produce:
         return joined(request, answers)
 
     def _append(self, context: RequestContext, request: ProduceRequest, admission: Admission | None = None) -> Answer:
-        """Append every batch; those that begin a transaction only with its `admission`."""
+        """Append every batch. A batch that begins a transaction in its partition is appended only if `admission`
+        verifies it.
+        """
         now_ms = self.wall_ms()
         response = ProduceResponse([])
         unsettled: list[Unsettled] = []
@@ -114,7 +121,7 @@ class Produce:
         return settle(request, response, unsettled)
 
     def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> ProduceResponse | None:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         error = ApiError(code, message)
         response = ProduceResponse(
             [
@@ -127,7 +134,11 @@ class Produce:
         return response if request.acks else unanswered(response)
 
     def _in_transaction(self, context: RequestContext, request: ProduceRequest, transactional_id: str) -> Answer:
-        """What begins a transaction in its partition waits for the coordinator, and the connection with it."""
+        """Append the batches of a transactional request.
+
+        The coordinator verifies partitions that are new to the transaction; meanwhile the connection reads no further
+        request.
+        """
         found = self._transactional(context, request)
         if not found:
             return self._append(context, request)
@@ -150,7 +161,7 @@ class Produce:
     def _transactional(
         self, context: RequestContext, request: ProduceRequest
     ) -> list[tuple[TopicPartition, Partition, Batch]]:
-        """The transactional batches of producers that could be written, as far as one can tell from outside."""
+        """Return the transactional batches whose headers are valid and whose partitions the client may write to."""
         found = []
         for data in request.topic_data:
             for part in data.partition_data:
@@ -160,7 +171,7 @@ class Produce:
                         partition, batch = topic.partitions[part.index], Batch.read(part.records or b"")
                         partition.require_leader()
                     except (ApiError, DecodeError, KeyError):
-                        continue  # its own answer says why
+                        continue  # the append reports the error
                     if batch.producer_id >= 0:
                         found.append(((topic.name, part.index), partition, batch))
         return found
@@ -182,7 +193,7 @@ class Produce:
 
 
 def pieces(request: ProduceRequest) -> Iterator[ProduceRequest]:
-    """The same in requests of a few partitions of one topic, each to be answered."""
+    """Yield the request in pieces of at most `AT_ONCE_MAX` partitions of one topic, each with a response of its own."""
     for data in request.topic_data:
         for at in range(0, max(1, len(data.partition_data)), AT_ONCE_MAX):
             few = TopicProduceData(data.name, data.topic_id, data.partition_data[at : at + AT_ONCE_MAX])
@@ -190,7 +201,7 @@ def pieces(request: ProduceRequest) -> Iterator[ProduceRequest]:
 
 
 async def joined(request: ProduceRequest, answers: list[Any]) -> ProduceResponse | None:
-    """The answers to the pieces, once they are there, as one."""
+    """Wait for the responses of all pieces and return them as one."""
     response = ProduceResponse([])
     for answer in answers:
         part = await answer if isinstance(answer, Coroutine) else answer
@@ -204,7 +215,7 @@ async def joined(request: ProduceRequest, answers: list[Any]) -> ProduceResponse
 
 
 def not_admitted(code: ErrorCode, version: int) -> ApiError:
-    """A coordinator's refusal, as producers of this version know it."""
+    """Return the coordinator's refusal as an error that producers of this request version understand."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:
@@ -218,12 +229,12 @@ def not_admitted(code: ErrorCode, version: int) -> ApiError:
 
 
 def is_transactional(data: Buffer) -> bool:
-    """Whether this is a batch of a transaction, as far as its header is there."""
+    """Whether the header marks a transactional batch; False if the header is incomplete."""
     return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & TRANSACTIONAL != 0 and data[MAGIC_AT] == MAGIC
 
 
 def is_zstd(data: Buffer) -> bool:
-    """Whether this is a batch that zstd has compressed, as far as its header is there."""
+    """Whether the header marks a batch compressed with zstd; False if the header is incomplete."""
     return len(data) > ATTRIBUTES_END and data[ATTRIBUTES_END] & CODEC_MASK == Codec.ZSTD and data[MAGIC_AT] == MAGIC
 
 
@@ -236,7 +247,7 @@ def append(
     admission: Admission | None,
     version: int,
 ) -> PartitionProduceResponse:
-    """Append one partition's batch; what its answer has to wait for goes to `unsettled`."""
+    """Append one partition's batch and return its result; a result that is not final is added to `unsettled`."""
     partition = topic.partitions.get(part.index)
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -272,17 +283,17 @@ def append(
 
 @dataclass(slots=True)
 class Unsettled:
-    """A partition's answer that is not final yet. `offset`: the high watermark it waits for, 0 for none."""
+    """A partition's result that is not final. `offset` is the high watermark that it waits for, or 0."""
 
     partition: Partition
     answer: PartitionProduceResponse
     offset: int = 0
     unopened: Buffer = b""
-    """A batch that is not appended: it must be opened, and is too large to open on the loop."""
+    """A batch that is not yet appended: its records must be read, which would take too long on the loop."""
     shown: Verification | None = None
 
     async def open(self, now_ms: int, acks_all: bool) -> None:
-        """Append it, opened off the loop."""
+        """Read the records off the loop and append the batch."""
         answer, partition = self.answer, self.partition
         appended = await partition.append_off_loop(self.unopened, now_ms, self.shown)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
@@ -290,19 +301,22 @@ class Unsettled:
         answer.log_start_offset = partition.require_leader().state.log_start_offset
 
     async def flush(self) -> None:
-        """Make it durable where `flush.messages` asks for that."""
+        """Flush the log if `flush.messages` requires it."""
         if self.partition.require_leader().flush_due:
             await self.partition.flush()
 
     async def commit(self) -> None:
-        """Wait for the followers."""
+        """Wait until the high watermark reaches `offset`."""
         await self.partition.wait_committed(self.offset)
 
 
 async def open_batches(
     request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled], now_ms: int
 ) -> Waiting:
-    """Append what has to be opened; later requests may start after that, whatever the answer still waits for."""
+    """Append the unopened batches, then return the coroutine that settles the response.
+
+    Later requests of the connection may start as soon as the batches are appended.
+    """
     for each in unsettled:
         if each.unopened:
             await attempt(each, each.open, now_ms, request.acks == ACKS_ALL)
@@ -312,9 +326,9 @@ async def open_batches(
 async def settle(
     request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]
 ) -> ProduceResponse | None:
-    """Flush where that is due, and wait for followers as long as the client says."""
+    """Flush the logs that are due, and wait for followers up to the request's timeout."""
     forget_records(request)
-    for each in unsettled:  # nothing is acknowledged before its flush, however long that takes
+    for each in unsettled:  # no timeout: nothing is acknowledged before it is flushed
         await attempt(each, each.flush)
     with trio.move_on_after(max(0, request.timeout_ms) / 1000):
         for each in unsettled:
@@ -326,7 +340,7 @@ async def settle(
 
 
 async def attempt(each: Unsettled, step: Callable[..., Awaitable[None]], *args: object) -> None:
-    """Do this for a partition that has not failed; what goes wrong stands in its answer."""
+    """Run a step for a partition that has not failed; an error becomes the partition's result."""
     if not each.answer.error_code:
         try:
             await step(*args)
@@ -335,14 +349,14 @@ async def attempt(each: Unsettled, step: Callable[..., Awaitable[None]], *args: 
 
 
 def forget_records(request: ProduceRequest) -> None:
-    """What is in the log need not stay in memory while the answer waits."""
+    """Release the request's records, which are in the log and need no memory while the response waits."""
     for data in request.topic_data:
         for part in data.partition_data:
             part.records = None
 
 
 def unanswered(response: ProduceResponse) -> ProduceResponse | None:
-    """acks=0: None, but the first error closes the connection, for there is no other way to tell it."""
+    """Return None, the response to acks=0. An error closes the connection, because no response can report it."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
@@ -352,7 +366,7 @@ def unanswered(response: ProduceResponse) -> ProduceResponse | None:
 
 
 def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partition) -> PartitionProduceResponse:
-    """The answer of a partition that has looked at its batch; which records are to blame, in Kafka's words."""
+    """Fill in the result of a refused batch, with the record errors in Kafka's wording."""
     answer.error_code, answer.base_offset, answer.error_message = error.code, -1, error.message
     if isinstance(error, KeysRequired) and partition.log is not None:
         told = (
@@ -369,5 +383,5 @@ def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partit
 
 
 def failed(index: int, error: ApiError) -> PartitionProduceResponse:
-    """A partition's error; offsets are -1."""
+    """Return an error result; its offsets are -1."""
     return PartitionProduceResponse(index, error.code, -1, error_message=error.message)

@@ -1,4 +1,4 @@
-"""Authentication, ACLs, SCRAM credentials and delegation tokens.
+"""APIs about authentication, ACLs, SCRAM credentials and delegation tokens.
 
-1. What this broker cannot do yet is refused with the error that Kafka gives where it is switched off.
+1. An unsupported feature is refused with the error that Kafka returns when the feature is switched off.
 """

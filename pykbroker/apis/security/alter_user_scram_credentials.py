@@ -1,6 +1,6 @@
-"""AlterUserScramCredentials (51), v0: users' SCRAM credentials set and deleted (KIP-554).
+"""AlterUserScramCredentials (51), v0: set and delete SCRAM credentials of users (KIP-554).
 
-They are stored and described; without SASL nothing logs in with them.
+Credentials are stored and described, but no client can log in with them, because SASL is not supported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wire.messages.alter_user_scram_credentials import (
 
 
 class AlterUserScramCredentials(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar[str] = "0"
@@ -37,7 +37,7 @@ class AlterUserScramCredentials(msgspec.Struct, frozen=True):
         return Held(self.controller.alter_user_scram_credentials(request))
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
-        """The same error for each user."""
+        """Return `code` for every user."""
         names = [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
         return AlterUserScramCredentialsResponse(
             results=[AlterUserScramCredentialsResult(name, code, None) for name in dict.fromkeys(names)]

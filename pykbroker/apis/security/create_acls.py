@@ -1,4 +1,4 @@
-"""CreateAcls (30), v1-3: access control lists, which a broker without an authorizer does not keep.
+"""CreateAcls (30), v1-3: create ACLs; refused, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """
@@ -16,7 +16,7 @@ from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, Crea
 
 
 class CreateAcls(msgspec.Struct, frozen=True):
-    """Refuses each of them, as Kafka does where no authorizer is configured."""
+    """A handler that refuses each ACL, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar[str] = "1-3"
@@ -26,5 +26,5 @@ class CreateAcls(msgspec.Struct, frozen=True):
         return CreateAclsResponse(results=[refused] * len(request.creations))
 
     def refuse(self, request: CreateAclsRequest, code: ErrorCode) -> CreateAclsResponse:
-        """The same error for each of them."""
+        """Return `code` for every ACL."""
         return CreateAclsResponse(results=[AclCreationResult(code, None)] * len(request.creations))

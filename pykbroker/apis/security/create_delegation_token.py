@@ -1,6 +1,6 @@
-"""CreateDelegationToken (38), v1-3: a token with which others act for a principal (KIP-48).
+"""CreateDelegationToken (38), v1-3: create a token that authenticates its holder as a principal (KIP-48).
 
-v2 flexible   v3 a token for somebody else (KIP-373)
+v2 flexible   v3 a token for another owner (KIP-373)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REQUESTER_VERSION_FIRST = 3
 
 
 class CreateDelegationToken(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does on a listener without authentication."""
+    """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-3"

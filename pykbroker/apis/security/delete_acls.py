@@ -1,4 +1,4 @@
-"""DeleteAcls (31), v1-3: access control lists, of which a broker without an authorizer has none.
+"""DeleteAcls (31), v1-3: delete ACLs; refused, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """
@@ -16,7 +16,7 @@ from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest,
 
 
 class DeleteAcls(msgspec.Struct, frozen=True):
-    """Refuses each filter, as Kafka does where no authorizer is configured."""
+    """A handler that refuses each filter, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar[str] = "1-3"
@@ -26,5 +26,5 @@ class DeleteAcls(msgspec.Struct, frozen=True):
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
     def refuse(self, request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:
-        """The same error for each filter."""
+        """Return `code` for every filter."""
         return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, None)] * len(request.filters))

@@ -1,4 +1,4 @@
-"""DescribeAcls (29), v1-3: access control lists, of which a broker without an authorizer has none.
+"""DescribeAcls (29), v1-3: list ACLs; refused, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """
@@ -16,7 +16,7 @@ from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsRespons
 
 
 class DescribeAcls(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does where no authorizer is configured."""
+    """A handler that refuses the request, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.DESCRIBE_ACLS
     versions: ClassVar[str] = "1-3"

@@ -1,6 +1,6 @@
-"""DescribeDelegationToken (41), v1-3: the tokens that exist (KIP-48).
+"""DescribeDelegationToken (41), v1-3: list delegation tokens (KIP-48).
 
-v2 flexible   v3 who asked for them (KIP-373)
+v2 flexible   v3 token requesters (KIP-373)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.messages.describe_delegation_token import DescribeDelegationTokenReque
 
 
 class DescribeDelegationToken(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does on a listener without authentication."""
+    """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-3"

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (50), v0: which SCRAM credentials users have, and their iterations (KIP-554).
+"""DescribeUserScramCredentials (50), v0: return the SCRAM mechanisms and iterations of users (KIP-554).
 
-No name, or null: all users. Salts and keys are never told.
+Null users, or none, request all users. Salts and keys are never returned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wire.stored.metadata_security import UserScramCredentialRecord
 
 
 class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
-    """From the image, each user once."""
+    """A handler that reads the image and describes each user once."""
 
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     versions: ClassVar[str] = "0"
@@ -50,7 +50,7 @@ class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
 
 
 def described(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
-    """One user, or why there is no answer: named more than once, or without credentials."""
+    """Return one user's result; a user named more than once, or without credentials, gets an error."""
     if times > 1:
         return DescribeUserScramCredentialsResult(
             name,

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (40), v1-2: a token ends sooner, or now (KIP-48).
+"""ExpireDelegationToken (40), v1-2: bring a token's expiry forward, or expire it now (KIP-48).
 
 v2 flexible
 """
@@ -18,7 +18,7 @@ NO_TIME = -1
 
 
 class ExpireDelegationToken(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does on a listener without authentication."""
+    """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.EXPIRE_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-2"

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39), v1-2: a token lives longer (KIP-48).
+"""RenewDelegationToken (39), v1-2: extend a token's lifetime (KIP-48).
 
 v2 flexible
 """
@@ -18,7 +18,7 @@ NO_TIME = -1
 
 
 class RenewDelegationToken(msgspec.Struct, frozen=True):
-    """Refuses, as Kafka does on a listener without authentication."""
+    """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
     versions: ClassVar[str] = "1-2"

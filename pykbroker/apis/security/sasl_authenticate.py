@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36), v0-2: a token of the SASL mechanism that was agreed upon.
+"""SaslAuthenticate (36), v0-2: exchange tokens of the negotiated SASL mechanism.
 
 v1 session lifetime (KIP-368)   v2 flexible
 """
@@ -16,7 +16,7 @@ from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthent
 
 
 class SaslAuthenticate(msgspec.Struct, frozen=True):
-    """Refuses: no mechanism was agreed upon, and who is connected without SASL counts as authenticated."""
+    """A handler that refuses the request: connections have no SASL, so no mechanism was negotiated."""
 
     key: ClassVar = ApiKey.SASL_AUTHENTICATE
     versions: ClassVar[str] = "0-2"

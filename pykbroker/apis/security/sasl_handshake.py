@@ -1,4 +1,4 @@
-"""SaslHandshake (17), v0-1: which SASL mechanism a client is going to use.
+"""SaslHandshake (17), v0-1: negotiate the SASL mechanism of a connection.
 
 v0 raw tokens follow   v1 SaslAuthenticate follows (KIP-152)
 """
@@ -16,7 +16,7 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResp
 
 
 class SaslHandshake(msgspec.Struct, frozen=True):
-    """Refuses: who is connected without SASL has nothing to agree upon."""
+    """A handler that refuses the request: connections have no SASL."""
 
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar[str] = "0-1"

@@ -1,5 +1,5 @@
-"""Topics, their partitions, leaders and placement.
+"""APIs about topics and about the partitions, leaders and replicas of topics.
 
-1. A change is answered once this broker serves it.
-2. What a principal may not describe is not said to exist.
+1. The response to a change is sent after this broker has applied the change.
+2. A topic that the principal may not describe is never revealed to exist.
 """

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (45), v0-1: partitions move to other brokers, or stop moving (KIP-455).
+"""AlterPartitionReassignments (45), v0-1: move partitions to other brokers, or cancel such moves (KIP-455).
 
-v0 flexible   v1 may forbid to change how many replicas there are (KIP-860)
-Null replicas stop what is under way. With one broker, only what names this one is done.
+v0 flexible   v1 may forbid a change of the replication factor (KIP-860)
+Null replicas cancel a reassignment. With one broker, only an assignment to this broker succeeds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wire.messages.alter_partition_reassignments import (
 
 
 class AlterPartitionReassignments(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar[str] = "0-1"
@@ -33,7 +33,7 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(
         self, context: RequestContext, request: AlterPartitionReassignmentsRequest
@@ -47,7 +47,7 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
     def refuse(
         self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
-        """The same error for the whole and for each partition."""
+        """Return `code` for the request and for every partition."""
         return AlterPartitionReassignmentsResponse(
             error_code=code,
             error_message=None,

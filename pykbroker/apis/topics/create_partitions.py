@@ -1,7 +1,7 @@
-"""CreatePartitions (37), v0-3: a topic gets more partitions, on brokers of the controller's choice or as given.
+"""CreatePartitions (37), v0-3: add partitions to topics, with replicas placed by the controller or as given.
 
-v2 flexible   v3 THROTTLING_QUOTA_EXCEEDED (KIP-599): there is no quota
-The answer waits until this broker serves what was created.
+v2 flexible   v3 THROTTLING_QUOTA_EXCEEDED (KIP-599): never returned, there is no quota
+The response is sent after this broker has created the partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wire.messages.create_partitions import (
 
 
 class CreatePartitions(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes each topic and passes the request to the controller."""
 
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar[str] = "0-3"
@@ -32,7 +32,7 @@ class CreatePartitions(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
@@ -43,7 +43,7 @@ class CreatePartitions(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
-        """The same error for each topic."""
+        """Return `code` for every topic."""
         return CreatePartitionsResponse(results=failed([topic.name for topic in request.topics], code))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
@@ -51,5 +51,5 @@ class CreatePartitions(msgspec.Struct, frozen=True):
 
 
 def failed(names: list[str], code: ErrorCode) -> list[CreatePartitionsTopicResult]:
-    """Topics that stay as they are, and why."""
+    """Return an error result for each of the topics."""
     return [CreatePartitionsTopicResult(name, code) for name in names]

@@ -1,7 +1,7 @@
-"""CreateTopics (19), v2-7: new topics, each with partitions, replicas and configs, or what would come of it.
+"""CreateTopics (19), v2-7: create topics with partitions, replicas and configs, or validate such a request.
 
-v4 -1 partitions or replicas: the broker's default (KIP-464)   v5 flexible, answers the configs (KIP-525)   v7 topic ids
-The answer waits until this broker serves what was created.
+v4 -1 partitions or replicas: the broker's default (KIP-464)   v5 flexible, returns the configs (KIP-525)   v7 topic ids
+The response is sent after this broker has created the topics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wire.messages.create_topics import CreatableTopicResult, CreateTopicsReques
 
 
 class CreateTopics(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes each topic and passes the request to the controller."""
 
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar[str] = "2-7"
@@ -29,7 +29,7 @@ class CreateTopics(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)
@@ -43,7 +43,7 @@ class CreateTopics(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: CreateTopicsRequest, code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
-        """The same error for each topic."""
+        """Return `code` for every topic."""
         return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
@@ -51,5 +51,5 @@ class CreateTopics(msgspec.Struct, frozen=True):
 
 
 def failed(names: list[str], code: ErrorCode, message: str | None) -> list[CreatableTopicResult]:
-    """Topics that are not created, and why."""
+    """Return an error result for each of the topics."""
     return [CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]

@@ -1,4 +1,4 @@
-"""DeleteTopics (20), v1-6: topics by name, or by id.
+"""DeleteTopics (20), v1-6: delete topics by name or by id.
 
 v3 TOPIC_DELETION_DISABLED where delete.topic.enable is off   v4 flexible   v5 error messages (KIP-599)
 v6 by id (KIP-516)
@@ -32,7 +32,7 @@ DISABLED_VERSION_FIRST = 3
 
 
 class DeleteTopics(msgspec.Struct, frozen=True):
-    """Authorises and turns names of old versions into the new form; all else is the controller's."""
+    """A handler that authorizes each topic and passes the request to the controller in the form of v6."""
 
     key: ClassVar = ApiKey.DELETE_TOPICS
     versions: ClassVar[str] = "1-6"
@@ -42,7 +42,7 @@ class DeleteTopics(msgspec.Struct, frozen=True):
     enabled: bool
 
     def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:
@@ -64,7 +64,7 @@ class DeleteTopics(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
-        """The same error for each topic."""
+        """Return `code` for every topic."""
         topics = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
         return DeleteTopicsResponse(responses=[result(topic, code) for topic in topics])
 
@@ -77,5 +77,5 @@ class DeleteTopics(msgspec.Struct, frozen=True):
 
 
 def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:
-    """A topic that was not deleted, and why."""
+    """Return the error result of a topic that was not deleted."""
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code)

@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75), v0: topics in pages of partitions, with their eligible leader replicas (KIP-966).
+"""DescribeTopicPartitions (75), v0: describe topics page by page, with their eligible leader replicas (KIP-966).
 
-Topics come sorted by name; a cursor says with which partition the next page starts.
+Topics are sorted by name; the cursor names the first partition of the next page.
 Lists are empty, never null: Java clients of 3.9 fail on null.
 """
 
@@ -31,7 +31,10 @@ from wire.messages.describe_topic_partitions import (
 
 
 class DescribeTopicPartitions(msgspec.Struct, frozen=True):
-    """`partitions_max` is max.request.partition.size.limit; a request may ask for less."""
+    """A handler that limits a page to `partitions_max` (max.request.partition.size.limit).
+
+    A request may lower the limit.
+    """
 
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     versions: ClassVar[str] = "0"
@@ -70,7 +73,7 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
-        """The same error for each topic that was asked for."""
+        """Return `code` for every topic that was asked for."""
         return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
@@ -111,7 +114,7 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
 
 
 def missing(name: str) -> ErrorCode:
-    """Why a topic that nobody created cannot be described."""
+    """Return the error for a topic that does not exist: an invalid name, or an unknown topic."""
     try:
         check_topic_name(name)
     except ApiError as error:
@@ -120,5 +123,5 @@ def missing(name: str) -> ErrorCode:
 
 
 def failed(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
-    """A topic without partitions, and why."""
+    """Return an error result without partitions."""
     return DescribeTopicPartitionsResponseTopic(name=name, error_code=code, is_internal=is_internal(name))

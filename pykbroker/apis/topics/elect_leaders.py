@@ -1,7 +1,7 @@
-"""ElectLeaders (43), v0-2: partitions are led by their preferred replica again, or by anybody at all.
+"""ElectLeaders (43), v0-2: elect the preferred leaders of partitions, or any live replica (unclean).
 
-v1 unclean elections (KIP-460), an error for the whole   v2 flexible
-Null asks for all partitions; those that need no election are left out of the answer then.
+v1 unclean elections (KIP-460), top-level error   v2 flexible
+Null topics request all partitions; partitions that need no election are then left out of the response.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wire.messages.elect_leaders import (
 
 
 class ElectLeaders(msgspec.Struct, frozen=True):
-    """Authorises; all else is the controller's."""
+    """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar[str] = "0-2"
@@ -36,7 +36,7 @@ class ElectLeaders(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Held:
-        return Held(self._answer(context, request))  # what the connection asks next sees what this has done
+        return Held(self._answer(context, request))  # the next request of the connection sees the change
 
     async def _answer(self, context: RequestContext, request: ElectLeadersRequest) -> Response:
         if not permitted(self.authorizer, context.principal, self.key):
@@ -49,7 +49,7 @@ class ElectLeaders(msgspec.Struct, frozen=True):
             return fitted(self.refuse(request, error.code, error.message), context.version)
 
     def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
-        """The same error for the whole and for each partition: version 0 has only the latter."""
+        """Return `code` for the request and for every partition; version 0 has no top-level error."""
         return ElectLeadersResponse(
             error_code=code,
             replica_election_results=[

@@ -1,6 +1,6 @@
-"""ListPartitionReassignments (46), v0: which partitions are on their way to other brokers (KIP-455).
+"""ListPartitionReassignments (46), v0: list the partitions that are being reassigned (KIP-455).
 
-Null asks for all of them; what does not move, or does not exist, is left out.
+Null topics request all partitions. Partitions that do not exist, or are not being reassigned, are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wire.messages.list_partition_reassignments import (
 
 
 class ListPartitionReassignments(msgspec.Struct, frozen=True):
-    """As of the last image that this broker has acted on."""
+    """A handler that reads the last image that this broker has applied."""
 
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
     versions: ClassVar[str] = "0"
@@ -52,7 +52,7 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: ListPartitionReassignmentsRequest, code: ErrorCode) -> ListPartitionReassignmentsResponse:
-        """An error for the whole, with the partitions that were asked for."""
+        """Return a top-level error together with the requested partitions."""
         return ListPartitionReassignmentsResponse(
             error_code=code,
             error_message=None,
@@ -66,7 +66,7 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
 
 
 def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Steps[list[OngoingPartitionReassignment]]:
-    """Return those of these partitions that move."""
+    """Return the reassignments of those partitions that are being reassigned."""
     found = []
     for few in portions(indexes):
         found += [

@@ -1,10 +1,10 @@
-"""Metadata (3), v0-13: the brokers, the controller, and topics with their leaders; creates topics where asked.
+"""Metadata (3), v0-13: return the brokers, the controller, and topics with their leaders; create topics if allowed.
 
 v0 an empty list means all topics   v1 null means all, controller id, rack, internal   v2 cluster id   v3 throttle time
-v4 auto-creation may be refused (KIP-204)   v5 offline replicas (KIP-112)   v7 leader epoch
+v4 the client may forbid auto-creation (KIP-204)   v5 offline replicas (KIP-112)   v7 leader epoch
 v8 authorized operations (KIP-430)   v9 flexible   v10 topic ids (KIP-516)   v11 no cluster operations
-v12 ask by topic id   v13 top-level error
-A topic that is created by asking for it is served when the answer leaves.
+v12 topics by id   v13 top-level error
+An auto-created topic is available when the response is sent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ ASK_BY_ID_VERSION_FIRST = 12
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """Plain, unless a topic is to be created first, or the answer is long and new: then it is made in steps."""
+    """A handler that waits only while it creates topics.
+
+    It builds a response in steps, and keeps it for equal requests.
+    """
 
     key: ClassVar = ApiKey.METADATA
     versions: ClassVar[str] = "0-13"
@@ -66,7 +69,7 @@ class Metadata(msgspec.Struct, frozen=True):
                     raise ApiError(ErrorCode.INVALID_REQUEST, f"no topic ids in version {context.version}")
         elif request.topics and any(topic.topic_id != NIL for topic in request.topics):
             ids = dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != NIL)
-            request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids count not
+            request.topics = [MetadataRequestTopic(topic_id, None) for topic_id in ids]  # names beside ids are ignored
             return self._answer(context, request)
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
@@ -75,13 +78,16 @@ class Metadata(msgspec.Struct, frozen=True):
         return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """The same error for each topic that was asked for."""
+        """Return `code` for every topic that was asked for."""
         return MetadataResponse(
             topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
         )
 
     def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
-        """Topics to be created first; as many as are refused, if there are more."""
+        """Return the requested topics that can be auto-created, at most `PARTITIONS_MAX` + 1 of them.
+
+        `PARTITIONS_MAX` + 1 topics are too many for one request, so that the controller refuses them all.
+        """
         known = self.image().topics.by_name
         creatable = (
             name
@@ -97,13 +103,16 @@ class Metadata(msgspec.Struct, frozen=True):
     async def _create(
         self, context: RequestContext, request: MetadataRequest, names: list[str]
     ) -> Encoded | HandlerSteps:
-        """Answer once the topics are there. One that cannot be created is unknown; the log says why."""
+        """Create the topics, then answer.
+
+        A topic that cannot be created is unknown to the client; the log has the reason.
+        """
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Encoded | HandlerSteps:
-        """As the question was answered before, as long as the image is the same and no log has failed since."""
+        """Return the kept response to the same request. A changed image or an offline log invalidates it."""
         image, topics = self.image(), request.topics
         question = (
             context.version,
@@ -158,13 +167,13 @@ class Metadata(msgspec.Struct, frozen=True):
     def _topics(
         self, context: RequestContext, request: MetadataRequest, topics: TopicsImage
     ) -> Iterator[TopicImage | MetadataResponseTopic]:
-        """Those that are asked for; of one that cannot be described, why."""
+        """Yield each requested topic, or the error result of a topic that cannot be described."""
         if request.topics is None or (context.version == 0 and not request.topics):
             for topic in topics.by_name.values():
                 if self._may_see(context, topic.name):
                     yield topic
             return
-        for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each is told once
+        for asked in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():  # each topic once
             yield self._topic(context, asked, topics)
 
     def _topic(
@@ -183,7 +192,7 @@ class Metadata(msgspec.Struct, frozen=True):
         )
 
     def _described(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
-        """A topic and all its partitions. One whose log is offline has nobody who could lead it."""
+        """Describe a topic and all its partitions. A partition whose log is offline has no leader."""
         offline, partitions = self.replicas.offline(topic.id), []
         for index, partition in topic.partitions.items():
             leader = NO_LEADER if index in offline else partition.leader
@@ -208,7 +217,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 def legal(name: str) -> bool:
-    """Could a topic have this name?"""
+    """Whether the name is valid for a topic."""
     try:
         check_topic_name(name)
     except ApiError:
@@ -217,7 +226,7 @@ def legal(name: str) -> bool:
 
 
 def failed(code: ErrorCode, name: str | None, topic_id: bytes = NIL) -> MetadataResponseTopic:
-    """A topic without partitions, and why."""
+    """Return an error result without partitions."""
     return MetadataResponseTopic(
         error_code=code, name=name, topic_id=topic_id, is_internal=name is not None and is_internal(name)
     )

@@ -1,5 +1,5 @@
-"""Transactions and idempotent producers.
+"""APIs about transactions and idempotent producers.
 
-1. A transactional id is authorized before anything about it is said.
-2. Decisions are made in `core.txn`, and answered once they are committed.
+1. A transactional id is authorized before anything about it is returned.
+2. `core.txn` makes the decisions. A response is sent after its decision is committed.
 """

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn (25), v0-4: a transaction is about to commit offsets of a group (KIP-98).
+"""AddOffsetsToTxn (25), v0-4: add a group's offsets partition to a transaction (KIP-98).
 
 v2 PRODUCER_FENCED   v3 flexible   v4 TRANSACTION_ABORTABLE (KIP-890)
-What takes part is the partition of `__consumer_offsets` that the group belongs to, whether it is made yet or not.
+The added partition is the group's partition of `__consumer_offsets`, even if that topic does not exist yet.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ FENCED_VERSION_FIRST = 2
 
 
 class AddOffsetsToTxn(msgspec.Struct, frozen=True):
-    """Plain while nothing has to be flushed first. `partition_of`: where a group belongs."""
+    """A handler that responds at once unless a record must be flushed first.
+
+    `partition_of` maps a group to its partition of `__consumer_offsets`.
+    """
 
     key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
     versions: ClassVar[str] = "0-4"

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn (24), v0-5: partitions that a transaction is about to write to (KIP-98).
+"""AddPartitionsToTxn (24), v0-5: add partitions to a transaction (KIP-98).
 
-v2 PRODUCER_FENCED   v3 flexible   v4 several transactions, sent by brokers, also to verify (KIP-890)
+v2 PRODUCER_FENCED   v3 flexible   v4 batches of transactions from brokers, which may only verify them (KIP-890)
 v5 TRANSACTION_ABORTABLE
-Where one partition cannot be added none is: the others are OPERATION_NOT_ATTEMPTED.
+If one partition cannot be added, none is: the others get OPERATION_NOT_ATTEMPTED.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FENCED_VERSION_FIRST, BROKERS_VERSION_FIRST = 2, 4
 
 
 class AddPartitionsToTxn(msgspec.Struct, frozen=True):
-    """A client's is plain while nothing has to be flushed first."""
+    """A handler that answers a client at once unless a record must be flushed first."""
 
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
     versions: ClassVar[str] = "0-5"
@@ -82,7 +82,7 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
         return (yield from asked) if isinstance(asked, Generator) else asked
 
     def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-        """The same error for every partition, and for the whole where brokers ask."""
+        """Return `code` as the top-level error and for every partition of a client's request."""
         refusal = finish(results(request.v3_and_below_topics, {}, code))
         return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 
@@ -94,7 +94,7 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(results_by_transaction=found)
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
-        await trio.lowlevel.checkpoint()  # there may be many
+        await trio.lowlevel.checkpoint()  # a request may have many
         if refused := await unhurried(self._refused(asked.topics)):
             return await unhurried(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         partitions = await unhurried(places(asked.topics))
@@ -111,7 +111,10 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
     def _refused(
         self, topics: list[AddPartitionsToTxnTopic], principal: str | None = None
     ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
-        """What is not there, or not this client's to write to; None is a broker."""
+        """Return an error for each partition that does not exist or that `principal` may not write to.
+
+        A broker's request is not authorized by topic: its principal is None.
+        """
         known, refused = self.image().topics.by_name, dict[TopicPartition, ErrorCode]()
         for topic in topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -130,7 +133,7 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
 
 
 def places(topics: list[AddPartitionsToTxnTopic]) -> Generator[None, None, frozenset[TopicPartition]]:
-    """Return the partitions that are named."""
+    """Return the partitions of all topics."""
     found = set[TopicPartition]()
     for topic in topics:
         for few in portions(topic.partitions):
@@ -142,14 +145,14 @@ def places(topics: list[AddPartitionsToTxnTopic]) -> Generator[None, None, froze
 def response_of(
     topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode], others: ErrorCode
 ) -> Generator[None, None, AddPartitionsToTxnResponse]:
-    """Return what a client is answered."""
+    """Return the response to a client, in versions 0-3."""
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=(yield from results(topics, refused, others)))
 
 
 def results(
     topics: list[AddPartitionsToTxnTopic], refused: dict[TopicPartition, ErrorCode], others: ErrorCode
 ) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
-    """Return a result for each partition; `others` for those that are not `refused`."""
+    """Return a result for each partition: its error in `refused`, or else `others`."""
     found = []
     for topic in topics:
         answer = AddPartitionsToTxnTopicResult(topic.name, [])
@@ -164,7 +167,7 @@ def results(
 
 
 async def unhurried(steps: Generator[None, None, T]) -> T:
-    """Go to the end of steps that are a portion each; others have their turn after each."""
+    """Run the steps to the end, yielding to other tasks after each step."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), v0: transactional ids, as their coordinator knows them (KIP-664)."""
+"""DescribeTransactions (65), v0: return the state of transactional ids from their coordinator (KIP-664)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wire.messages.describe_transactions import (
 
 
 class DescribeTransactions(msgspec.Struct, frozen=True):
-    """Each id is answered on its own. Topics that the client may not see are left out."""
+    """A handler that describes each id separately, and leaves out topics that the client may not describe."""
 
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar[str] = "0"
@@ -39,7 +39,7 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
         return self._describe(context.principal, request)
 
     def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-        """The same error for every id."""
+        """Return `code` for every id."""
         return DescribeTransactionsResponse(
             transaction_states=[TransactionState(code, name) for name in request.transactional_ids]
         )
@@ -52,7 +52,7 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
     async def _state(self, principal: str, transactional_id: str) -> TransactionState:
         if not permitted(self.authorizer, principal, self.key, transactional_id):
             return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
-        await trio.lowlevel.checkpoint()  # there may be many
+        await trio.lowlevel.checkpoint()  # a request may have many
         reply = await self.transactions.asked(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)

@@ -1,7 +1,7 @@
 """EndTxn (26), v0-5: commit or abort a transaction (KIP-98).
 
-v2 PRODUCER_FENCED   v3 flexible   v4 TRANSACTION_ABORTABLE   v5 the epoch rises with it, and is answered (KIP-890)
-Answered when it is decided; the markers follow.
+v2 PRODUCER_FENCED   v3 flexible   v4 TRANSACTION_ABORTABLE   v5 bumps the epoch and returns it (KIP-890)
+The response is sent when the decision is committed; the markers are written afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FENCED_VERSION_FIRST, EPOCH_BUMP_VERSION_FIRST = 2, 5
 
 
 class EndTxn(msgspec.Struct, frozen=True):
-    """Plain while nothing has to be flushed first."""
+    """A handler that responds at once unless a record must be flushed first."""
 
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar[str] = "0-5"

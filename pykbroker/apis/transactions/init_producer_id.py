@@ -1,8 +1,8 @@
-"""InitProducerId (22), v0-5: a producer id for an idempotent producer, and an epoch of it for a transactional id.
+"""InitProducerId (22), v0-5: allocate a producer id, or bump the producer epoch of a transactional id.
 
-v2 flexible   v3 producer id and epoch of before (KIP-360)   v4 PRODUCER_FENCED   v5 TRANSACTION_ABORTABLE (KIP-890)
-Without a transactional id, whoever may write to some topic may have one (KIP-679).
-v6 (KIP-939) is not advertised, as in Kafka.
+v2 flexible   v3 current producer id and epoch (KIP-360)   v4 PRODUCER_FENCED   v5 TRANSACTION_ABORTABLE (KIP-890)
+Without a transactional id, WRITE on any topic is sufficient authorization (KIP-679).
+As in Kafka, v6 (KIP-939) is not advertised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FENCED_VERSION_FIRST = 4
 
 
 class InitProducerId(msgspec.Struct, frozen=True):
-    """Plain while the block of ids in hand lasts, and nothing has to be flushed."""
+    """A handler that responds at once unless the block of producer ids is used up or a record must be flushed first."""
 
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar[str] = "0-5"
@@ -49,7 +49,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
         return InitProducerIdResponse(producer_id=producer_id)
 
     def refuse(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-        """An error, and no producer."""
+        """Return `code` without a producer id."""
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
     def _of_transactional_id(self, version: int, request: InitProducerIdRequest, transactional_id: str) -> Answer:
@@ -64,7 +64,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
         )
 
     def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:
-        """Why this client may not have what it asks for."""
+        """Return the authorization error, or None if the client is authorized."""
         may = self.authorizer
         if transactional_id is not None:
             allowed = may.allows(principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)

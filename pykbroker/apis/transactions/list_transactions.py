@@ -1,4 +1,4 @@
-"""ListTransactions (66), v0-2: the transactional ids that this broker coordinates (KIP-664).
+"""ListTransactions (66), v0-2: list the transactional ids that this broker coordinates (KIP-664).
 
 v1 only transactions that have been open for longer than a duration (KIP-994)
 v2 only ids that match a regular expression as a whole (KIP-1152)
@@ -26,10 +26,10 @@ from wire.messages.list_transactions import ListTransactionsRequest, ListTransac
 
 
 class ListTransactions(msgspec.Struct, frozen=True):
-    """The handler, which leaves out transactions that the client may not see.
+    """A handler that leaves out transactional ids that the client may not describe.
 
-    Ids are matched off the loop, a share at a time, for which all requests take turns: one id may be 32 KB long, and
-    RE2 takes up to a second for that with the worst of patterns.
+    Ids are matched off the loop in shares, and all requests take turns: an id may be 32 KB long, and RE2 needs up to a
+    second for such an id with the worst of patterns.
     """
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
@@ -54,7 +54,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
         return self._described(principal, request, found)
 
     async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:
-        """The transactions whose ids match, in order."""
+        """Return the transactions whose ids match the pattern, in the given order."""
         by_id = {known.transactional_id: known for known in found}
         names: list[str] = []
         for share in pattern.shares(by_id):
@@ -76,7 +76,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
 
 
 class TransactionFilter:
-    """Which transactions a request is about. Without one that is open the duration counts from 1970, as in Kafka."""
+    """The filter of a request. As in Kafka, an id without an open transaction counts as open since 1970."""
 
     def __init__(self, request: ListTransactionsRequest, now_ms: int) -> None:
         self._any_state = not request.state_filters

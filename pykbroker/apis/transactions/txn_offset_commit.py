@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28), v0-5: offsets of a group that hold once a transaction is committed (KIP-98, KIP-447).
+"""TxnOffsetCommit (28), v0-5: commit a group's offsets as part of a transaction (KIP-98, KIP-447).
 
 v2 leader epoch   v3 flexible, member and generation   v4 TRANSACTION_ABORTABLE   v5 without AddOffsetsToTxn (KIP-890)
 """
@@ -41,7 +41,7 @@ LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
 class TxnOffsetCommit(msgspec.Struct, frozen=True):
-    """Plain where the transaction is open in the group's partition already; else the coordinator is asked first."""
+    """A handler that asks the transaction coordinator unless the transaction is open in the group's partition."""
 
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar[str] = "0-5"
@@ -72,11 +72,11 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         return self._commit(context.version, request, refused, admission.shown.get(place))
 
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
 
     def _take_out(self, principal: str, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
-        """Take from the request what is not there, or not this client's to read; answers that."""
+        """Remove unknown and unauthorized partitions from the request, and return their results."""
         topics, taken, refused = self.image().topics.by_name, [], []
         for topic in request.topics:
             known, code = topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -125,7 +125,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
 
 
 def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
-    """With what was refused beforehand, each topic once."""
+    """Return the response with the refused partitions added; each topic appears once."""
     told = {topic.name: topic for topic in response.topics}
     for topic in refused:
         known = told.setdefault(topic.name, topic)
@@ -137,14 +137,14 @@ def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitRespo
 
 
 def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic:
-    """A topic's, with the same error for each partition."""
+    """Return the result of a topic with the same error for each partition."""
     return TxnOffsetCommitResponseTopic(
         topic.name, [TxnOffsetCommitResponsePartition(part.partition_index, code) for part in topic.partitions]
     )
 
 
 def spoken(code: ErrorCode, version: int) -> ErrorCode:
-    """The error as clients of this version know it."""
+    """Return the error that clients of this request version understand."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers (27), v1-2: end transactions in partitions that are led here (KIP-98).
+"""WriteTxnMarkers (27), v1-2: write transaction markers to partitions that this broker leads (KIP-98).
 
-v1 flexible   v2 transaction version (KIP-1228): from 2 on a marker bears the epoch after the transaction's
-Sent by transaction coordinators, and by admins to end what hangs (KIP-664).
+v1 flexible   v2 transaction version (KIP-1228): from 2 on, the marker's epoch is the transaction's plus one
+Transaction coordinators send this request, and so do admins to abort hanging transactions (KIP-664).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from wire.messages.write_txn_markers import (
 )
 
 AT_ONCE_MAX = 100
-"""Markers that are appended or waited for in one step of the loop."""
+"""Markers that are appended, or waited for, in one step of the loop."""
 
 
 class WriteTxnMarkers(msgspec.Struct, frozen=True):
-    """All are appended, in order; then the answer waits until they are committed."""
+    """A handler that appends all markers in order, then waits until they are committed."""
 
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar[str] = "1-2"
@@ -48,7 +48,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
         return self._write(request.markers)
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-        """The same error for every partition."""
+        """Return `code` for every partition."""
         return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
 
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
@@ -71,7 +71,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
         response: WriteTxnMarkersResponse,
         appended: list[tuple[WritableTxnMarkerPartitionResult, AppendedMarker]],
     ) -> Steps[None]:
-        """Append each marker to its partitions, one in each step; `response` gets their results."""
+        """Append each marker to its partitions, one partition in each step, and add the results to `response`."""
         for asked in markers:
             yield
             if not asked.topics:
@@ -91,7 +91,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
 
 
 def marker_of(asked: WritableTxnMarker) -> Marker:
-    """What is appended."""
+    """Return the marker that a request describes."""
     return Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -102,7 +102,7 @@ def marker_of(asked: WritableTxnMarker) -> Marker:
 
 
 def result(asked: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult:
-    """One marker's, with the same error for each of its partitions."""
+    """Return the result of one marker with the same error for each partition."""
     return WritableTxnMarkerResult(
         asked.producer_id,
         [
