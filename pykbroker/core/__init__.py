@@ -1,7 +1,8 @@
-"""What Kafka decides, as pure functions and machines: read this package to learn Kafka.
+"""Kafka's decisions as pure functions and state machines. To learn what Kafka does, read this package.
 
-1. Nothing here waits, reads a clock, draws a random number, opens a file or logs: all of that comes in as an argument.
-2. What shall happen goes out as a value: records to append, replies to deliver. The caller acts.
-3. One method of a machine changes what must survive, `replay`, and recovery uses the same one.
-4. It knows the messages and records of `wire`; it must not know connections, logs on disk, trio or any other package.
+1. Nothing here waits, reads a clock, draws random numbers, opens a file or logs. Such input arrives as an argument.
+2. Effects are return values: records to append and replies to deliver. The caller carries them out.
+3. Only a machine's `replay` method changes durable state, and recovery calls the same method.
+4. The package knows the messages and records of `wire`. It must not know connections, log files, trio or any other
+   package.
 """

@@ -1,7 +1,8 @@
-"""How the descriptors that this process may have open are divided among partitions, clients and its own files.
+"""The division of the process's file descriptors among partitions, clients and the broker's own files.
 
-A partition keeps one descriptor, for its active segment, and a connection keeps one. The clients' part is set aside
-and partitions are held to the rest, so that clients can always connect. Clients may take what partitions leave.
+A partition keeps one descriptor, for its active segment, and a connection keeps one. A share is reserved for clients,
+and partitions are limited to the rest, so that clients can always connect. Clients may also use descriptors that
+partitions leave free.
 """
 
 from __future__ import annotations
@@ -12,24 +13,31 @@ from pykbroker.core.errors import ApiError, StartError
 from wire.error_codes import ErrorCode
 
 OPEN_FILES_MIN = 64
-"""With fewer a broker does not start."""
+"""The smallest limit of open files with which a broker starts."""
 OWN_DESCRIPTORS = 32
-"""Standard streams, pollers, listener, metadata log, a worker's pipes (12 to 18), and files open for a moment."""
+"""Descriptors of the broker itself.
+
+These are the standard streams, pollers, the listener, the metadata log, a worker's pipes (12 to 18), and files that are
+open for a moment.
+"""
 SEALED_SEGMENTS_SHARE = 16
-"""One descriptor in so many is for sealed segments, until each log directory may load `SEALED_SEGMENTS_MAX`."""
+"""One descriptor in this many is reserved for sealed segments, up to `SEALED_SEGMENTS_MAX` in each log directory."""
 LENT = 2
-"""How many unloaded segments may stay open while clients are sent their data, for each loaded segment."""
+"""Unloaded segments, per loaded segment, that may stay open while their data is sent to clients."""
 SEALED_SEGMENTS_MAX = 64
 CLIENTS_SHARE = 4
-"""One descriptor in so many is kept for clients, where no config says how many."""
+"""One descriptor in this many is reserved for clients if no config sets the number."""
 DESCRIPTORS_FOR_CLIENTS_MAX = 1000
-"""More are not kept for clients, where no config says how many."""
+"""The largest number of descriptors reserved for clients if no config sets the number."""
 BY_SHARE = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptors:
-    """`open_files_max`: the process's limit, RLIMIT_NOFILE. `for_clients_min`: as configured, or `BY_SHARE`."""
+    """The division of `open_files_max` descriptors, the process's RLIMIT_NOFILE.
+
+    `for_clients_min` is the configured number for clients, or `BY_SHARE`.
+    """
 
     open_files_max: int
     log_directories: int = 1
@@ -37,34 +45,36 @@ class Descriptors:
 
     @property
     def clients_min(self) -> int:
-        """Descriptors that partitions never take from clients."""
+        """Return the number of descriptors that only clients may use."""
         if self.for_clients_min != BY_SHARE:
             return self.for_clients_min
         return min(DESCRIPTORS_FOR_CLIENTS_MAX, self.open_files_max // CLIENTS_SHARE)
 
     @property
     def sealed_segments_max(self) -> int:
-        """Sealed segments that may be loaded in each log directory, at least one."""
+        """Return how many sealed segments may be loaded in each log directory, at least one."""
         share = self.open_files_max // SEALED_SEGMENTS_SHARE // (1 + LENT) // self.log_directories
         return max(1, min(SEALED_SEGMENTS_MAX, share))
 
     @property
     def _shared(self) -> int:
-        """Descriptors for partitions and clients; each directory has a lock, and its sealed segments."""
+        """Return the descriptors left for partitions and clients, after the locks and sealed segments of all log
+        directories.
+        """
         of_a_directory = 1 + (1 + LENT) * self.sealed_segments_max
         return self.open_files_max - OWN_DESCRIPTORS - self.log_directories * of_a_directory
 
     @property
     def partitions_max(self) -> int:
-        """Partitions that may be open."""
+        """Return how many partitions may be open."""
         return max(0, self._shared - self.clients_min)
 
     def connections_max(self, partitions: int) -> int:
-        """Connections that may be open beside so many partitions."""
+        """Return how many connections may be open beside this many partitions."""
         return max(self.clients_min, self._shared - partitions)
 
     def check_start(self) -> None:
-        """StartError: the limit is below `OPEN_FILES_MIN`, or what is configured leaves no partition."""
+        """Raise StartError if the limit is below `OPEN_FILES_MIN` or leaves no descriptor for a partition."""
         if self.open_files_max < OPEN_FILES_MIN:
             raise StartError(
                 f"the process may open {self.open_files_max} files, and a broker needs {OPEN_FILES_MIN}:"
@@ -77,7 +87,7 @@ class Descriptors:
             )
 
     def check_room(self, partitions: int, more: int) -> None:
-        """ApiError POLICY_VIOLATION: `more` partitions beside those that there are would be too many."""
+        """Raise ApiError POLICY_VIOLATION if `more` new partitions beside the existing ones would exceed the limit."""
         if partitions + more > self.partitions_max:
             raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
@@ -87,9 +97,9 @@ class Descriptors:
             )
 
     def limit_text(self) -> str:
-        """The limit, and what is kept of it for clients."""
+        """Describe the limit and the number reserved for clients, for an error message."""
         return f"the process may open {self.open_files_max} files, of which {self.clients_min} are kept for clients"
 
 
 UNBOUNDED = Descriptors(1 << 40)
-"""No limit: for parts that are built without a process, as in tests."""
+"""No limit, for parts that are built without a process, as in tests."""

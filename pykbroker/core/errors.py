@@ -1,4 +1,7 @@
-"""Failures by who must act: `ApiError` the peer, `StartError` and `StopError` the operator, others the developer."""
+"""Exceptions by who must act: ApiError is for the client, StartError and StopError for the operator.
+
+Any other exception is a defect of the broker.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from wire.error_codes import ErrorCode
 
 
 class ApiError(Exception):
-    """A request, or one part of it, that fails with a code of the protocol; the message is for the client's user."""
+    """The failure of a request, or of a part of it: an error code and a message for the client's user."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
@@ -18,12 +21,15 @@ class ApiError(Exception):
 
 
 def bad_request(message: str) -> ApiError:
-    """INVALID_REQUEST: what does not make sense, whatever there is."""
+    """Return INVALID_REQUEST, for a request that is invalid in any state of the cluster."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 class KeysRequired(ApiError):
-    """INVALID_RECORD: records of a compacted topic need keys. `indexes`: those without, or the first of `count`."""
+    """INVALID_RECORD: a compacted topic refuses records without keys.
+
+    `indexes` are the positions of such records in the batch; if there are many, only the first of `count`.
+    """
 
     def __init__(self, indexes: list[int], count: int) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, f"{count} records have no key")
@@ -31,11 +37,11 @@ class KeysRequired(ApiError):
 
 
 class StartError(Exception):
-    """The broker cannot start as it was told to; the text says why and what to do. No traceback is shown."""
+    """A failure to start the broker as configured. The text gives the cause and the remedy; no traceback is printed."""
 
 
 class StopError(Exception):
-    """The broker ends, or did not end in order, because of its machine. The text says what happened and what to do.
+    """A failure of the machine that ends the broker, or disturbs its shutdown. The text gives the cause and the remedy.
 
-    It is one line of the log, without a traceback, and exit code 1.
+    It is logged as one line without a traceback, and the exit code is 1.
     """

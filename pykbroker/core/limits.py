@@ -1,6 +1,6 @@
-"""The bounds that no config sets and that more than one package keeps, each with its unit."""
+"""Bounds that no config sets and that several packages share, each with its unit."""
 
 from __future__ import annotations
 
 REQUEST_BYTES_MAX = 100 * 1024 * 1024
-"""Kafka's default of `socket.request.max.bytes`; what a broker answers us is held to it, too."""
+"""Kafka's default of `socket.request.max.bytes`. Responses from other brokers are held to the same bound."""

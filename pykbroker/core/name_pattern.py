@@ -1,10 +1,10 @@
-"""Regular expressions over the names of topics and transactional ids, in RE2's syntax.
+"""Regular expressions over names of topics and transactional ids, in RE2's syntax.
 
-1. RE2 matches a name in time that is linear in its length, whatever the pattern. It refuses what would need more, such
-   as back references and looking around; Kafka reads patterns with re2j, its port to Java, and refuses the same.
+1. RE2 matches a name in time linear in its length, for every pattern. It refuses patterns that would need more, such as
+   back references and lookaround. Kafka uses re2j, the Java port of RE2, and refuses the same patterns.
 2. A pattern must match the whole name.
-3. What one match can take is known before it begins: `NamePattern.shares` cuts many names so that nobody has to keep
-   the loop for longer than one share.
+3. The cost of a match is known beforehand: `NamePattern.shares` splits many names into shares of bounded cost, so that
+   no caller blocks the loop for longer than one share.
 """
 
 from __future__ import annotations
@@ -19,23 +19,31 @@ from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 
 PATTERN_CHARS_MAX = 5000
-"""A pattern is compiled in one go: one of this length takes 12 ms at most."""
+"""The longest pattern in characters.
+
+A pattern is compiled without a pause, which takes 12 ms at most for this length.
+"""
 UNICODE_CLASSES_MAX = 50
-"""Classes such as `\\pL` in one pattern; each takes 0.1 ms to compile."""
+r"""The most classes such as `\pL` in one pattern; each takes 0.1 ms to compile."""
 REPEATS_MAX = 20_000
-"""The sum of the counts of all repetitions in one pattern, such as `a{1000}`. A program of PROGRAM_BYTES_MAX has not
-even half as many instructions, but RE2 takes up to 300 ms to refuse what repeats 500,000 times.
+"""The largest sum of all repetition counts in one pattern, such as the 1000 of `a{1000}`.
+
+A program of PROGRAM_BYTES_MAX has less than half as many instructions, but RE2 needs up to 300 ms to refuse a pattern
+with 500,000 repetitions.
 """
 PROGRAM_BYTES_MAX = 256 << 10
-"""RE2's bound for one pattern's program, and for the states that it remembers. A larger program is refused."""
+"""RE2's memory bound for one compiled pattern and its cached states. RE2 refuses a larger program."""
 PATTERNS_MAX = 20
-"""Compiled patterns that are kept."""
+"""The number of compiled patterns in the cache."""
 SHARE_STEPS_MAX = 2_500_000
-"""Instructions that RE2 may follow for one share of names: 1 to 3 ns each, so 7 ms at most, and mostly a tenth."""
+"""RE2 instructions per share of names.
+
+One takes 1 to 3 ns, so a share takes 7 ms at most and usually a tenth of that.
+"""
 NAME_STEPS = 500
-"""The cost of matching a name, beside that of its characters."""
+"""The fixed cost of matching one name, in instructions, beside the cost of its characters."""
 COMPILE_STEPS_A_CHAR, COMPILE_STEPS_A_UNICODE_CLASS = 1000, 40_000
-"""The cost of compiling a pattern, in the same unit."""
+"""The cost of compiling a pattern, in instructions."""
 
 REPEAT = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", re.ASCII)
 SIGNIFICANT = re.compile(
@@ -43,7 +51,7 @@ SIGNIFICANT = re.compile(
     r"\(\?P?<(?P<name>\w++)>",
     re.DOTALL,
 )
-"""Tells escapes and the names of groups from what is quoted or within a class, in a pattern that RE2 has read."""
+"""Finds escapes and group names in a pattern that RE2 has accepted, and skips quoted text and character classes."""
 
 DESCRIPTIONS = {
     "missing )": "missing closing )",
@@ -57,20 +65,20 @@ DESCRIPTIONS = {
     "invalid named capture group": "invalid named capture",
     "pattern too large - compile failed": "too large",
 }
-"""How RE2's errors begin, and re2j's words for the same, where these differ."""
+"""Beginnings of RE2's error messages, with re2j's wording where it differs."""
 
 
 class Regexp(Protocol):
-    """As much of a compiled pattern of the module `re2` as is used here."""
+    """The part of a compiled pattern of the module `re2` that is used here."""
 
     programsize: int
 
     def fullmatch(self, text: bytes) -> object | None:
-        """Return the match if the whole text matches, else None."""
+        """Return a match object if the pattern matches the whole text, else None."""
 
 
 class NamePattern:
-    """A compiled pattern: see `compiled`."""
+    """A compiled pattern, made by `compiled`."""
 
     __slots__ = ("_regexp", "_steps_a_byte")
 
@@ -78,12 +86,15 @@ class NamePattern:
         self._regexp, self._steps_a_byte = regexp, regexp.programsize
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """The names that match, in order."""
+        """Return the names that match, in order."""
         matches = self._regexp.fullmatch
         return [name for name in names if matches(name.encode()) is not None]
 
     def shares(self, names: Iterable[str]) -> Iterator[list[str]]:
-        """Cut names into lists that can be matched within SHARE_STEPS_MAX each; one that takes more is alone."""
+        """Split names into lists that cost at most SHARE_STEPS_MAX each to match.
+
+        A name that costs more is a list of its own.
+        """
         share: list[str] = []
         steps = 0
         for name in names:
@@ -97,20 +108,20 @@ class NamePattern:
             yield share
 
     def steps(self, name: str) -> int:
-        """The most instructions that matching this name can follow."""
+        """Return the largest number of instructions that matching this name can take."""
         return NAME_STEPS + self._steps_a_byte * len(name.encode())
 
 
 @lru_cache(PATTERNS_MAX)
 def compiled(pattern: str) -> NamePattern:
-    """Compile a pattern. ApiError INVALID_REGULAR_EXPRESSION: it is none, or too large."""
+    """Compile a pattern. ApiError INVALID_REGULAR_EXPRESSION: the pattern is invalid or too large."""
     if len(pattern) > PATTERN_CHARS_MAX:
         raise refused(pattern[:PATTERN_CHARS_MAX], f"longer than {PATTERN_CHARS_MAX} characters")
     if unicode_classes(pattern) > UNICODE_CLASSES_MAX:
         raise refused(pattern, f"more than {UNICODE_CLASSES_MAX} Unicode classes")
     if repeats(pattern) > REPEATS_MAX:
         raise refused(pattern, "too large")
-    re2: Any = import_module("re2")  # 5 ms, which a broker without patterns does not spend
+    re2: Any = import_module("re2")  # costs 5 ms, so only a broker that needs patterns imports it
     options = re2.Options()
     options.max_mem, options.log_errors, options.never_capture = PROGRAM_BYTES_MAX, False, True
     try:
@@ -118,28 +129,28 @@ def compiled(pattern: str) -> NamePattern:
     except re2.error as error:
         raise refused(pattern, described(error.args[0].decode(errors="replace"))) from None
     finally:
-        re2.purge()  # its own cache would keep 128
+        re2.purge()  # clear its own cache of 128 patterns
     check_like_re2j(pattern)
     return NamePattern(regexp)
 
 
 def compile_steps(pattern: str) -> int:
-    """The most that it costs to compile a pattern, in steps of matching."""
+    """Return the largest cost of compiling a pattern, in instructions."""
     return COMPILE_STEPS_A_CHAR * len(pattern) + COMPILE_STEPS_A_UNICODE_CLASS * unicode_classes(pattern)
 
 
 def unicode_classes(pattern: str) -> int:
-    """How many classes such as `\\pL` the pattern may have."""
+    r"""Count the classes such as `\pL` that the pattern may have."""
     return pattern.count("\\p") + pattern.count("\\P")
 
 
 def repeats(pattern: str) -> int:
-    """Add up how often repetitions with a count may repeat, each by itself. RE2 refuses counts of five digits."""
+    """Return the sum of all repetition counts in the pattern. RE2 refuses counts of five digits."""
     return sum(int(most or least) for least, most in REPEAT.findall(pattern))
 
 
 def check_like_re2j(pattern: str) -> None:
-    """Refuse what RE2 reads and re2j does not. ApiError INVALID_REGULAR_EXPRESSION."""
+    """Raise ApiError INVALID_REGULAR_EXPRESSION for syntax that RE2 accepts and re2j does not."""
     names: set[str] = set()
     for found in SIGNIFICANT.finditer(pattern):
         name = found["name"]
@@ -152,13 +163,16 @@ def check_like_re2j(pattern: str) -> None:
 
 
 def described(error: str) -> str:
-    """Return the error that RE2 found, in re2j's words."""
+    """Return RE2's error message in re2j's wording."""
     known = (words for start, words in DESCRIPTIONS.items() if error.startswith(start))
     return next(known, error.split(": ", 1)[0])
 
 
 def refused(pattern: str, why: str) -> ApiError:
-    """INVALID_REGULAR_EXPRESSION, in the words of Kafka's ConsumerGroupHeartbeat; other responses have no message."""
+    """Return INVALID_REGULAR_EXPRESSION with the message of Kafka's ConsumerGroupHeartbeat.
+
+    Other responses have no message.
+    """
     return ApiError(
         ErrorCode.INVALID_REGULAR_EXPRESSION,
         f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.",

@@ -1,6 +1,7 @@
-"""Which names a topic may have, and which topics are Kafka's own.
+"""The valid names of topics, and the names of internal topics.
 
-A name becomes a directory and, with '.' turned into '_', a metric: hence the characters, the length and the collisions.
+A topic's name is part of a directory name and, with '.' replaced by '_', of metric names. This limits its characters
+and length, and makes some names collide.
 """
 
 from __future__ import annotations
@@ -18,24 +19,27 @@ SHARE_STATE_TOPIC = "__share_group_state"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 INTERNAL_TOPICS = frozenset((GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC))
-"""Listed as internal in Metadata. The metadata log is no topic that a client ever sees."""
+"""Topics that Metadata marks as internal.
+
+The metadata log is not among them, because clients never see it as a topic.
+"""
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def is_internal(name: str) -> bool:
-    """Whether the brokers own this topic."""
+    """Whether the topic is an internal topic of the brokers."""
     return name in INTERNAL_TOPICS
 
 
 def check_topic_name(name: str) -> None:
-    """`ApiError` INVALID_TOPIC_EXCEPTION, in Kafka's words, for a name that no topic may have."""
+    """Raise ApiError INVALID_TOPIC_EXCEPTION, in Kafka's wording, for a name that no topic may have."""
     if (fault := _fault(name)) is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
 
 
 def collision_key(name: str) -> str | None:
-    """Equal for two names whose metrics would be the same; None for a name that can collide with none."""
+    """Return a key that is equal for names with equal metric names, or None if the name cannot collide."""
     return name.replace(".", "_") if "." in name or "_" in name else None
 
 

@@ -1,7 +1,7 @@
-"""Work that takes long, cut into steps: a generator yields where others may have their turn.
+"""Long computations split into steps: a generator that yields wherever other tasks may run.
 
-A request for ten thousand partitions, say, takes 100 ms and more. Whatever decides, writes, replays or encodes for so
-many is a generator, which `world.turns` goes through a share of the loop at a time.
+A request for ten thousand partitions can take 100 ms and more. Code that decides, writes, replays or encodes so many
+is a generator, and `world.turns` runs it one time slice after the other.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Steps = Generator[None, None, T]
-"""Work of which each step is short; what it returns is the result."""
+"""A computation in short steps; the generator's return value is the result."""
 
 
 def finish(steps: Steps[T]) -> T:
-    """Go on to the end without a pause; the result."""
+    """Run the steps to the end without a pause and return the result."""
     try:
         while True:
             next(steps)
@@ -27,7 +27,7 @@ def finish(steps: Steps[T]) -> T:
 
 
 def each(function: Callable[[T], R], things: Iterable[T]) -> Steps[list[R]]:
-    """Return what the function gives for each of many things, one a step."""
+    """Return the function's results for many things, computing one in each step."""
     results = []
     for thing in things:
         results.append(function(thing))

@@ -1,7 +1,7 @@
-"""Timeouts as data: a deadline for each key, of which the earliest is always known.
+"""Timeouts as data: one deadline for each key; the earliest deadline is always known.
 
-A key whose deadline moves away, as a heartbeat moves it, costs a dict's assignment: its place in the heap is put right
-when that place comes up. So the heap holds a key twice only where its deadline came nearer.
+Postponing a deadline, as a heartbeat does, costs one assignment to a dict: the heap is corrected when the old position
+reaches its top. The heap holds a key twice only if the key's deadline has been brought forward.
 """
 
 from __future__ import annotations
@@ -15,38 +15,40 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timers(Generic[K]):
-    """Deadlines in ms of whatever clock the caller keeps. Keys due together come in the order in which they were set;
-    one that was put off may come later, since it is only looked at where it was due before.
+    """Deadlines in ms of the caller's clock. Keys due at the same time are returned in the order in which they were
+    set.
+
+    A postponed key may be returned after them, because its position is only corrected when its old deadline is reached.
     """
 
     def __init__(self) -> None:
         self._deadlines: dict[K, float] = {}
         self._heap: list[tuple[float, int, K]] = []
-        self._places: dict[K, float] = {}  # where the heap has a key, at the latest
+        self._places: dict[K, float] = {}  # the key's position in the heap
         self._sequence = 0
 
     def set(self, key: K, deadline_ms: float) -> None:
-        """From now on the key is due at this time, and at no other."""
+        """Set the deadline of the key, replacing any earlier one."""
         self._deadlines[key] = deadline_ms
         if self._places.get(key, inf) > deadline_ms:
             self._push(key, deadline_ms)
 
     def cancel(self, key: K) -> None:
-        """The key is not due at all."""
+        """Remove the key's deadline."""
         self._deadlines.pop(key, None)
 
     def get(self, key: K) -> float:
-        """When the key is due; inf for never."""
+        """Return the deadline of the key, or inf if it has none."""
         return self._deadlines.get(key, inf)
 
     @property
     def deadline_ms(self) -> float:
-        """When the first key is due; inf when there is none."""
+        """Return the earliest deadline, or inf if there is none."""
         self._settle()
         return self._heap[0][0] if self._heap else inf
 
     def pop_due(self, now_ms: float) -> K | None:
-        """A key that is due, which is then no longer set; None when none is."""
+        """Remove and return a key whose deadline has passed, or return None."""
         if self.deadline_ms > now_ms:
             return None
         key = heappop(self._heap)[2]
@@ -58,7 +60,7 @@ class Timers(Generic[K]):
         return len(self._deadlines)
 
     def _settle(self) -> None:
-        """Make the top of the heap a key at its true place."""
+        """Correct positions in the heap until the top is the key with the earliest deadline."""
         while self._heap:
             place, _, key = self._heap[0]
             deadline = self._deadlines.get(key)

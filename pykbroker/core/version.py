@@ -1,4 +1,4 @@
-"""The version of this package, which the build reads here: to ask the installed package costs a tenth of a start."""
+"""The version of this package. The build reads it here; querying the installed package costs a tenth of a start."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A broker's configs: the table of all that Kafka 4.3.1 knows, their values in layers, and how they may change.
+"""A broker's configs: the table of all configs of Kafka 4.3.1, their values in layers, and the rules for changing them.
 
-1. The table is the truth: names, types, defaults, allowed values and update modes are read from it and nowhere else.
-2. A value has a source: this broker's dynamic value beats the cluster's, which beats the file's, and that the default.
-3. A change is checked as a whole before any part of it is taken.
-Must not know: files, requests, the metadata log.
+1. The table is the only source of names, types, defaults, allowed values and update modes.
+2. A value has a source. The broker's own dynamic value takes precedence over the cluster-wide dynamic value, that over
+   the static value from the config file, and that over the default.
+3. A change is validated as a whole before any part of it is applied.
+4. The package must not know files, requests or the metadata log.
 """

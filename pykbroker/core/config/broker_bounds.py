@@ -1,4 +1,7 @@
-"""What the configs of a broker must be to each other, also those without effect: Kafka would not start with others."""
+"""Constraints between configs of a broker.
+
+Configs without effect are checked too, because Kafka checks them at start.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ CODECS = range(5)
 
 
 def check_broker_bounds(values: Mapping[str, Value]) -> None:
-    """ApiError INVALID_CONFIG, in Kafka's words."""
+    """Raise ApiError INVALID_CONFIG, in Kafka's wording, if two configs contradict each other."""
     check_cordoned(values)
     if number(values, "log.cleaner.dedupe.buffer.size") <= number(values, "log.cleaner.threads") << 20:
         raise refuse("log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
@@ -41,14 +44,14 @@ def check_broker_bounds(values: Mapping[str, Value]) -> None:
 
 
 def number(values: Mapping[str, Value], config: str) -> int:
-    """The value of a config that is a whole number."""
+    """Return the value of an integer config."""
     value = values[config]
     assert isinstance(value, int)
     return value
 
 
 def check_cordoned(values: Mapping[str, Value]) -> None:
-    """Only log directories can be cordoned (KIP-1066), or all of them by an asterisk."""
+    """Refuse cordoned directories that are not log directories (KIP-1066); an asterisk alone cordons all."""
     dirs, cordoned = values["log.dirs"] or values["log.dir"], values["cordoned.log.dirs"]
     assert isinstance(dirs, tuple)
     assert isinstance(cordoned, tuple)

@@ -1,7 +1,7 @@
-"""Whether a running broker can take dynamic configs: its own, or those for all brokers (KIP-226).
+"""Validation of dynamic broker configs, for one broker or as the cluster-wide default (KIP-226).
 
-Unknown ones are taken, as in Kafka, for plugins of other brokers. Numbers of threads and other configs without effect
-here are held to Kafka's rules all the same: a broker that has them may read this log one day.
+Unknown configs are accepted, as in Kafka, because they may belong to plugins of other brokers. Configs without effect
+here, such as numbers of threads, follow Kafka's rules too, because a Kafka broker may read this metadata log later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykbroker.core.config.type import INTEGER, Value
 from pykbroker.core.errors import ApiError, bad_request
 
 OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
-"""With the name of a listener before them they can still be set for all brokers."""
+"""Configs that may be set as the cluster-wide default even with a listener prefix."""
 
 ONLY_OF_LISTENERS = (
     "ssl.key.password",
@@ -30,7 +30,7 @@ ONLY_OF_LISTENERS = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-"""They change only with the name of a listener before them."""
+"""Configs that may be changed only with a listener prefix."""
 
 THREADS = (
     "background.threads",
@@ -43,18 +43,19 @@ THREADS = (
     "remote.log.manager.follower.thread.pool.size",
     "remote.log.reader.threads",
 )
-"""They change to half or double at most, at a time."""
+"""Thread counts, which one change may at most halve or double."""
 
 NEVER_NONE = ("max.connections", "max.connection.creation.rate")
-"""With 0 of them nobody could ever come and set them to anything else."""
+"""Configs that may not be 0: no client could connect any more to change them back."""
 
 NOT_SET = -2
-"""A local retention that is as the whole one."""
+"""A local retention that equals the total retention."""
 
 
 def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse what broker `name` cannot take ("" stands for all brokers); INVALID_REQUEST, as Kafka says, but
-    INVALID_CONFIG for a class of Java, which Kafka would load.
+    """Refuse configs that broker `name` cannot take; "" is the cluster-wide default.
+
+    The error is INVALID_REQUEST, as in Kafka. A Java class, which Kafka would load, is refused with INVALID_CONFIG.
     """
     if name:
         check_is_this(name, broker.node_id)
@@ -94,7 +95,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 
 
 def check_is_this(name: str, node_id: int) -> None:
-    """Refuse the name of any other broker."""
+    """Refuse a name that is not the id of this broker."""
     if not INTEGER.fullmatch(name):
         raise bad_request(f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
@@ -102,21 +103,21 @@ def check_is_this(name: str, node_id: int) -> None:
 
 
 def dynamic_row(config: str) -> Row | None:
-    """What a value of this name is read as, with or without a listener before it; None: as nothing."""
+    """Return the row of a dynamic config, with or without a listener prefix; None if its value is not validated."""
     base = config.split(".", 3)[-1] if config.startswith(LISTENER_PREFIX) else config
     row = BROKER.get(base) or BROKER_QUOTAS.get(base)
     return None if row is None or row.update is Update.READ_ONLY else row
 
 
 def is_of_one_broker(config: str) -> bool:
-    """Whether it cannot be the same for all brokers."""
+    """Whether the config cannot be set as the cluster-wide default."""
     if config.startswith(LISTENER_PREFIX):
         return config.split(".", 3)[-1] not in OF_ALL_LISTENERS
     return config in BROKER and BROKER[config].update is Update.PER_BROKER
 
 
 def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
-    """Refuse a step that is too large."""
+    """Refuse a change that more than halves or doubles a thread count."""
     for config in THREADS:
         was, wanted = old[config], new[config]
         if not isinstance(was, int) or not isinstance(wanted, int) or was == wanted:
@@ -129,7 +130,7 @@ def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
 
 
 def check_cleaner(was: Value, threads: Value) -> None:
-    """The same for the cleaner's threads."""
+    """Refuse a change that more than halves or doubles the number of log cleaner threads."""
     assert isinstance(was, int)
     assert isinstance(threads, int)
     if threads < max(1, was // 2):
@@ -139,7 +140,7 @@ def check_cleaner(was: Value, threads: Value) -> None:
 
 
 def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
-    """What stays on the broker of a tiered log cannot be more than what stays at all."""
+    """Refuse a local retention of tiered logs that exceeds the total retention. `unit`: ms or bytes."""
     local, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
     limit, most = values[local], values[whole]
     if limit == NOT_SET or not isinstance(limit, int) or not isinstance(most, int) or most == -1:
@@ -156,6 +157,6 @@ def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
 
 
 def refuse_any(reason: str, configs: Iterable[str]) -> None:
-    """Name all that stand in the way."""
+    """Raise INVALID_REQUEST with the reason and the configs, if there are any."""
     if found := list(configs):
         raise bad_request(f"{reason}: [{', '.join(found)}]")

@@ -1,9 +1,9 @@
-"""What this broker was configured to do: values from three layers over the defaults, and a topic's configs from them.
+"""The broker's configs: three layers of values over the defaults, and the topic configs that follow from them.
 
-1. A dynamic value of this broker beats the cluster's dynamic default, which beats the static one (from a file or the
-   command line), which beats Kafka's default.
-2. A `BrokerConfig` never changes: a dynamic change makes a new one.
-3. Configs that nobody knows are kept and shown without their value. They have no effect.
+1. A dynamic value of this broker takes precedence over the cluster-wide dynamic value, that over the static value (from
+   a file or the command line), and that over Kafka's default.
+2. A `BrokerConfig` is immutable: a dynamic change creates a new one.
+3. Unknown configs are kept, described without their value, and have no effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MS_OF_UNIT = {"hours": 3_600_000, "minutes": 60_000}
 
 
 class Setting(Generic[T]):
-    """An attribute of BrokerConfig that reads one config."""
+    """A descriptor: an attribute of BrokerConfig that reads one config."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,9 +43,9 @@ class Setting(Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class BrokerConfig:
-    """The three layers as they were written, and in `values` what holds, by Kafka's names.
+    """The three layers as written, and the effective values in `values`, by Kafka's names.
 
-    The configs that the broker itself acts on are attributes as well, under Kafka's names with underscores.
+    Configs that the broker itself uses are also attributes, named as in Kafka but with underscores.
     """
 
     static: Texts
@@ -55,7 +55,7 @@ class BrokerConfig:
 
     @classmethod
     def from_mapping(cls, static: Texts) -> BrokerConfig:
-        """Read what a file and the command line say. ApiError INVALID_CONFIG for a value that cannot be."""
+        """Return the config of a file and the command line. ApiError INVALID_CONFIG: a value is invalid."""
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
         config = cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
         check_no_classes(static, config.pykbroker_ignore_classes)
@@ -63,22 +63,22 @@ class BrokerConfig:
 
     @classmethod
     def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
-        """Later layers win."""
+        """Return the config of three layers; `broker` takes precedence over `cluster`, and that over `static`."""
         values = {**DEFAULTS, **read(BROKER, static), **read(BROKER, cluster), **read(BROKER, broker)}
         check_broker(values)
         return cls(static, cluster, broker, values)
 
     def with_dynamic(self, cluster: Texts, broker: Texts | None = None) -> BrokerConfig:
-        """The same static values under other dynamic ones: the cluster's defaults, and this broker's own."""
+        """Return the config with the same static values and other dynamic ones: cluster-wide, and of this broker."""
         return self.of_layers(self.static, cluster, broker or {})
 
     def get(self, name: str) -> Value:
-        """The value of a config of the table, typed as the table says. KeyError for any other."""
+        """Return the typed value of a config. KeyError: the config is not in the table."""
         return self.values[name]
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Static configs that are in no table, sorted."""
+        """Return the names of static configs that are in no table, sorted."""
         return tuple(sorted(name for name in self.static if not known(name)))
 
     # The node and its connections
@@ -163,24 +163,24 @@ class BrokerConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """`log.dirs`, or `log.dir` where that is unset."""
+        """Return `log.dirs`, or `log.dir` if `log.dirs` is unset."""
         dirs = self.values["log.dirs"] or self.values["log.dir"]
         assert isinstance(dirs, tuple)
         return dirs
 
 
 def known(name: str) -> bool:
-    """Whether a broker config of this name has a meaning; `listener.name.<listener>.` may stand before some."""
+    """Whether the broker knows a config of this name, with or without the prefix `listener.name.<listener>.`."""
     return name in BROKER or name.startswith(LISTENER_PREFIX)
 
 
 def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
-    """The typed values of those configs that the table has."""
+    """Return the typed values of the configs that are in the table."""
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
 
 
 def check_connections(values: Mapping[str, Value]) -> None:
-    """What the configs of connections and requests must be to each other. ApiError INVALID_CONFIG."""
+    """Raise ApiError INVALID_CONFIG if configs of connections and requests contradict each other."""
     overrides = read_host_counts("max.connections.per.ip.overrides", str(values["max.connections.per.ip.overrides"]))
     if values["max.connections.per.ip"] == 0 and not overrides:
         raise refuse(
@@ -192,7 +192,11 @@ def check_connections(values: Mapping[str, Value]) -> None:
 
 
 def check_times(values: Mapping[str, Value]) -> None:
-    """How long segments and records stay; any negative retention is an unlimited one, and the finest unit holds."""
+    """Refuse invalid times for segments and retention.
+
+    Retention may be set in ms, minutes or hours; only the finest unit that is set is checked. A negative one is
+    unlimited.
+    """
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if values[name] == 0:
             raise refuse(f"{name} must be unlimited (-1) or, greater than or equal to 1")
@@ -204,7 +208,7 @@ def check_times(values: Mapping[str, Value]) -> None:
 
 
 def check_broker(values: Mapping[str, Value]) -> None:
-    """What no single row can say. ApiError INVALID_CONFIG."""
+    """Raise ApiError INVALID_CONFIG if configs contradict each other."""
     check_times(values)
     check_connections(values)
     check_broker_bounds(values)
@@ -214,7 +218,7 @@ def check_broker(values: Mapping[str, Value]) -> None:
 
 
 def topic_default(values: Mapping[str, Value], name: str) -> Value:
-    """What the broker's values say for a topic that does not set this config."""
+    """Return the broker's default for a topic config."""
     for synonym in TOPIC_SYNONYMS.get(name, ()):
         value = values[synonym]
         if value is not None:
@@ -226,5 +230,5 @@ def topic_default(values: Mapping[str, Value], name: str) -> Value:
 
 
 def topic_config(broker: BrokerConfig, overrides: Texts) -> dict[str, Value]:
-    """The values that hold for a topic, every name of the topic table, from its own overrides and the broker's."""
+    """Return the effective value of every topic config, from the topic's own overrides and the broker's defaults."""
     return {name: topic_default(broker.values, name) for name in TOPIC} | read(TOPIC, overrides)

@@ -1,4 +1,4 @@
-"""What each config means, in a sentence or two. Big and seldom asked for: imported by who needs it."""
+"""A description of each config in one or two sentences. The module is large, so callers import it only when needed."""
 
 from __future__ import annotations
 
@@ -620,7 +620,7 @@ IDLE = {
     "producer_byte_rate": "how many bytes a second a client may produce to a broker before it is slowed down.",
     "request_percentage": "what percentage of a thread's time a client's requests may take before it is slowed down.",
 }
-"""What Kafka does with the configs that nothing reads here."""
+"""Configs that have no effect in this broker, with their effect in Kafka."""
 
 NO_EFFECT = "Has no effect here. In Kafka: "
 DOCS = {**OBEYED, **{name: NO_EFFECT + text for name, text in IDLE.items()}}
@@ -631,6 +631,6 @@ DOCS.update({name: DOCS[under] for name, under in GROUP_SYNONYMS.items() if name
 
 
 def documentation(name: str) -> str:
-    """Of a config, also of one that a listener's name stands before; empty for one that nobody knows."""
+    """Return the description of a config, with or without a listener prefix; "" for an unknown config."""
     base = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
     return DOCS.get(base, "")

@@ -1,4 +1,4 @@
-"""Configs as DescribeConfigs shows them: value, source, and the places it was chosen from, best first (KIP-226)."""
+"""Configs as DescribeConfigs returns them: value, source, and synonyms in order of precedence (KIP-226)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pykbroker.core.config.type import Type, Value, text_of
 
 
 class Source(IntEnum):
-    """Where a value comes from; the numbers are those of the protocol."""
+    """The source of a value; the numbers are those of the protocol."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -35,7 +35,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One place where a value stands; the value of a sensitive or unknown config is None."""
+    """One config that a value can come from; the value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None
@@ -43,7 +43,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One line of DescribeConfigs; the value of a sensitive or unknown config is None."""
+    """One config in a DescribeConfigs result; the value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None
@@ -55,11 +55,11 @@ class ConfigEntry(NamedTuple):
 
 
 FAMILIES = {name: family for family in TOPIC_SYNONYMS.values() for name in family}
-"""Broker configs that mean the same in other units, best first."""
+"""Broker configs that set the same value in different units, in order of precedence."""
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
-    """Every config of the broker, also those that nobody knows."""
+    """Yield every config of the broker, including unknown ones that are set."""
     given = {**config.static, **config.cluster, **config.broker}
     for name in dict.fromkeys((*BROKER, *given)):
         row = broker_row(name)
@@ -69,7 +69,7 @@ def describe_broker(config: BrokerConfig) -> Iterator[ConfigEntry]:
 
 
 def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:
-    """Every config of a topic on this broker."""
+    """Yield every config of a topic on this broker."""
     for name, row in TOPIC.items():
         under = TOPIC_SYNONYMS.get(name)
         synonyms = own(row, overrides, Source.DYNAMIC_TOPIC_CONFIG)
@@ -80,7 +80,7 @@ def describe_topic(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEnt
 
 
 def describe_group(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:
-    """Every config of a group on this broker."""
+    """Yield every config of a group on this broker."""
     for name, row in GROUP.items():
         synonyms = own(row, overrides, Source.DYNAMIC_GROUP_CONFIG)
         if under := GROUP_SYNONYMS.get(name):
@@ -91,23 +91,23 @@ def describe_group(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEnt
 
 
 def describe_client_metrics(overrides: Texts) -> Iterator[ConfigEntry]:
-    """Every config of a client metrics subscription."""
+    """Yield every config of a client metrics subscription."""
     for name, row in CLIENT_METRICS.items():
         value = row.read(overrides[name]) if name in overrides else row.default
         yield entry(row, value, own(row, overrides, Source.DYNAMIC_CLIENT_METRICS_CONFIG))
 
 
 def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool = False) -> ConfigEntry:
-    """The line of one config; its source is that of its best synonym."""
+    """Return the entry of one config; its source is that of its first synonym."""
     source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
     shown = None if hidden(row) else text_of(value)
     return ConfigEntry(row.name, shown, row.type, source, read_only, hidden(row), synonyms)
 
 
 def broker_row(name: str) -> Row:
-    """The row of a broker config, or one that says it is unknown.
+    """Return the row of a broker config; an unknown config gets a row of type UNKNOWN.
 
-    One that a listener's name stands before is of the type of the one without it.
+    A config with a listener prefix has the type of the same config without the prefix.
     """
     row = BROKER.get(name) or BROKER_QUOTAS.get(name)
     if row is not None:
@@ -117,19 +117,20 @@ def broker_row(name: str) -> Row:
 
 
 def hidden(row: Row) -> bool:
-    """Whether values are not shown: a password, or what might be one."""
+    """Whether DescribeConfigs omits the value: a password, or an unknown config, which may be one."""
     return row.type in (Type.PASSWORD, Type.UNKNOWN)
 
 
 def own(row: Row, overrides: Texts, source: Source) -> tuple[Synonym, ...]:
-    """The synonym that a resource's own override is."""
+    """Return the synonym for the resource's own override, or none."""
     return (Synonym(row.name, text_of(row.read(overrides[row.name])), source),) if row.name in overrides else ()
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Where a broker config stands, by its own name and by those of other units.
+    """Return the synonyms of a broker config, by its own name and by those in other units.
 
-    As in Kafka the list begins with `name`: what stands before it is left out, and without it the list is empty.
+    As in Kafka, the list begins with `name`: synonyms of higher precedence are left out. If `name` is set nowhere, the
+    list is empty.
     """
     layers: tuple[tuple[Source, Texts], ...] = (
         (Source.DYNAMIC_BROKER_CONFIG, config.broker),

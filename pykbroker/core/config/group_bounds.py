@@ -1,4 +1,4 @@
-"""How far the configs of groups go: within bounds that the broker has for them, and below each other."""
+"""Constraints on group configs: the broker's bounds for them, and constraints between them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ASSIGNORS = {
     "range": "range",
     f"{ASSIGNOR_CLASSES}RangeAssignor": "range",
 }
-"""Those of the consumer protocol, by their names and by Kafka's classes, which its defaults named before 4.0."""
+"""Server-side assignors by name and by Java class; Kafka's default named the classes before 4.0."""
 
 
 class Bounds(NamedTuple):
-    """The names of the broker's configs; None: there is no such bound."""
+    """The names of the broker configs that bound a group config; None: no bound."""
 
     low: str | None
     high: str | None
@@ -35,11 +35,11 @@ def _bounds(config: str) -> Bounds:
 
 
 BOUNDS = {config: bounds for config in GROUP if any(bounds := _bounds(config))}
-"""By the name of a group's config."""
+"""The bounds of each group config, by name."""
 
 
 def check_broker_groups(values: Mapping[str, Value]) -> None:
-    """The broker's own configs of groups go together. ApiError INVALID_CONFIG."""
+    """Raise ApiError INVALID_CONFIG if the broker's group configs contradict each other."""
     for config, (low, high) in BOUNDS.items():
         if low is not None and high is not None:
             check_bounds(high, values[high], Bounds(low, None), values)
@@ -66,7 +66,7 @@ def check_broker_groups(values: Mapping[str, Value]) -> None:
 
 
 def check_group_values(given: Mapping[str, Value], values: Mapping[str, Value]) -> None:
-    """What a group sets itself is within the broker's values. ApiError INVALID_CONFIG."""
+    """Raise ApiError INVALID_CONFIG if a group's own configs exceed the broker's bounds."""
     for config, value in given.items():
         if config in BOUNDS:
             check_bounds(config, value, BOUNDS[config], values)
@@ -78,7 +78,7 @@ def check_group_values(given: Mapping[str, Value], values: Mapping[str, Value]) 
 
 
 def check_bounds(name: str, value: Value, bounds: Bounds, values: Mapping[str, Value]) -> None:
-    """A value lies between two others, by name. ApiError INVALID_CONFIG."""
+    """Raise ApiError INVALID_CONFIG if a value is outside the bounds."""
     low, high = bounds
     if low is not None and value < values[low]:  # type: ignore[operator]
         raise refuse(f"{name} must be greater than or equal to {low}")

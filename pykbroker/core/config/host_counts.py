@@ -1,4 +1,4 @@
-"""Numbers by host, as `max.connections.per.ip.overrides` writes them: "10.0.0.7:20,[::1]:5,build.example.org:7"."""
+"""Numbers by host, in the format of `max.connections.per.ip.overrides`: "10.0.0.7:20,[::1]:5,build.example.org:7"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*", re.IGNORECASE)
 
 
 def read_host_counts(name: str, text: str) -> dict[str, int]:
-    """The numbers by address or by a host's name. ApiError INVALID_CONFIG."""
+    """Return the numbers by address or host name. ApiError INVALID_CONFIG: the text is malformed."""
     counts: dict[str, int] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         host, _, count = item.rpartition(":")
@@ -26,17 +26,17 @@ def read_host_counts(name: str, text: str) -> dict[str, int]:
 
 
 def read_host(text: str) -> str:
-    """An address as the kernel writes it, or a name in lower case. ValueError."""
+    """Return an address in the kernel's notation, or a host name in lower case. ValueError: the text is neither."""
     try:
         return str(ip_address(text.strip("[]")))
     except ValueError:
-        if not NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():  # that was meant to be an address
+        if not NAME.fullmatch(text) or text.rpartition(".")[2].isdigit():  # a malformed address
             raise
         return text.lower()
 
 
 def is_name(host: str) -> bool:
-    """Whether its addresses have to be asked for."""
+    """Whether the host is a name, which must be resolved."""
     try:
         ip_address(host)
     except ValueError:

@@ -1,5 +1,7 @@
-"""Configs that name a class of Java which decides who may do what. There is none to load here, so the broker refuses to
-start rather than to run open: unless `pykbroker.ignore.classes` names the config.
+"""Configs that name a Java class for authentication or authorization.
+
+This broker cannot load Java classes, so it refuses to start rather than run without access control. A config named in
+`pykbroker.ignore.classes` is ignored instead.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ SASL, CLASS = "sasl.", ".class"
 
 
 def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None:
-    """ApiError INVALID_CONFIG: configs name classes that are not Kafka's defaults, and are not to be ignored."""
+    """Raise ApiError INVALID_CONFIG for a config that names a class other than Kafka's default.
+
+    Configs in `ignored` are not checked.
+    """
     found = {name: text for name, text in texts.items() if name not in ignored and names_class(name, text)}
     if not found:
         return
@@ -34,7 +39,10 @@ def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None
 
 
 def names_class(name: str, text: str) -> bool:
-    """Whether a config, which may have a listener and a mechanism of SASL before it, is set to a class of its own."""
+    """Whether a config names a class other than Kafka's default.
+
+    The name may have a listener and a SASL mechanism prefix.
+    """
     base = base_of(name)
     if base not in NAMED and not (base.startswith(SASL) and base.endswith(CLASS)):
         return False
@@ -43,7 +51,7 @@ def names_class(name: str, text: str) -> bool:
 
 
 def base_of(name: str) -> str:
-    """The config without `listener.name.<listener>.` and `<mechanism>.` before it."""
+    """Return the config's name without the prefixes `listener.name.<listener>.` and `<mechanism>.`."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     base = name.removeprefix(LISTENER_PREFIX).partition(".")[2]

@@ -1,4 +1,4 @@
-"""The config of a running broker: what it was started with, under what it has been told since."""
+"""The effective config of a running broker: its static config under the dynamic configs of the metadata."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pykbroker.core.errors import ApiError
 
 
 class Dynamic(NamedTuple):
-    """What the metadata says for all brokers, and for one of them alone."""
+    """Dynamic configs of all brokers (`cluster`) and of one broker."""
 
     cluster: Texts = {}
     broker: Texts = {}
 
 
 class LiveConfig:
-    """Answers what holds under the metadata of the moment, and remembers the last answer.
+    """A cache of the effective config under the latest dynamic configs.
 
-    Values that this broker cannot take, which another version of Kafka may have left in the metadata, do not count.
+    Invalid dynamic values, which another version of Kafka may have left in the metadata, are ignored.
     """
 
     def __init__(self, started: BrokerConfig) -> None:
@@ -28,7 +28,7 @@ class LiveConfig:
         self._last = Dynamic(), started
 
     def under(self, dynamic: Dynamic) -> BrokerConfig:
-        """The config of this broker with these dynamic ones."""
+        """Return the config of this broker under these dynamic configs."""
         if self._last[0] != dynamic:
             self._last = dynamic, self._make(dynamic)
         return self._last[1]
@@ -37,17 +37,17 @@ class LiveConfig:
         cluster, broker = (readable(BROKER, texts) for texts in dynamic)
         try:
             return self.started.with_dynamic(cluster, broker)
-        except ApiError:  # each value is one that can be, and together they cannot
+        except ApiError:  # valid values that contradict each other
             return self.started
 
 
 def readable(table: ConfigTable, texts: Texts) -> Texts:
-    """Without values that cannot be; what the table does not know is left in."""
+    """Return the texts without invalid values. Configs that the table does not have are kept."""
     return {name: text for name, text in texts.items() if name not in table or can_be(table[name], text)}
 
 
 def can_be(row: Row, text: str) -> bool:
-    """Whether a config takes this value."""
+    """Whether the text is a valid value of the config."""
     try:
         row.read(text)
     except ApiError:

@@ -1,4 +1,4 @@
-"""What has configs; the numbers are those of the protocol and of ConfigRecord."""
+"""Types of resources that have configs; the numbers are those of the protocol and of ConfigRecord."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ConfigResource(IntEnum):
-    """A topic, a broker (its name is its id), a broker's loggers, a client metrics subscription, or a group."""
+    """A topic, a broker (named by its id), the loggers of a broker, a client metrics subscription, or a group."""
 
     TOPIC = 2
     BROKER = 4

@@ -1,4 +1,4 @@
-"""A row of the config table: one config, its type, default, allowed values, and how it can change."""
+"""A row of the config table: one config with its type, default, allowed values and update mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.core.config.valid import Valid
 
 
 class Update(Enum):
-    """How a running broker takes a change: not at all, for itself alone, or for itself and as the cluster's default."""
+    """The update mode of a broker config: read-only, per broker, or cluster-wide."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -18,7 +18,7 @@ class Update(Enum):
 
 
 class Row(NamedTuple):
-    """One config. `internal` ones can be set, but are not shown."""
+    """One config. An `internal` config can be set, but is not described unless it is set."""
 
     name: str
     type: Type
@@ -29,11 +29,11 @@ class Row(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Its value is never shown."""
+        """Whether the value is never returned to clients."""
         return self.type is Type.PASSWORD
 
     def read(self, text: str) -> Value:
-        """The typed and allowed value of `text`, else ApiError INVALID_CONFIG."""
+        """Return the typed value of `text`. ApiError INVALID_CONFIG: the value is not allowed."""
         value = self.type.read(self.name, text)
         if self.valid is not None:
             self.valid.check(self.name, value)
@@ -44,5 +44,5 @@ ConfigTable = dict[str, Row]
 
 
 def table(*rows: Row) -> ConfigTable:
-    """Rows by name."""
+    """Return the rows by name."""
     return {row.name: row for row in rows}

@@ -1,4 +1,4 @@
-"""The configs of one answer of DescribeConfigs: what is alike is made once, and all of it has a bound."""
+"""The configs of one DescribeConfigs response: equal results are built once, and the response size is bounded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 FIXED_BYTES = 12
-"""Of a config or a synonym, beside its texts; a little more in some versions."""
+"""Bytes of a config or synonym in addition to its texts; some versions need a little more."""
 
 
 class ConfigSheet:
-    """Texts of up to `bytes_left` stand on it, counted as often as they are answered."""
+    """A builder of results that stops at `bytes_left` bytes. A result that is repeated counts each time."""
 
     def __init__(self, request: DescribeConfigsRequest, bytes_max: int) -> None:
         self._request = request
@@ -24,9 +24,9 @@ class ConfigSheet:
     def configs(
         self, alike: Hashable, keys: Iterable[str], entries: Iterable[ConfigEntry]
     ) -> list[DescribeConfigsResourceResult]:
-        """Those of the entries that are asked for, all without keys. What is equal in `alike` has the same entries.
+        """Return the entries named in `keys`, or all if there are no keys. Resources equal in `alike` share one result.
 
-        ApiError POLICY_VIOLATION: no room is left.
+        ApiError POLICY_VIOLATION: the response would be too large.
         """
         wanted = frozenset(keys)
         made = self._made.get((alike, wanted))
@@ -40,7 +40,7 @@ class ConfigSheet:
 
 
 def described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    """One line, with what else was asked for."""
+    """Return the result of one config, with the synonyms and the description that the request asks for."""
     return DescribeConfigsResourceResult(
         entry.name,
         entry.value,
@@ -54,13 +54,13 @@ def described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeCo
 
 
 def told(name: str) -> str:
-    """What a config means."""
+    """Return the description of a config."""
     from pykbroker.core.config.docs import documentation
 
     return documentation(name)
 
 
 def size(config: DescribeConfigsResourceResult) -> int:
-    """Of one line in an answer, in bytes, for texts in ASCII."""
+    """Return the size of one result in a response in bytes; texts are assumed to be ASCII."""
     own = FIXED_BYTES + len(config.name) + len(config.value or "") + len(config.documentation or "")
     return own + sum(FIXED_BYTES + len(one.name) + len(one.value or "") for one in config.synonyms)

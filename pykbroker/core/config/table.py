@@ -1,6 +1,6 @@
-"""Every config of a broker, as Apache Kafka 4.3.1 knows it, and those of pykbroker: what stands here can be set.
+"""Every broker, topic and group config of Apache Kafka 4.3.1, and the configs of pykbroker.
 
-A row: name, type, default (None: unset, Kafka's null), allowed values, and who can change it while the broker runs.
+A row has name, type, default (None: unset, Kafka's null), allowed values and update mode.
 """
 
 from __future__ import annotations
@@ -548,14 +548,14 @@ TOPIC_SYNONYMS: dict[str, tuple[str, ...]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     **{name: (name,) for name in SAME_NAME},
 }
-"""Topic config -> the broker configs it defaults to: the first one set counts, its unit is its name's last word."""
+"""Topic config -> its broker configs in order of precedence; the last word of a name is its unit."""
 # fmt: on
 
 GROUP_SYNONYMS = {name: f"group.{name}" for name in GROUP if f"group.{name}" in BROKER}
-"""Group config -> the broker config it defaults to."""
+"""Group config -> the broker config that is its default."""
 
 FILL_IN = {"node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
-"""What Kafka requires and pykbroker does without: taken where unset."""
+"""Values of configs that Kafka requires and pykbroker does not, used if the configs are unset."""
 
 ONE_BROKER = {
     "offsets.topic.replication.factor": "1",
@@ -565,8 +565,11 @@ ONE_BROKER = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What a broker without a config file begins with, as Kafka's defaults need three brokers. The first five stand in the
-file that Kafka ships, too; without the delay (3 s) the first consumer of a group starts at once."""
+"""Static configs of a broker that is started without a config file.
+
+Kafka's defaults need three brokers. The first five are also in the file that Kafka ships. Without the initial rebalance
+delay (3 s), the first consumer of a group starts at once.
+"""
 
 LISTENER_PREFIX = "listener.name."
-"""Before some configs this, the name of a listener and a dot may stand: then they are that listener's."""
+"""The prefix, followed by a listener's name and a dot, that makes a config apply to one listener."""

@@ -1,6 +1,7 @@
-"""The types of Kafka's configs: how their text is read and how a value is shown.
+"""The types of Kafka's configs: parsing of texts and formatting of values.
 
-Refusals are `ApiError` INVALID_CONFIG with a sentence of Kafka's form: the value, the config's name, the reason.
+An invalid value raises ApiError INVALID_CONFIG with a message in Kafka's form: the value, the config's name, the
+reason.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ COMMA = re.compile(r"\s*,\s*")
 
 
 class Type(IntEnum):
-    """The numbers are those of DescribeConfigs."""
+    """The type of a config; the numbers are those of DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -34,7 +35,7 @@ class Type(IntEnum):
     PASSWORD = 9
 
     def read(self, name: str, text: str) -> Value:
-        """The typed value of `text`; spaces around it do not count."""
+        """Return the typed value of `text`; surrounding spaces are ignored."""
         word = text.strip()
         match self:
             case Type.BOOLEAN:
@@ -54,21 +55,21 @@ BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
 def read_boolean(name: str, word: str) -> bool:
-    """Kafka takes true and false in any case."""
+    """Return the boolean; as in Kafka, true and false may be in any case."""
     if word.lower() not in ("true", "false"):
         raise invalid(name, word, "Expected value to be either true or false")
     return word.lower() == "true"
 
 
 def read_integer(kind: Type, name: str, word: str) -> int:
-    """A decimal number that fits the type."""
+    """Return the decimal number. ApiError INVALID_CONFIG: it is not a number, or out of the type's range."""
     if not INTEGER.fullmatch(word) or len(word) > 20 or not -1 <= int(word) >> (BITS[kind] - 1) <= 0:
         raise invalid(name, word, f"Not a number of type {kind.name}")
     return int(word)
 
 
 def text_of(value: Value) -> str | None:
-    """A value as DescribeConfigs shows it."""
+    """Return a value as DescribeConfigs formats it."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -82,7 +83,7 @@ def text_of(value: Value) -> str | None:
 
 
 def text_of_double(number: float) -> str:
-    """As Java prints a double: an exponent below 0.001 and from 10,000,000 on."""
+    """Return a double in Java's notation: with an exponent below 0.001 and from 10,000,000 on."""
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     mantissa, exponent = f"{Decimal(repr(number)).normalize():E}".split("E")
@@ -90,10 +91,10 @@ def text_of_double(number: float) -> str:
 
 
 def invalid(name: str, value: Value, reason: str) -> ApiError:
-    """The refusal of one value."""
+    """Return the ApiError for one invalid value."""
     return ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value {text_of(value)} for configuration {name}: {reason}")
 
 
 def refuse(message: str) -> ApiError:
-    """The refusal of configs that do not go together."""
+    """Return the ApiError for configs that contradict each other."""
     return ApiError(ErrorCode.INVALID_CONFIG, message)

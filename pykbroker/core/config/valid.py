@@ -1,4 +1,4 @@
-"""Which values a config takes, beyond being of its type. `str()` of each is the note that people read."""
+"""Constraints on config values beyond their type. `str()` of a constraint is its description for people."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 
 
 class Valid(Protocol):
-    """Which values of its type a config takes; `str()` of it is for people."""
+    """A constraint on the values of a config; `str()` is its description for people."""
 
     def check(self, name: str, value: Value) -> None:
-        """ApiError INVALID_CONFIG for a value that is not allowed."""
+        """Raise ApiError INVALID_CONFIG for a value that is not allowed."""
 
 
 class Between(msgspec.Struct, frozen=True):
-    """Numbers from `low` to `high`, both included; `extra` is allowed besides."""
+    """Numbers from `low` to `high`, both included; `extra` is allowed as well."""
 
     low: float
     high: float | None = None
     extra: int | None = None
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse what lies outside."""
         if not isinstance(value, int | float) or value == self.extra:
             return
         if self.extra is not None and not self.low <= value <= (self.high or value):
@@ -46,13 +45,12 @@ class Between(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """One of these words."""
+    """A choice of given words."""
 
     words: tuple[str, ...]
     any_case: bool = False
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse any other word."""
         word = str(value)
         if word not in self.words and not (self.any_case and word.upper() in map(str.upper, self.words)):
             how = " (case insensitive)" if self.any_case else ""
@@ -63,13 +61,13 @@ class OneOf(msgspec.Struct, frozen=True):
 
 
 class ListOf(msgspec.Struct, frozen=True):
-    """A list without empty words (KIP-1161); of these words, if any are given. Of duplicates one is read."""
+    """A list without empty words (KIP-1161), of the given words if there are any. Duplicates are removed."""
 
     words: tuple[str, ...] = ()
     needed: bool = False
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse the list for its first fault."""
+        """Raise ApiError INVALID_CONFIG for the first fault of the list."""
         words = value if isinstance(value, tuple) else ()
         if self.needed and not words:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' must not be empty")
@@ -83,10 +81,9 @@ class ListOf(msgspec.Struct, frozen=True):
 
 
 class NonEmpty(msgspec.Struct, frozen=True):
-    """A string that is either unset or has something in it."""
+    """A string that is unset or not empty."""
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse the empty one."""
         if value == "":
             raise invalid(name, value, "String must be non-empty")
 
@@ -95,12 +92,14 @@ class NonEmpty(msgspec.Struct, frozen=True):
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """The quorum's addresses, each of the form of `example`; Kafka's note says non-empty, but none are allowed."""
+    """The quorum's addresses, each in the form of `example`.
+
+    Kafka documents the list as non-empty, but accepts an empty one.
+    """
 
     example: str
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse a word of another form."""
         words = value if isinstance(value, tuple) else ()
         pattern = re.compile(r"([0-9]+@)[^@]+:[0-9]+" if "@" in self.example else r"[^@]+:[0-9]+")
         if not all(map(pattern.fullmatch, words)):
@@ -111,20 +110,19 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class NonNull(msgspec.Struct, frozen=True):
-    """Any string; a config has no null once it was read from text."""
+    """Any string; a config read from text is never null."""
 
     def check(self, name: str, value: Value) -> None:
-        """Every text will do."""
+        """Accept every text."""
 
     def __str__(self) -> str:
         return "non-null string"
 
 
 class ThrottledReplicas(msgspec.Struct, frozen=True):
-    """`*`, nothing, or partition:broker pairs."""
+    """`*`, an empty list, or partition:broker pairs."""
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse a word that is no pair."""
         words = value if isinstance(value, tuple) else ()
         if words != ("*",) and not all(map(THROTTLED_REPLICA.fullmatch, words)):
             raise invalid(
@@ -138,12 +136,11 @@ class ThrottledReplicas(msgspec.Struct, frozen=True):
 
 
 class OffsetReset(msgspec.Struct, frozen=True):
-    """Where a share group begins (KIP-932): a word, or a time back from now as an ISO 8601 duration."""
+    """The start position of a share group (KIP-932): a word, or a duration in ISO 8601 before the present."""
 
     words: tuple[str, ...]
 
     def check(self, name: str, value: Value) -> None:
-        """Refuse other words and durations that do not parse."""
         kind, _, duration = str(value).partition(":")
         if not (DURATION.fullmatch(duration) if kind == "by_duration" else value in self.words):
             raise invalid(
@@ -158,5 +155,5 @@ class OffsetReset(msgspec.Struct, frozen=True):
 
 
 def at_least(low: int) -> Between:
-    """Numbers from `low` on."""
+    """Return the constraint for numbers from `low` on."""
     return Between(low)
