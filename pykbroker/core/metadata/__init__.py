@@ -1,10 +1,9 @@
-"""What the cluster consists of, and who decides about it: images, the records between them, the controller.
+"""The cluster's metadata: images of it, the records between two images, and the controller that decides changes.
 
-1. The log of records is the only truth; an image is what its records up to one offset say, and nothing else.
-2. One function per record type changes the state (`replay`), whether the record was just decided or read from disk.
-3. A published image never changes. What changes is a draft, which copies a table before its first write.
-4. Requests are decided on the draft: they see what was decided before them, committed or not.
-5. Ids are drawn from randomness that is handed in, times and offsets are arguments.
-
-It knows no file, clock or socket, and not how its records come to be durable.
+1. The metadata log is the only source of truth. An image is the state after the records up to one offset.
+2. One function per record type changes the state (`replay`), both for new records and for records read from disk.
+3. A published image never changes. Changes go to a draft, which copies a table before its first write.
+4. Requests are decided on the draft: they see the effects of earlier requests, committed or not.
+5. Randomness, times and offsets are arguments.
+6. The package must not know files, clocks or sockets, nor how records become durable.
 """

@@ -1,6 +1,6 @@
-"""AlterClientQuotas: what users, client ids and addresses may do, or with null all others of the kind (KIP-546).
+"""AlterClientQuotas: quotas of users, client ids and addresses, or of the default entity of each type (KIP-546).
 
-Each quota is one record. Quotas are kept and described; nothing here slows a client down.
+Each quota is one record. Quotas are stored and described; this broker does not throttle clients.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from wire.stored import metadata_settings
 from wire.stored.metadata_settings import ClientQuotaRecord
 
 Entity = dict[str, str | None]
-"""Names by type; None stands for all that have no quota by name."""
+"""Entity names by type; None is the default entity."""
 
 TYPES = ("client-id", "user", "ip")
-"""The order of Java's hash tables: that of the records and of the messages."""
+"""Entity types in the order of Java's hash tables, which Kafka's records and messages have."""
 
 EPSILON = 1e-6
 
 
 def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRequest) -> Deciding:
-    """Every entity is answered once, and altered as a whole or not at all."""
+    """Decide the request. An entity is altered completely or not at all, and has one result."""
     records: list[Record] = []
     results: dict[object, AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:
@@ -73,7 +73,7 @@ def _changes(context: ControllerContext, entity: Entity, entry: AlterClientQuota
 
 
 def _quotas_of(entity: Entity) -> ConfigTable:
-    """The quotas that such an entity can have."""
+    """Return the quotas that the entity can have; raise ApiError for an invalid entity."""
     if not entity:
         raise bad_request("Invalid empty client quota entity")
     for kind, name in entity.items():
@@ -90,7 +90,10 @@ def _quotas_of(entity: Entity) -> ConfigTable:
 
 
 def _check_address(address: str | None) -> None:
-    """Kafka asks DNS for any other name; what a name stands for tomorrow nobody knows."""
+    """Refuse anything but an address or localhost.
+
+    Kafka resolves other names by DNS, but the address of a name may change later.
+    """
     try:
         ip_address("::1" if address in (None, "localhost") else address)
     except ValueError:
@@ -98,7 +101,7 @@ def _check_address(address: str | None) -> None:
 
 
 def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
-    """Kafka's bounds, within a millionth of whole numbers; what is no number passes, as there."""
+    """Apply Kafka's bounds. A whole number may be off by a millionth; NaN is accepted, as in Kafka."""
     if key not in allowed:
         raise bad_request(f"Invalid configuration key {key}")
     if value <= 0:
@@ -113,6 +116,6 @@ def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
 
 
 def told(entity: Entity) -> str:
-    """An entity as Kafka prints it."""
+    """Return an entity as Kafka prints it."""
     parts = [f"{kind}={'null' if entity[kind] is None else entity[kind]}" for kind in TYPES if kind in entity]
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"

@@ -1,8 +1,8 @@
-"""AlterConfigs and IncrementalAlterConfigs: what is set for topics, brokers, groups and client metrics (KIP-339).
+"""AlterConfigs and IncrementalAlterConfigs: dynamic configs of topics, brokers, groups and client metrics (KIP-339).
 
-1. A resource is changed as a whole or not at all; the others of the request go through.
-2. What is checked is all that it would have after the change, not only what changes.
-3. A value that stays the same writes no record; that of a broker does, for Kafka's brokers take it as a sign to reload.
+1. A resource is changed completely or not at all; the other resources of the request succeed.
+2. All configs that the resource would have after the change are validated, not only the changed ones.
+3. An unchanged value writes no record, except for a broker: Kafka's brokers take such a record as a request to reload.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.metadata_topics import ClearElrRecord
 
 Changes = Mapping[str, str | None]
-"""New values by name; None unsets one."""
+"""New values by name; None unsets a config."""
 
 MIN_ISR = "min.insync.replicas"
 VALUE_BYTES_MAX = 32_767
-"""Of a string of the protocol."""
+"""The longest string that the protocol can carry."""
 
 LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
-"""The resources that can be appended to."""
+"""Resource types whose lists APPEND and SUBTRACT can change."""
 
 R = TypeVar("R", whole.AlterConfigsResource, incremental.AlterConfigsResource)
 
 
 class AlterConfigOp(IntEnum):
-    """What an incremental change does to a value; the last two know lists only."""
+    """The operation of an incremental change; APPEND and SUBTRACT apply to lists only."""
 
     SET = 0
     DELETE = 1
@@ -51,21 +51,21 @@ class AlterConfigOp(IntEnum):
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> Deciding:
-    """Every resource gets exactly these configs."""
+    """Decide an AlterConfigs request: each resource gets exactly the given configs."""
     records, results = yield from _alter(context, request.resources, _replaced)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
 
 def incremental_alter_configs(context: ControllerContext, request: IncrementalAlterConfigsRequest) -> Deciding:
-    """Every resource keeps what is not named."""
+    """Decide an IncrementalAlterConfigs request: each resource keeps the configs that are not named."""
     records, results = yield from _alter(context, request.resources, _increments)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
 
 
 AlterConfigResult = tuple[ErrorCode, str | None, int, str]
-"""Of one resource, as both responses have it."""
+"""The result of one resource, in the fields of both responses."""
 
 
 def _alter(
@@ -88,7 +88,7 @@ def _alter(
 
 
 def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
-    """The records of one resource; `ApiError` says why it stays as it is."""
+    """Return the records of one resource; raise ApiError if it cannot be changed."""
     key: tuple[int, str] = (resource.resource_type, resource.resource_name)
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
@@ -109,14 +109,14 @@ def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[s
 
 
 def _replaced(old: Mapping[str, str], resource: whole.AlterConfigsResource) -> Changes:
-    """These and no others."""
+    """Return the changes that leave exactly the configs of the request."""
     _check_nulls(config.name for config in resource.configs if config.value is None)
     new = {config.name: config.value for config in resource.configs}
     return {**new, **{name: None for name in old if name not in new}}
 
 
 def _increments(old: Mapping[str, str], resource: incremental.AlterConfigsResource) -> Changes:
-    """What the operations of the request make of what is set."""
+    """Return the changes that the operations of the request make."""
     _check_nulls(
         config.name
         for config in resource.configs
@@ -137,7 +137,7 @@ def _operated(old: Mapping[str, str], kind: int, config: incremental.AlterableCo
 
 
 def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str:
-    """The list with more or fewer words; what is not set begins as Kafka's default."""
+    """Return the list after APPEND or SUBTRACT; an unset list starts as Kafka's default."""
     name, operation = config.name, AlterConfigOp(config.config_operation)
     row = TABLES[kind].get(name)
     if row is None or row.type is not Type.LIST or kind not in LISTS:
@@ -155,7 +155,7 @@ def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConf
 
 
 def _split(text: str) -> list[str]:
-    """As Java does: nothing stands behind the last word, and an empty text is one empty word."""
+    """Split the text as Java does: trailing empty words are dropped, and an empty text is one empty word."""
     return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
 
 
@@ -173,7 +173,7 @@ def _check_nulls(names: Iterable[str]) -> None:
 
 
 def _check_min_isr(context: ControllerContext, key: tuple[int, str], changes: Changes) -> None:
-    """With eligible leader replicas all brokers must agree on the least ISR."""
+    """Refuse to unset min.insync.replicas cluster-wide, or to set it for one broker, while ELR is enabled."""
     if key[0] != ConfigResource.BROKER or MIN_ISR not in changes or not context.feature(ELR_FEATURE):
         return
     if key[1]:
@@ -183,13 +183,16 @@ def _check_min_isr(context: ControllerContext, key: tuple[int, str], changes: Ch
 
 
 def _check_exists(context: ControllerContext, key: tuple[int, str]) -> None:
-    """Groups and subscriptions come to be by their configs; a broker is this one."""
+    """Refuse a topic that does not exist.
+
+    Groups and client metrics subscriptions need not exist before their configs.
+    """
     if key[0] == ConfigResource.TOPIC and key[1] not in context.draft.names:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{key[1]}' does not exist.")
 
 
 def _clearings(context: ControllerContext, records: list[Record]) -> list[Record]:
-    """Who is eligible to lead must be found out anew where the least ISR has changed."""
+    """Return the records that clear the ELR of topics whose min.insync.replicas changes."""
     if not context.feature(ELR_FEATURE):
         return []
     topics = [record.resource_name for record in records if isinstance(record, ConfigRecord) and record.name == MIN_ISR]

@@ -1,6 +1,7 @@
-"""AlterUserScramCredentials: what of a user's password is kept, for each SCRAM mechanism (KIP-554, RFC 5802).
+"""AlterUserScramCredentials: salted passwords of users, for each SCRAM mechanism (KIP-554, RFC 5802).
 
-A user is altered once in a request, or not at all. Nothing logs in with it while there is no SASL; it is kept.
+A request alters a user once, completely or not at all. Credentials are stored, but cannot be used while SASL is not
+supported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from wire.messages.alter_user_scram_credentials import (
 from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MECHANISMS = {1: "sha256", 2: "sha512"}
-"""SCRAM-SHA-256 and SCRAM-SHA-512, by their numbers in the protocol: the hash of each."""
+"""The hash of SCRAM-SHA-256 and SCRAM-SHA-512, by mechanism number in the protocol."""
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 
@@ -31,7 +32,7 @@ Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(context: ControllerContext, request: AlterUserScramCredentialsRequest) -> Deciding:
-    """Deletions before upsertions; every user is answered once."""
+    """Decide the request: deletions first, then upsertions. Each user has one result."""
     alterations: list[Alteration] = [*request.deletions, *request.upsertions]
     accepted: dict[str, Alteration] = {}
     refused: dict[str, ApiError] = {}

@@ -1,6 +1,6 @@
-"""AssignReplicasToDirs (KIP-858): a broker says in which of its log directories each of its replicas lies.
+"""AssignReplicasToDirs (KIP-858): a broker reports the log directory of each of its replicas.
 
-Without it nobody could tell a replica that was never made from one whose directory is gone.
+With the report, the controller can tell a replica that was never created from one whose directory is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.stored.metadata_topics import PartitionChangeRecord
 
 
 def assign_directories(context: ControllerContext, request: AssignReplicasToDirsRequest) -> MetadataDecision:
-    """Every replica is answered on its own; what already stands in the metadata is not written again."""
+    """Decide the request. Each replica has its own result; an assignment already in the metadata writes no record."""
     if context.feature(METADATA_FEATURE) < DIRECTORIES_LEVEL:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.registered(request.broker_id, request.broker_epoch)

@@ -1,4 +1,4 @@
-"""The first records of a cluster: its feature levels and the defaults that they ask for."""
+"""The first records of a cluster: its feature levels, and the configs that these require."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ TRANSACTION = "Bootstrap records"
 
 
 def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
-    """What a formatted directory holds in `bootstrap.checkpoint`."""
+    """Return the records of `bootstrap.checkpoint` in a formatted directory."""
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
 
 
 def bootstrap_records(formatted: Iterable[Record], min_insync_replicas: int) -> list[Record]:
-    """What the first controller writes: the records it was formatted with, as one transaction.
+    """Return the first controller's records: those that the directory was formatted with, as one transaction.
 
-    With eligible leader replicas the value of min.insync.replicas decides who is one, so that it must be the same on
-    all brokers: from now on it stands in the log.
+    With eligible leader replicas, min.insync.replicas must be equal on all brokers, because it decides which replicas
+    are eligible. A record therefore sets it cluster-wide.
     """
     records = list(formatted)
     if any(

@@ -1,11 +1,11 @@
-"""Brokers and controllers come, serve and go: registration, fencing, controlled shutdown.
+"""Registration, fencing and controlled shutdown of brokers, and registration of controllers.
 
-1. A broker registers fenced, under an epoch that is the offset of its registration; a heartbeat unfences it.
-2. Only then do its partitions get it as a leader again, each under a new leader epoch.
-3. Registering says how the last life ended: with the epoch of that life, cleanly; otherwise it leaves every ISR and
-   every set of eligible leaders first, for it may have lost what it had acknowledged.
-4. The controller's own broker is its own process: an earlier life of it is over, whatever the records say, and what
-   the cluster's features ask of it beyond what it can do was settled when it started.
+1. A broker is registered as fenced, with an epoch that is the offset of its registration. A heartbeat unfences it.
+2. An unfenced broker may lead its partitions again, each with a new leader epoch.
+3. A registration that names the previous epoch of the broker proves a clean shutdown. Without it, the broker may have
+   lost acknowledged records, and is first removed from every ISR and ELR.
+4. The controller's own broker runs in the same process, so any earlier incarnation of it has ended. Its supported
+   features were checked when it started.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> MetadataDecision:
-    """The broker, fenced, with what its last life left behind put in order."""
+    """Decide a broker's registration.
+
+    The broker is fenced, and removed from ISRs that its last incarnation left it in.
+    """
     _check_registration(context, request)
     old = context.draft.brokers.get(request.broker_id)
     records: list[Record] = []
@@ -101,7 +104,10 @@ def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBro
 
 
 def heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> MetadataDecision:
-    """Fence, unfence or shut down, as the broker wants and may. It may shut down once it leads nothing."""
+    """Decide a heartbeat: fence, unfence or shut down the broker.
+
+    It may shut down after it has lost its leaderships.
+    """
     broker = context.registered(request.broker_id, request.broker_epoch)
     records: list[Record] = []
     fenced, should_shut_down = broker.fenced, False
@@ -130,7 +136,9 @@ def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 
 
 
 def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
-    """The broker leaves every ISR; `lost`: it may lack committed records."""
+    """Return records that remove the broker from every ISR; `lost`: it may lack committed records, so from every ELR
+    too.
+    """
     return _changes(
         context,
         broker_id,
@@ -141,7 +149,7 @@ def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> 
 
 
 def _return(context: ControllerContext, broker_id: int) -> Iterable[Record]:
-    """The broker may lead again."""
+    """Return records that elect leaders for partitions without one, now that the broker may lead."""
     return _changes(
         context,
         broker_id,
@@ -165,7 +173,7 @@ def _changes(
 
 
 def register_controller(context: ControllerContext, request: ControllerRegistrationRequest) -> MetadataDecision:
-    """The controller as it says it is."""
+    """Decide a controller's registration."""
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

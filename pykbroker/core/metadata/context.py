@@ -1,4 +1,4 @@
-"""What a request to the controller is decided from, beside the request."""
+"""The input of a controller's decision in addition to the request."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicConfigs
 
 MetadataDecision = tuple[list[Record], Response]
-"""What a request changes, and its answer."""
+"""The records that a request writes, and its response."""
 Deciding = Steps[MetadataDecision]
-"""How a request about many things is decided: one of them a step. Nothing else may change the state meanwhile."""
+"""A decision in steps, one item of the request in each. Nothing else may change the state until it ends."""
 
 RECORDS_MAX = 10_000
-"""Records that one request may write, and that stand in one batch. A batch is all or nothing."""
+"""The most records that one request may write. They form one batch, which is atomic."""
 
 ELR_FEATURE = "eligible.leader.replicas.version"
 METADATA_FEATURE = "metadata.version"
 
 
 def excessive() -> ApiError:
-    """The refusal, as a whole, of a request that would write more than `RECORDS_MAX` records."""
+    """Return the error for a request that would write more than `RECORDS_MAX` records."""
     return ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ControllerConfigs(Protocol):
-    """What the controller must know about the configs of topics and other resources."""
+    """The functions of `core.config` that the controller needs."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
-        """`ApiError` INVALID_CONFIG for a name or value that no topic may have."""
+        """Raise ApiError INVALID_CONFIG for a config or value that no topic may have."""
 
     def check(self, resource: ConfigResourceKey, wanted: Mapping[str, str], dynamic: Dynamic) -> None:
-        """`ApiError` for configs that a topic, broker, group or subscription cannot have: all it would have."""
+        """Raise ApiError if the resource cannot have these configs; `wanted` are all that it would have."""
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
-        """Every config of a topic with these overrides."""
+        """Return every config of a topic with these overrides."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """The state as of the last replayed record, and what the controller was built with."""
+    """The state after the last replayed record, and the settings of the controller."""
 
     draft: ImageDraft
     next_offset: int
@@ -66,11 +66,11 @@ class ControllerContext:
     randomness: Randomness
 
     def feature(self, name: str) -> int:
-        """The finalized level of a feature; 0 when off."""
+        """Return the finalized level of a feature, 0 if it is off."""
         return self.draft.features.get(name, 0)
 
     def rules(self, topic: str) -> Rules:
-        """How leaders of this topic are elected."""
+        """Return the rules of leader election for the topic."""
         settings = self.settings
         unclean = self._config(topic, "unclean.leader.election.enable")
         return Rules(
@@ -81,7 +81,7 @@ class ControllerContext:
 
     @property
     def dynamic(self) -> Dynamic:
-        """What this broker has been told since it started."""
+        """Return the dynamic configs of this broker."""
         own = BROKER_RESOURCE, str(self.settings.node_id)
         return Dynamic(self.draft.config(CLUSTER_DEFAULT), self.draft.config(own))
 
@@ -91,7 +91,7 @@ class ControllerContext:
         return next((layer[name] for layer in layers if name in layer), None)
 
     def registered(self, broker_id: int, epoch: int) -> BrokerImage:
-        """The broker if it is registered with this epoch, else `ApiError` STALE_BROKER_EPOCH."""
+        """Return the broker. ApiError STALE_BROKER_EPOCH: it is not registered with this epoch."""
         broker = self.draft.brokers.get(broker_id)
         if broker is None:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
@@ -102,6 +102,6 @@ class ControllerContext:
         return broker
 
     def active(self, broker_id: int) -> bool:
-        """Whether a broker may lead."""
+        """Whether the broker may lead partitions."""
         broker = self.draft.brokers.get(broker_id)
         return broker is not None and broker.active

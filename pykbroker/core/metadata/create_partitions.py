@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic grows; its partitions keep their numbers, and none is ever taken away."""
+"""CreatePartitions: add partitions to topics. Existing partitions keep their indexes; partitions are never removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from wire.messages.create_partitions import (
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Deciding:
-    """Every topic is answered on its own, but ApiError POLICY_VIOLATION refuses all that would be too many at once."""
+    """Decide the request. Each topic has its own result.
+
+    A topic that would exceed the limit of records or of open partitions gets POLICY_VIOLATION.
+    """
     times = Counter(topic.name for topic in request.topics)
     records: list[Record] = []
     results = [
@@ -36,7 +39,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         if times[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
             try:
-                if len(records) + _growth(context, topic) > RECORDS_MAX:  # before there is a list of as many
+                if len(records) + _growth(context, topic) > RECORDS_MAX:  # checked before the list is built
                     raise excessive()
                 added = yield from _grow(context, topic)
                 context.settings.descriptors.check_room(context.draft.partition_count + len(records), len(added))
@@ -49,7 +52,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
 
 
 def _growth(context: ControllerContext, wanted: CreatePartitionsTopic) -> int:
-    """Partitions that would be placed for this topic."""
+    """Return how many partitions the controller would have to place for this topic."""
     topic = context.draft.names.get(wanted.name)
     return 0 if topic is None or wanted.assignments is not None else max(0, wanted.count - len(topic.partitions))
 

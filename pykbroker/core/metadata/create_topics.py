@@ -1,7 +1,7 @@
-"""CreateTopics: every topic of a request is checked and answered on its own; those that pass are created together.
+"""CreateTopics: validate each topic of a request, and create the valid ones in one batch.
 
-The order of the records is Kafka's: TopicRecord, ConfigRecords, ClearElrRecord where min.insync.replicas is set,
-PartitionRecords. Error texts are Kafka's, too: tools match them.
+Records are in Kafka's order: TopicRecord, ConfigRecords, ClearElrRecord if min.insync.replicas is set,
+PartitionRecords. Error messages are Kafka's, because tools match them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.metadata_topics import ClearElrRecord, TopicRecord
 
 DEFAULT = -1
-"""As a number of partitions or replicas: what the broker is configured for."""
+"""A number of partitions or replicas that selects the broker's default."""
 
 
 PARTITIONS_MAX = 10_000
-"""Of all topics that one request creates, also of those that cannot be."""
+"""The most partitions of all topics in one request, including topics that fail validation."""
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Deciding:
-    """Records for the topics that may be created; none when the request only asks for validation.
+    """Decide the request; with validate_only no record is written.
 
-    ApiError POLICY_VIOLATION refuses all that would be too many partitions at once.
+    ApiError POLICY_VIOLATION: the topics of the request have more than `PARTITIONS_MAX` partitions in total.
     """
     if sum(_partitions(context, topic) for topic in request.topics) > PARTITIONS_MAX:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -53,7 +53,7 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> D
 
 
 def _partitions(context: ControllerContext, topic: CreatableTopic) -> int:
-    """How many a topic asks for."""
+    """Return how many partitions the topic would have."""
     if topic.assignments:
         return len(topic.assignments)
     return context.settings.num_partitions if topic.num_partitions == DEFAULT else max(0, topic.num_partitions)
@@ -64,16 +64,16 @@ def _refused(name: str, code: ErrorCode, message: str | None) -> CreatableTopicR
 
 
 class _Creation:
-    """The topics of one request so far."""
+    """The records of one request, topic by topic."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
-        self._claimed: dict[str, str] = {}  # collision key -> the topic that has it
+        self._claimed: dict[str, str] = {}  # collision key -> topic
 
     def create(self, topic: CreatableTopic) -> Steps[CreatableTopicResult]:
-        """Add the records of a topic; `ApiError` says why it cannot be, and then nothing was added."""
+        """Add the records of a topic; raise ApiError, and add none, if the topic is invalid."""
         context, name = self._context, topic.name
         _check_name(context, name, self._claimed)
         configs = _configs(context, topic)

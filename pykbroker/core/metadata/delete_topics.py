@@ -1,4 +1,4 @@
-"""DeleteTopics, by name or by id; every topic is answered on its own."""
+"""DeleteTopics, by name or by id; each topic has its own result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host thi
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Deciding:
-    """A topic that is asked for twice is answered once, and stays. What names no topic is answered each time."""
+    """Decide the request. A topic that is named twice is not deleted and has one result.
+
+    Entries with neither name nor id have one result each.
+    """
     times = Counter[tuple[str | None, bytes]]()
     ids, named = set[bytes](), set[bytes]()
     for asked in chain(request.topics, (DeleteTopicState(name=name) for name in request.topic_names)):
@@ -44,7 +47,7 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> D
     for (name, topic_id), count in times.items():
         yield
         if name is None and topic_id in named:
-            continue  # answered under its name
+            continue  # its result is the one by name
         refusal = _refusal(context, name, topic_id, count, ids)
         if refusal is not None:
             if refusal is NAMED_TWICE and name is not None:
@@ -58,7 +61,7 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> D
 
 
 def refused(name: str | None, topic_id: bytes, refusal: Refusal) -> DeletableTopicResult:
-    """A topic that stays."""
+    """Return the result of a topic that is not deleted."""
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=refusal[0], error_message=refusal[1])
 
 

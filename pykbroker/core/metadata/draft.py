@@ -1,8 +1,8 @@
-"""The state that metadata records change: an image that is being written.
+"""The mutable state of the metadata: an image under construction.
 
-Only `replay` writes here; requests read it, and so see each other's effects before they are committed. `freeze` turns
-it into an image. Freezing is free, and the first change after it copies the tables that change: all changes between
-two images cost one copy, however many topics a request creates.
+Only `replay` writes here. Requests read the draft and see each other's effects before these are committed. `freeze`
+turns the draft into an image without copying. The next change then copies each table that it writes to, so that all
+changes between two images cost one copy, however many topics a request creates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pykbroker.core.names import collision_key
 
 
 class ImageDraft:
-    """The tables of a `MetadataImage`, and what has changed in them since the last one."""
+    """The tables of a `MetadataImage`, and the changes to them since the last image."""
 
     def __init__(self, image: MetadataImage = EMPTY) -> None:
         self._frozen = image
@@ -56,14 +56,14 @@ class ImageDraft:
         self._brokers_changed: set[int] = set()
 
     def add_topic(self, name: str, topic_id: bytes) -> None:
-        """A topic that has no partitions yet."""
+        """Add a topic without partitions."""
         self._topics_changed.add(topic_id)
         self._put_topic(TopicImage(name, topic_id, {}))
         if (key := collision_key(name)) is not None:
             self.collisions[key] = name
 
     def remove_topic(self, topic_id: bytes) -> None:
-        """The topic, its partitions and its configs."""
+        """Remove the topic, its partitions and its configs."""
         topic = self.topics.rows().pop(topic_id)
         self.partition_count -= len(topic.partitions)
         if self.names[topic.name].id == topic_id:
@@ -75,7 +75,7 @@ class ImageDraft:
             self._topics_deleted.append(self._frozen.topics.by_id[topic_id])
 
     def partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
-        """The partitions of a topic, to be written to before the next `freeze`."""
+        """Return the topic's partitions, which the caller may change until the next `freeze`."""
         topic = self.topics[topic_id]
         if topic_id not in self._topics_changed:
             self._topics_changed.add(topic_id)
@@ -88,11 +88,11 @@ class ImageDraft:
         self.names.rows()[topic.name] = topic
 
     def config(self, resource: ConfigResourceKey) -> Mapping[str, str]:
-        """What is set for a resource; empty when nothing is."""
+        """Return the configs that are set for a resource, or an empty mapping."""
         return self.configs.get(resource, {})
 
     def set_config(self, resource: ConfigResourceKey, name: str, value: str | None) -> None:
-        """None unsets it."""
+        """Set a config of a resource; None unsets it."""
         values = dict(self.config(resource))
         if value is None:
             values.pop(name, None)
@@ -105,24 +105,27 @@ class ImageDraft:
         self._configs_changed.add(resource)
 
     def forget_orphans(self) -> None:
-        """Drop the configs of topics that do not exist."""
+        """Remove the configs of topics that do not exist."""
         for resource in [
             resource for resource in self.configs if resource[0] == TOPIC_RESOURCE and resource[1] not in self.names
         ]:
             del self.configs.rows()[resource]
 
     def put_broker(self, broker: BrokerImage) -> None:
-        """A broker as it is now registered."""
+        """Add a broker, or replace its registration."""
         self.brokers.rows()[broker.id] = broker
         self._brokers_changed.add(broker.id)
 
     def remove_broker(self, broker_id: int) -> None:
-        """A broker that is no longer registered."""
+        """Remove a broker's registration."""
         del self.brokers.rows()[broker_id]
         self._brokers_changed.add(broker_id)
 
     def freeze(self, offset: int, epoch: int, time_ms: int) -> Delta:
-        """The image up to `offset` and what has changed since the last one. Tables that did not change are shared."""
+        """Return the image up to `offset` and the changes since the last one.
+
+        Unchanged tables are shared between both.
+        """
         last = self._frozen
         topics, nodes = self.topics.changed or self.names.changed, self.brokers.changed or self.controllers.changed
         self._frozen = MetadataImage(

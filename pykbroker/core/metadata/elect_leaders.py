@@ -1,6 +1,7 @@
-"""ElectLeaders (KIP-183, KIP-460): leaders are elected because somebody asks, not because a broker came or went.
+"""ElectLeaders (KIP-183, KIP-460): leader elections that a client requests.
 
-Preferred: the first replica leads again. Unclean: whoever is there leads what nobody leads, records lost or not.
+A preferred election makes the first replica the leader. An unclean election makes any live replica the leader of a
+partition without one, even if records are lost.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ from wire.messages.elect_leaders import (
 
 
 class Election(IntEnum):
-    """What is asked for, as it travels."""
+    """The election type; the numbers are those of the protocol."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Deciding:
-    """Every partition is answered on its own. Asked for all, those that need no election are left out."""
+    """Decide the request. Each partition has its own result.
+
+    If the request is for all partitions, those that need no election are left out.
+    """
     try:
         election = Election(request.election_type)
     except ValueError:
@@ -66,7 +70,7 @@ def _elect(
 
 
 def _change(context: ControllerContext, election: Election, topic: TopicImage, index: int) -> Record:
-    """The record of a new leader. `ApiError`: there can be none, or need not."""
+    """Return the record of a new leader. ApiError: no replica can be elected, or no election is needed."""
     partition = topic.partitions.get(index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")

@@ -1,12 +1,12 @@
-"""Who leads a partition after a broker came or went, and who stays in its ISR.
+"""Leader election: the leader and ISR of a partition after a broker came or went.
 
-1. A leader keeps its place while it may. Otherwise the first replica in order of preference that is in the ISR leads;
-   when the ISR is empty, the first that is eligible (KIP-966).
-2. Replicas that leave an ISR smaller than min.insync.replicas stay eligible: they hold all that was committed. One that
-   went down uncleanly may have lost some of it, and does not.
-3. With nobody eligible the last leader is taken when it comes back, else anybody where unclean election is allowed;
-   the partition is then marked as recovering.
-4. Where eligible leader replicas are off, the last member of an ISR stays in it.
+1. A leader remains leader if it may. Otherwise the first replica of the assignment that is in the ISR is elected; if
+   the ISR is empty, the first replica of the ELR (KIP-966).
+2. A replica that leaves an ISR smaller than min.insync.replicas joins the ELR, because it has all committed records. A
+   replica that went down uncleanly does not, because it may have lost some.
+3. Without a candidate in ISR and ELR, the last known leader is elected when it returns. If unclean election is allowed,
+   any live replica is elected. The partition is then marked as recovering.
+4. If eligible leader replicas are disabled, the last member of an ISR remains in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ids = tuple[int, ...]
 
 
 class Rules(msgspec.Struct, frozen=True, gc=False):
-    """What applies to one topic."""
+    """The configs and features that govern the election for one topic."""
 
     elr_enabled: bool
     min_isr: int
@@ -31,7 +31,7 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seats(msgspec.Struct, frozen=True, gc=False):
-    """What an election decides about a partition."""
+    """The result of an election: the fields of a partition that it decides."""
 
     leader: int
     isr: Ids
@@ -49,9 +49,10 @@ def elect(
     *,
     prefer_first: bool = False,
 ) -> Seats:
-    """The seats of a partition whose ISR is to be `isr`; `acceptable` brokers may lead, `lost` went down uncleanly.
+    """Return the result of an election in a partition with the new ISR `isr`.
 
-    `prefer_first`: the leader gives way to the first replica, the preferred leader, where that one may lead.
+    `acceptable`: whether a broker may lead. `lost`: the broker that went down uncleanly. `prefer_first`: the preferred
+    leader, which is the first replica, replaces the current leader if it may lead.
     """
     elr = _eligible(partition, isr, rules, lost)
     in_order = (partition.leader, *partition.replicas)
@@ -99,7 +100,10 @@ def _without(ids: Ids, removed: int) -> Ids:
 
 
 def change_record(topic_id: bytes, index: int, old: PartitionImage, new: Seats) -> PartitionChangeRecord | None:
-    """The record of what differs; None when nothing does. A new leader, also none, is a new leader epoch."""
+    """Return the record of the difference, or None if there is none.
+
+    A change of leader, also to none, bumps the leader epoch.
+    """
     if (old.leader, old.isr, old.elr, old.last_known_elr, old.recovering) == (
         new.leader,
         new.isr,

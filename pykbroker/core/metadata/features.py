@@ -1,4 +1,4 @@
-"""Feature levels: what this broker can work with, what it tells clients, and what a new cluster begins with."""
+"""Feature levels: the supported ones, those that clients see, and those of a new cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
-"""Least and highest level of each feature that this broker can work with."""
+"""The lowest and highest level of each feature with which this broker can run."""
 
 NOT_SERVED = ("share.version", "streams.version")
-"""What a cluster may be at while this broker has no such groups: clients are not told that it has."""
+"""Features that a cluster may have enabled although this broker does not implement them. Clients do not see them."""
 
 TOLD: Mapping[str, tuple[int, int]] = {name: levels for name, levels in SUPPORTED.items() if name not in NOT_SERVED}
-"""Least and highest level of each feature that clients may rely on."""
+"""The lowest and highest level of each feature that ApiVersions lists as supported."""
 
 NEW_CLUSTER: Mapping[str, int] = {
     METADATA_FEATURE: 30,
@@ -34,14 +34,17 @@ NEW_CLUSTER: Mapping[str, int] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""The levels of a cluster that Kafka 4.3 formats, in its order."""
+"""The levels of a new cluster, in the order in which Kafka 4.3 formats one."""
 
 OF_THE_LOG = (METADATA_FEATURE, KRAFT_FEATURE)
-"""These say how the metadata log is to be read. Of any other feature a level above ours is kept, and not told."""
+"""Features that govern the format of the metadata log, so that a higher level than supported is an error.
+
+A higher level of any other feature is kept, and clients do not see it.
+"""
 
 
 def check_levels(levels: Mapping[str, int]) -> None:
-    """`StartError` where the metadata itself is at a level that this broker does not know."""
+    """Raise StartError if this broker cannot read a metadata log of these levels."""
     for name in OF_THE_LOG:
         least, most = SUPPORTED[name]
         level = levels.get(name, least)
@@ -53,10 +56,10 @@ def check_levels(levels: Mapping[str, int]) -> None:
 
 
 def told(levels: Mapping[str, int]) -> dict[str, int]:
-    """Of the cluster's levels those that clients may rely on."""
+    """Return the finalized levels that ApiVersions lists."""
     return {name: level for name, level in levels.items() if name in TOLD and level <= TOLD[name][1]}
 
 
 def beyond(levels: Mapping[str, int]) -> dict[str, int]:
-    """The levels that this broker does not know: it goes on without what they stand for."""
+    """Return the levels above those that this broker supports; it runs without the behaviour that they enable."""
     return {name: level for name, level in levels.items() if level > SUPPORTED.get(name, (0, 0))[1]}

@@ -9,29 +9,29 @@ from typing import Protocol
 ID_BYTES = 16
 
 MIGRATING = bytes(15) + b"\x00"
-"""The directory of a replica from before directories were recorded."""
+"""The directory id of a replica that was created before directories were recorded."""
 UNASSIGNED = bytes(15) + b"\x01"
-"""The directory of a replica that its broker has yet to place; also the topic id of the metadata log."""
+"""The directory id of a replica without a directory yet; also the topic id of the metadata log."""
 LOST = bytes(15) + b"\x02"
-"""The directory of a replica that lies in one its broker does not have any more, nobody knows in which."""
+"""The directory id of a replica whose directory is gone from its broker and unknown."""
 RESERVED_MAX = 100
-"""Directory ids up to this number mean something else than a directory."""
+"""The highest id that is reserved, so that no directory has it."""
 
 
 def is_directory(directory_id: bytes) -> bool:
-    """Whether this is the id of a directory, and none of the reserved ones."""
+    """Whether this is the id of a directory and not a reserved id."""
     return int.from_bytes(directory_id, "big") > RESERVED_MAX
 
 
 class Randomness(Protocol):
-    """Where ids come from; `random.Random` is one."""
+    """A source of random bytes, such as `random.Random`."""
 
     def randbytes(self, n: int, /) -> bytes:
-        """`n` random bytes."""
+        """Return `n` random bytes."""
 
 
 def new_id(randomness: Randomness) -> bytes:
-    """A version 4 UUID that is not reserved and whose text does not look like an option of a command line."""
+    """Return a random UUID of version 4, whose text does not begin with "-" like a command-line option."""
     while True:
         drawn = bytearray(randomness.randbytes(ID_BYTES))
         drawn[6] = drawn[6] & 0x0F | 0x40
@@ -41,12 +41,12 @@ def new_id(randomness: Randomness) -> bytes:
 
 
 def id_text(value: bytes | bytearray) -> str:
-    """The text that Kafka writes into files and log lines."""
+    """Return the text of an id as Kafka writes it into files and log lines."""
     return urlsafe_b64encode(value).rstrip(b"=").decode("ascii")
 
 
 def id_bytes(text: str) -> bytes:
-    """The reverse of `id_text`; ValueError for what is not such a text."""
+    """Return the id of a text written by `id_text`. ValueError: the text is not an id."""
     try:
         value = urlsafe_b64decode(text + "==")
     except Base64Error as error:

@@ -1,7 +1,7 @@
-"""The truth about the cluster at one offset of the metadata log, frozen.
+"""The immutable state of the cluster at one offset of the metadata log.
 
-Topics, configs, brokers, features and the next producer id, as their records left them. An image and the mappings in it
-never change after it was published, so anybody may keep one and compare it with a later one.
+An image and its mappings never change after they are published, so that any task may keep an image and compare it with
+a later one.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 ConfigResourceKey = tuple[int, str]
-"""Type and name; (BROKER_RESOURCE, "") are the defaults of all brokers."""
+"""The type and name of a resource; (BROKER_RESOURCE, "") is the cluster-wide default of brokers."""
 
 CLUSTER_DEFAULT: ConfigResourceKey = (BROKER_RESOURCE, "")
 
 RecordKey = tuple[int, Any]
-"""The type of a record, and what tells it from others of that type."""
+"""The type of a record, and its key among the records of that type."""
 
 
 class PartitionImage(msgspec.Struct, frozen=True, gc=False):
-    """One partition. `directories` stand beside `replicas`; `elr` are the eligible leader replicas of KIP-966."""
+    """A partition. `directories` has one entry for each of `replicas`; `elr` are the eligible leader replicas
+    (KIP-966).
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -43,15 +45,15 @@ class PartitionImage(msgspec.Struct, frozen=True, gc=False):
     last_known_elr: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    recovering: bool = False  # its leader was elected although it may lack committed records
+    recovering: bool = False  # the leader was elected uncleanly and may lack committed records
 
     def directory(self, broker_id: int) -> bytes:
-        """In which of its log directories a broker keeps its replica, as far as it has said."""
+        """Return the directory id of a broker's replica, or UNASSIGNED if it is unknown."""
         return self.directories[self.replicas.index(broker_id)] if self.directories else UNASSIGNED
 
 
 class TopicImage(msgspec.Struct, frozen=True, gc=False):
-    """A topic; its partitions are numbered from 0 without a gap."""
+    """A topic; its partitions are numbered from 0 without gaps."""
 
     name: str
     id: bytes
@@ -59,7 +61,7 @@ class TopicImage(msgspec.Struct, frozen=True, gc=False):
 
 
 class TopicsImage(msgspec.Struct, frozen=True):
-    """All topics, by either of their keys."""
+    """The topics, by name and by id."""
 
     by_name: Mapping[str, TopicImage] = {}
     by_id: Mapping[bytes, TopicImage] = {}
@@ -68,13 +70,13 @@ class TopicsImage(msgspec.Struct, frozen=True):
         return len(self.by_name)
 
     def partition(self, name: str, index: int) -> PartitionImage | None:
-        """None where the topic or the partition does not exist."""
+        """Return the partition, or None if the topic or the partition does not exist."""
         topic = self.by_name.get(name)
         return None if topic is None else topic.partitions.get(index)
 
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
-    """Where a listener is reached; `security_protocol` 0 is PLAINTEXT."""
+    """The address of a listener; `security_protocol` 0 is PLAINTEXT."""
 
     name: str
     host: str
@@ -83,7 +85,7 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeImage(msgspec.Struct, frozen=True, gc=False):
-    """What brokers and controllers register alike; `features` are the versions supported: name -> (least, most)."""
+    """The common part of broker and controller registrations; `features`: name -> lowest and highest level."""
 
     id: int
     incarnation_id: bytes
@@ -91,7 +93,7 @@ class NodeImage(msgspec.Struct, frozen=True, gc=False):
     features: Mapping[str, tuple[int, int]] = {}
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The endpoint of the listener with this name."""
+        """Return the endpoint of the listener, or None."""
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
 
@@ -102,61 +104,63 @@ class ControllerImage(NodeImage, frozen=True, gc=False):
 
 
 class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
-    """A registered broker. Its `epoch` is the offset at which it registered."""
+    """A registered broker; `epoch` is the offset of its registration."""
 
     epoch: int
     rack: str | None = None
     fenced: bool = True
     in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
-    cordoned: tuple[bytes, ...] = ()  # of its directories, those that take no new replica
+    cordoned: tuple[bytes, ...] = ()  # directories that accept no new replicas (KIP-1066)
 
     @property
     def active(self) -> bool:
-        """Whether it may lead partitions."""
+        """Whether the broker may lead partitions."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def default_directory(self) -> bytes:
-        """Where a new replica goes: known without asking only when there is one directory."""
+        """Return the only directory of the broker, or UNASSIGNED: with several, the broker chooses one for a new
+        replica.
+        """
         return self.directories[0] if len(self.directories) == 1 else UNASSIGNED
 
 
 class ClusterImage(msgspec.Struct, frozen=True):
-    """All registered nodes, by id."""
+    """The registered nodes, by id."""
 
     brokers: Mapping[int, BrokerImage] = {}
     controllers: Mapping[int, ControllerImage] = {}
 
     def active(self) -> Iterable[BrokerImage]:
-        """The brokers that may lead."""
+        """Return the brokers that may lead partitions."""
         return (broker for broker in self.brokers.values() if broker.active)
 
 
 class ConfigsImage(msgspec.Struct, frozen=True):
-    """The configs that were set, for each resource that has any; defaults are not here."""
+    """The dynamic configs of each resource that has any; defaults are not included."""
 
     resources: Mapping[ConfigResourceKey, Mapping[str, str]] = {}
 
     def of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is set for this resource; empty when nothing is."""
+        """Return the configs that are set for a resource, or an empty mapping."""
         return self.resources.get((resource_type, name), {})
 
     def topic(self, name: str) -> Mapping[str, str]:
-        """What is set for a topic."""
+        """Return the configs that are set for a topic."""
         return self.of(TOPIC_RESOURCE, name)
 
     def broker(self, node_id: int) -> Mapping[str, str]:
-        """What is set for one broker alone."""
+        """Return the configs that are set for one broker."""
         return self.of(BROKER_RESOURCE, str(node_id))
 
     @property
     def cluster_default(self) -> Mapping[str, str]:
-        """What is set for all brokers."""
+        """Return the configs that are set for all brokers."""
         return self.resources.get(CLUSTER_DEFAULT, {})
 
     def dynamic(self, node_id: int) -> Dynamic:
-        """What a broker has been told since it started."""
+        """Return the dynamic configs that apply to a broker."""
         return Dynamic(self.cluster_default, self.broker(node_id))
 
 
@@ -166,31 +170,32 @@ class FeaturesImage(msgspec.Struct, frozen=True):
     levels: Mapping[str, int] = {}
 
     def level(self, name: str) -> int:
-        """0 for a feature that is off."""
+        """Return the finalized level of a feature, 0 if it is off."""
         return self.levels.get(name, 0)
 
 
 class ProducerIdsImage(msgspec.Struct, frozen=True, gc=False):
-    """The first producer id that no broker has been given."""
+    """The first producer id that is in no broker's block."""
 
     next_producer_id: int = 0
 
 
 class RecordsImage(msgspec.Struct, frozen=True):
-    """What nobody here acts on, as it stands in the log: the last record of each key, and values of unknown types."""
+    """Records that the controller stores without acting on them: the last record of each key, and unknown records."""
 
     by_key: Mapping[RecordKey, FramedRecord] = {}
     unknown: tuple[bytes, ...] = ()
 
     def of(self, cls: type[R]) -> list[R]:
-        """All records of one class: access control entries, quotas, credentials, tokens."""
+        """Return the records of one class, such as ACLs, quotas, credentials or tokens."""
         return [record for record in self.by_key.values() if isinstance(record, cls)]
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """All of it. `offset` is the last record contained, -1 when there is none; `epoch` that of the quorum's leader.
+    """The whole metadata. `offset` is that of the last record, -1 if there is none; `epoch` is that of the quorum's
+    leader.
 
-    `time_ms` is when the last record was appended, since 1970.
+    `time_ms` is the append time of the last record, in ms since 1970.
     """
 
     offset: int = -1
@@ -208,18 +213,18 @@ EMPTY = MetadataImage()
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """What lies between two images; `topics_changed` are the ids of topics that were created or changed."""
+    """The difference between two images; `topics_changed` are the ids of topics that were created or changed."""
 
     previous: MetadataImage
     image: MetadataImage
     topics_changed: frozenset[bytes] = frozenset()
-    topics_deleted: tuple[TopicImage, ...] = ()  # as they were
+    topics_deleted: tuple[TopicImage, ...] = ()  # their last images
     configs_changed: frozenset[ConfigResourceKey] = frozenset()
     brokers_changed: frozenset[int] = frozenset()
 
     @classmethod
     def since_nothing(cls, image: MetadataImage) -> Delta:
-        """All that is in an image is new."""
+        """Return the difference between the empty image and this one."""
         return cls(
             EMPTY,
             image,
@@ -230,7 +235,10 @@ class Delta(msgspec.Struct, frozen=True):
         )
 
     def then(self, later: Delta) -> Delta:
-        """Both as one. A topic that came and went in between is in neither list."""
+        """Return this difference followed by a later one.
+
+        A topic that was created and deleted in between is in neither list.
+        """
         known = self.previous.topics.by_id
         deleted = self.topics_deleted + tuple(topic for topic in later.topics_deleted if topic.id in known)
         return Delta(

@@ -1,7 +1,8 @@
-"""The controller: decides every change of the cluster's metadata.
+"""The controller: a machine that decides every change of the cluster's metadata.
 
-`handle` looks the request up in a table and answers with records and a response, `replay` takes records into the state
-and `freeze` makes an image of it. Records between BeginTransactionRecord and its end count only once the end is there.
+`handle` looks up the function for a request and returns its records and response, `replay` applies records to the
+state, and `freeze` returns an image of it. The records of a metadata transaction are applied at its
+EndTransactionRecord.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ DECIDE: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Decidin
     UpdateFeaturesRequest: update_features,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }
-"""What clients and brokers ask for. Refused as a whole when it would write more than `RECORDS_MAX` records."""
+"""Requests that are refused as a whole if they would write more than `RECORDS_MAX` records."""
 
 DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision]] = {
     BrokerRegistrationRequest: register_broker,
@@ -82,11 +83,14 @@ DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision
     ControllerRegistrationRequest: register_controller,
     AssignReplicasToDirsRequest: assign_directories,
 }
-"""What writes a record for each partition of a broker. It need not be atomic: asking again finishes it."""
+"""Requests that may write a record for each partition of a broker.
+
+They need not be atomic: a repetition completes them.
+"""
 
 
 class ControllerMachine:
-    """State of the metadata log as of its last replayed record."""
+    """The state of the metadata after the last replayed record."""
 
     deadline_ms: float = inf
 
@@ -104,20 +108,20 @@ class ControllerMachine:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether the log ends inside a transaction."""
+        """Whether the log ends inside a metadata transaction."""
         return self._held is not None
 
     @property
     def features(self) -> Mapping[str, int]:
-        """The finalized levels of the features that are on."""
+        """Return the finalized levels of the features that are on."""
         return self._draft.features
 
     def handle(self, request: Request, token: Token, now_ms: float) -> MetadataOutcome:
-        """Decide; `ApiError` refuses the request as a whole."""
+        """Decide a request; ApiError refuses it as a whole."""
         return finish(self.decide(request, token))
 
     def decide(self, request: Request, token: Token) -> Steps[MetadataOutcome]:
-        """As `handle`, in short steps. Nothing may be replayed before the last of them."""
+        """Decide a request in short steps. Nothing may be replayed before the last step."""
         context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))
         decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
@@ -127,15 +131,15 @@ class ControllerMachine:
         return Outcome(tuple(records), ((token, response),))
 
     def tick(self, now_ms: float) -> MetadataOutcome:
-        """Nothing here depends on time."""
+        """Return an empty outcome: no decision depends on time."""
         return Outcome()
 
     def skip(self, offset: int) -> None:
-        """There is an entry at `offset` that is none of ours: a control record."""
+        """Skip the entry at `offset`, which is a control record."""
         self.next_offset = offset + 1
 
     def replay(self, entry: Entry[Record]) -> None:
-        """Take a record into the state; `DamagedMetadata` when it contradicts the state."""
+        """Apply a record to the state. DamagedMetadata: the record contradicts the state."""
         self.next_offset = entry.offset + 1
         if isinstance(entry.value, BeginTransactionRecord):
             self._held = []
@@ -151,5 +155,7 @@ class ControllerMachine:
             apply(self._draft, entry)
 
     def freeze(self, epoch: int, time_ms: int) -> Delta:
-        """An image of all that was replayed, the last of it at `time_ms`, and what has changed since the last one."""
+        """Return an image of all replayed records, the last appended at `time_ms`, and the changes since the last
+        image.
+        """
         return self._draft.freeze(self.next_offset - 1, epoch, time_ms)

@@ -1,7 +1,7 @@
-"""Which brokers hold the replicas of new partitions, and the records that say so.
+"""Placement of the replicas of new partitions, and the records of these partitions.
 
-Replicas are dealt around the brokers that may lead, from a random start; fenced ones come after them. The first replica
-is the preferred leader. Racks are not considered.
+Replicas are assigned round-robin to the brokers that may lead, from a random start; fenced brokers come last. The first
+replica is the preferred leader. Racks are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.stored.metadata_topics import PartitionRecord
 
 
 def place(context: ControllerContext, partitions: int, replicas: int) -> list[list[int]]:
-    """The replicas of each new partition. `ApiError` INVALID_REPLICATION_FACTOR where there are too few brokers."""
+    """Return the replicas of each new partition. ApiError INVALID_REPLICATION_FACTOR: there are too few brokers."""
     brokers = sorted(context.draft.brokers.values(), key=lambda broker: broker.id)
     active = [broker.id for broker in brokers if broker.active]
     others = [broker.id for broker in brokers if not broker.active]
@@ -45,7 +45,7 @@ def _from(ring: list[int], start: int) -> list[int]:
 
 
 def check_assignment(context: ControllerContext, index: int, replicas: Sequence[int], expected: int | None) -> None:
-    """`ApiError` INVALID_REPLICA_ASSIGNMENT for replicas named by hand that cannot be; `expected` is their number."""
+    """Raise ApiError INVALID_REPLICA_ASSIGNMENT for an invalid manual assignment of `expected` replicas."""
     check_replicas(context, replicas, expected)
     if not any(map(context.active, replicas)):
         raise ApiError(
@@ -56,7 +56,7 @@ def check_assignment(context: ControllerContext, index: int, replicas: Sequence[
 
 
 def check_replicas(context: ControllerContext, replicas: Sequence[int], expected: int | None) -> None:
-    """As `check_assignment`, for a partition that need not be led at once."""
+    """Check a manual assignment like `check_assignment`, but accept one whose brokers are all fenced."""
     if fault := _replicas_fault(context, replicas, expected):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
 
@@ -80,7 +80,10 @@ def _replicas_fault(context: ControllerContext, replicas: Sequence[int], expecte
 def partition_records(
     context: ControllerContext, topic_id: bytes, first: int, assignment: Sequence[Sequence[int]]
 ) -> Steps[list[PartitionRecord]]:
-    """One record for each new partition, numbered from `first`: led by its first replica that may lead."""
+    """Return one record for each new partition, numbered from `first`.
+
+    The first replica that may lead is the leader.
+    """
     records = []
     for index, replicas in enumerate(assignment, first):
         isr = [replica for replica in replicas if context.active(replica)]

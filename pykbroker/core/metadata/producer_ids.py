@@ -1,4 +1,4 @@
-"""AllocateProducerIds (KIP-730): every broker is given a block of ids of its own to hand out."""
+"""AllocateProducerIds (KIP-730): allocate a block of producer ids to a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ PRODUCER_ID_MAX = 2**63 - 1
 
 
 def allocate_producer_ids(context: ControllerContext, request: AllocateProducerIdsRequest) -> MetadataDecision:
-    """The next block. Ids are never handed out twice, also when the broker dies before it used its block."""
+    """Decide the request: return the next block.
+
+    Ids are never allocated twice, even if a broker dies with unused ids.
+    """
     broker = context.registered(request.broker_id, request.broker_epoch)
     start = context.draft.next_producer_id
     if start > PRODUCER_ID_MAX - BLOCK_IDS:

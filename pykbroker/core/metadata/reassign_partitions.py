@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments (KIP-455): partitions move to other brokers, or stop moving.
+"""AlterPartitionReassignments (KIP-455): move partitions to other brokers, or cancel such moves.
 
-While it lasts a partition has its old replicas and its new ones. It is over when all that stay are in the ISR: those
-that are removed go then, and the leader begins a new epoch. It may be over at once.
+During a reassignment a partition has its old and its new replicas. It completes when all target replicas are in the
+ISR: the other replicas are then removed, and the leader epoch is bumped. It may complete at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wire.stored.metadata_topics import PartitionChangeRecord
 
 
 class ReplicaAssignment(msgspec.Struct, frozen=True):
-    """Who holds a partition, and who of them comes and goes."""
+    """The replicas of a partition, and those that a reassignment adds and removes."""
 
     replicas: Ids
     isr: Ids
@@ -40,7 +40,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
 
 def reassign_partitions(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Deciding:
-    """Every partition is answered on its own."""
+    """Decide the request. Each partition has its own result."""
     records: list[Record] = []
     may_resize = request.allow_replication_factor_change
     responses = []
@@ -62,7 +62,7 @@ def reassign_partitions(context: ControllerContext, request: AlterPartitionReass
 
 
 def _alter(context: ControllerContext, name: str, wanted: ReassignablePartition, may_resize: bool) -> Record | None:
-    """The record of what changes; None when nothing does."""
+    """Return the record of the change, or None if nothing changes."""
     topic, index = context.draft.names.get(name), wanted.partition_index
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
@@ -83,7 +83,10 @@ def _alter(context: ControllerContext, name: str, wanted: ReassignablePartition,
 def _reverted(
     context: ControllerContext, topic: TopicImage, index: int, rules: Rules
 ) -> tuple[ReplicaAssignment, Rules]:
-    """As it was before the reassignment; where none of its ISR was there then, an unclean election must follow."""
+    """Return the assignment before the reassignment, and the rules for the election that follows.
+
+    If no member of the ISR is in that assignment, the election must be unclean.
+    """
     partition = topic.partitions[index]
     if not (partition.adding or partition.removing):
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -100,7 +103,7 @@ def _reverted(
 
 
 def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
-    """Some tools must not change how many replicas there are (KIP-860)."""
+    """Refuse a change of the replication factor, for clients that do not allow it (KIP-860)."""
     count = len(without(partition.replicas, partition.removing))
     if count != len(replicas):
         raise ApiError(
@@ -109,7 +112,7 @@ def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
 
 
 def _towards(partition: PartitionImage, wanted: Ids) -> ReplicaAssignment:
-    """What one reassignment replaces of another, it goes on with."""
+    """Return the assignment during the move to `wanted`, which may replace another move."""
     removing = tuple(sorted(without(partition.replicas, wanted)))
     adding = tuple(sorted(without(wanted, partition.replicas)))
     return ReplicaAssignment(
@@ -118,7 +121,7 @@ def _towards(partition: PartitionImage, wanted: Ids) -> ReplicaAssignment:
 
 
 def _completed(target: ReplicaAssignment) -> ReplicaAssignment:
-    """Nothing is left to do when all replicas that stay are in the ISR."""
+    """Return the final assignment if all target replicas are in the ISR, otherwise `target`."""
     replicas, isr = without(target.replicas, target.removing), without(target.isr, target.removing)
     if (target.adding or target.removing) and isr and not without(replicas, isr):
         return ReplicaAssignment(replicas, isr)
@@ -156,5 +159,5 @@ def _directory(context: ControllerContext, partition: PartitionImage, replica: i
 
 
 def without(ids: Sequence[int], removed: Sequence[int]) -> Ids:
-    """Those that are not removed."""
+    """Return the ids that are not removed."""
     return tuple(one for one in ids if one not in removed)

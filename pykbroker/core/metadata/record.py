@@ -1,4 +1,4 @@
-"""Records of the metadata log, between their bytes and their meaning, and which versions a cluster's level allows."""
+"""Encoding and decoding of metadata records, and the record versions that a metadata.version allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wire.stored.metadata import decode_metadata, encode_metadata
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from wire.stored.metadata_topics import PartitionChangeRecord, PartitionRecord
 
-IN_SHUTDOWN_LEVEL = 7  # 3.3-IV3: the least level there is
+IN_SHUTDOWN_LEVEL = 7  # 3.3-IV3, the lowest supported level
 MIGRATING_LEVEL = 8  # 3.4-IV0
 DIRECTORIES_LEVEL = 17  # 3.7-IV2: directories of replicas
 ELR_LEVEL = 23  # 4.0-IV1
@@ -23,7 +23,7 @@ CORDONED_LEVEL = 30  # 4.3-IV0
 
 
 class UnknownRecord(msgspec.Struct, frozen=True):
-    """A record of a type that this broker does not know: kept as it came, for those who do."""
+    """A record of an unknown type, kept as bytes for brokers that know the type."""
 
     value: bytes
 
@@ -33,7 +33,7 @@ Record = FramedRecord | UnknownRecord
 
 
 def read_record(value: Buffer | None) -> Record:
-    """The record in a value. DecodeError: damage, or a known type in a version that is not known."""
+    """Return the record in a value. DecodeError: the value is damaged, or has an unknown version of a known type."""
     try:
         return decode_metadata(value or b"")
     except UnknownRecordType:
@@ -41,7 +41,7 @@ def read_record(value: Buffer | None) -> Record:
 
 
 def write_record(record: Record, level: int) -> bytes:
-    """The value of a record for readers at this level of metadata.version; what they do not know is left out."""
+    """Return the value of a record at a level of metadata.version; fields that this level lacks are left out."""
     if isinstance(record, UnknownRecord):
         return record.value
     version = record_version(record, level)
@@ -53,12 +53,12 @@ def write_record(record: Record, level: int) -> bytes:
 
 @cache
 def _absent(cls: type[FramedRecord], version: int) -> dict[str, Any]:
-    """The fields that a version does not have, with their defaults."""
+    """Return the defaults of the fields that a version does not have."""
     return {field.name: field.default for field in fields_of(cls) if version not in field.versions}
 
 
 def record_version(record: Record, level: int) -> int:
-    """The version to write a record in: what readers at this level of metadata.version know."""
+    """Return the version in which a record is written at a level of metadata.version."""
     choose = _VERSIONS.get(type(record))
     return 0 if choose is None else choose(record, level)
 
@@ -72,7 +72,7 @@ def _register_broker(_: Record, level: int) -> int:
 
 
 def _broker_change(record: Record, _: int) -> int:
-    """The least version that has the fields which change."""
+    """Return the lowest version that has all changed fields."""
     assert isinstance(record, BrokerRegistrationChangeRecord)
     if record.cordoned_log_dirs is not None:
         return 3

@@ -1,6 +1,6 @@
-"""What each record of the metadata log does to the state: one function for a type, and a table of them.
+"""The effect of each metadata record on the state: a table with one function for each record type.
 
-A record that refers to a topic or broker that does not exist means a damaged log: LookupError.
+LookupError: a record refers to a topic or broker that does not exist, so the log is damaged.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ EVERY_TOPIC = ""
 
 
 class DamagedMetadata(Exception):
-    """The log holds a record that contradicts those before it. The broker must not go on from here."""
+    """A record of the log contradicts those before it. The broker must not continue."""
 
 
 def apply(draft: ImageDraft, entry: Entry[Record]) -> None:
-    """Take a record into the draft. `DamagedMetadata` when it contradicts what is there."""
+    """Apply a record to the draft. DamagedMetadata: the record contradicts the state."""
     change = REPLAY.get(type(entry.value))
     if change is None:
         return
@@ -89,7 +89,7 @@ def _partition_change(draft: ImageDraft, record: PartitionChangeRecord) -> None:
 
 
 def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
-    """The partition after the change. Null leaves a field as it is; every change counts up the partition's epoch."""
+    """Return the partition after the change. A null field is unchanged; every change increments the partition epoch."""
     moved = change.leader != NO_LEADER_CHANGE
     recovery = change.leader_recovery_state
     return PartitionImage(
@@ -181,7 +181,7 @@ def _broker_change(draft: ImageDraft, record: BrokerRegistrationChangeRecord) ->
 
 
 def _switched(change: int, now: bool) -> bool:
-    """-1 switches off, 1 on, 0 leaves it."""
+    """Return the new state of a switch: -1 is off, 1 is on, 0 is unchanged."""
     return change > 0 if change else now
 
 
@@ -194,7 +194,7 @@ def _unfence_broker(draft: ImageDraft, record: UnfenceBrokerRecord) -> None:
 
 
 def _unknown(draft: ImageDraft, record: UnknownRecord) -> None:
-    """What it says about which others is not known, so that all of them stay."""
+    """Keep an unknown record. It may replace an earlier one, but its key is unknown, so all of them are kept."""
     draft.unknown.append(record.value)
 
 

@@ -1,4 +1,4 @@
-"""What a controller is started with: whose it is, and the configs of the broker that it obeys."""
+"""The settings of a controller: its identity, and the broker configs that it uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """Under Kafka's names."""
+    """The settings, named as in Kafka."""
 
     node_id: int
     cluster_id: str
@@ -24,7 +24,7 @@ class ControllerSettings:
     def of(
         cls, config: BrokerConfig, node_id: int, cluster_id: str, descriptors: Descriptors = UNBOUNDED
     ) -> ControllerSettings:
-        """As a broker is configured."""
+        """Return the settings that follow from a broker's config."""
         return cls(
             node_id=node_id,
             cluster_id=cluster_id,

@@ -1,4 +1,4 @@
-"""A mapping that is handed out and then written to: copied once, before the first write after it was shared."""
+"""A copy-on-write mapping: the first write after the mapping was shared copies it once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class SharedTable(Mapping[K, V]):
-    """Reads like a dict. All writes between two `share` cost one copy together."""
+    """A mapping that costs one copy for all writes between two calls of `share`."""
 
     __slots__ = ("_own", "_rows")
 
@@ -32,16 +32,16 @@ class SharedTable(Mapping[K, V]):
 
     @property
     def changed(self) -> bool:
-        """Whether it was opened for writing since it was last shared."""
+        """Whether the table was opened for writing after the last `share`."""
         return self._own is not None
 
     def rows(self) -> dict[K, V]:
-        """The rows, to be written to before the next `share`."""
+        """Return the rows, which the caller may change until the next `share`."""
         if self._own is None:
             self._rows = self._own = dict(self._rows)
         return self._own
 
     def share(self) -> Mapping[K, V]:
-        """The rows as they are; never written to again."""
+        """Return the current rows, which are never changed afterwards."""
         self._own = None
         return self._rows

@@ -1,9 +1,9 @@
-"""An image as records, and back: what a snapshot holds.
+"""Conversion between an image and the records of a snapshot.
 
-The kinds of records follow each other as Kafka writes them: features with metadata.version first, brokers, controllers,
-topics each with its partitions, configs, quotas, producer ids, access control entries, credentials, tokens; then what
-is not known here. Within a kind Kafka's order is that of a hash table; here everything is sorted, so that equal images
-have equal snapshots. Topics are sorted by name, all else by its key.
+Record types are in Kafka's order: features with metadata.version first, brokers, controllers, each topic with its
+partitions, configs, quotas, producer ids, ACLs, credentials, tokens; unknown records are last. Within a type Kafka's
+order is that of a hash table. Here topics are sorted by name and other records by key, so that equal images have equal
+snapshots.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ AFTER_PRODUCER_IDS = (
 
 
 def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -> MetadataImage:
-    """The image that a snapshot holds. `DamagedMetadata` where one record contradicts another.
+    """Return the image of a snapshot. DamagedMetadata: a record contradicts another.
 
-    Configs of topics that do not exist are dropped: Kafka leaves them behind in its snapshots.
+    Configs of topics that do not exist are dropped: Kafka leaves such configs in its snapshots.
     """
     draft = ImageDraft()
     for place, record in enumerate(records):
@@ -65,7 +65,7 @@ def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -
 
 
 def snapshot_records(image: MetadataImage) -> Iterator[Record]:
-    """The records that `image_of` makes this image of."""
+    """Yield the records from which `image_of` restores the image."""
     level = image.features.level(METADATA_FEATURE)
     yield from _features(image)
     for _, broker in sorted(image.cluster.brokers.items()):

@@ -1,6 +1,6 @@
-"""Records that stand for themselves: the last one of a key is the truth, and another type of record removes it.
+"""Records that the controller only stores: ACLs, quotas, credentials, delegation tokens.
 
-Nothing in the controller acts on them: access control entries, quotas, credentials, delegation tokens.
+The last record of a key is current. A record of another type removes it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from wire.stored.metadata_settings import ClientQuotaRecord, ZkMigrationStateRec
 
 
 def _quota_key(record: ClientQuotaRecord) -> Hashable:
-    """The entity, where null is its default and sorts first, and which of its quotas."""
+    """Return the key of a quota: its entity and its name. The default entity sorts first."""
     return quota_entity((part.entity_type, part.entity_name) for part in record.entity), record.key
 
 
 def quota_entity(parts: Iterable[tuple[str, str | None]]) -> Hashable:
-    """What tells one entity (types and names) from others, in whatever order its parts come."""
+    """Return a key that is equal for entities with the same types and names, in any order."""
     return tuple(sorted((kind, name is not None, name or "") for kind, name in parts))
 
 
@@ -42,7 +42,7 @@ KEYS: dict[type[FramedRecord], Callable[[Any], Hashable]] = {
     DelegationTokenRecord: lambda record: record.token_id,
     ZkMigrationStateRecord: lambda record: 0,
 }
-"""What tells two records of a class apart; keys of one class can be sorted."""
+"""The key of a record among those of its class; keys of one class are sortable."""
 
 REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Hashable]]] = {
     RemoveAccessControlEntryRecord: (AccessControlEntryRecord, lambda record: record.id),
@@ -52,7 +52,7 @@ REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Has
 
 
 def stand(draft: ImageDraft, record: FramedRecord) -> None:
-    """It takes the place of the one with its key."""
+    """Store a record, replacing the one with the same key."""
     cls = type(record)
     if isinstance(record, ClientQuotaRecord) and record.remove:
         draft.records.rows().pop((cls.record_type, _quota_key(record)), None)
@@ -61,6 +61,6 @@ def stand(draft: ImageDraft, record: FramedRecord) -> None:
 
 
 def fall(draft: ImageDraft, record: FramedRecord) -> None:
-    """What it names is gone; naming what is not there changes nothing."""
+    """Remove the record that a removal names, if it exists."""
     removed, key = REMOVALS[type(record)]
     draft.records.rows().pop((removed.record_type, key(record)), None)

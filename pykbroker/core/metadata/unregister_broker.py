@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker that is no more is forgotten, and its replicas leave every ISR (KIP-631)."""
+"""UnregisterBroker: remove a broker's registration, and its replicas from every ISR (KIP-631)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.stored.metadata_brokers import UnregisterBrokerRecord
 
 
 def unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest) -> MetadataDecision:
-    """Whether it still runs is not asked: one that does can register again."""
+    """Decide the request. The broker may still be running; it can register again."""
     broker = context.draft.brokers.get(request.broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")

@@ -1,6 +1,7 @@
-"""UpdateFeatures: levels of features raised and lowered, all that a request names or none (KIP-584, KIP-1022).
+"""UpdateFeatures: change the levels of all features that a request names, or of none (KIP-584, KIP-1022).
 
-A lower metadata.version is taken only where no level in between changed the records: else what they say would be lost.
+A downgrade of metadata.version is refused if a level in between changed the format of records, because their contents
+would be lost.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from wire.messages.update_features import (
 from wire.stored.metadata_settings import ConfigRecord, FeatureLevelRecord
 
 RECORDS_CHANGED = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
-"""The levels of metadata.version that brought records of a new form."""
+"""The levels of metadata.version that changed the format of records."""
 
 NEEDED: Mapping[str, tuple[str, int]] = {ELR_FEATURE: (METADATA_FEATURE, ELR_LEVEL)}
-"""Feature -> the other feature and its least level without which it cannot be on."""
+"""Feature -> another feature that it depends on, and the lowest level of that feature."""
 
 
 class Upgrade(IntEnum):
-    """In which direction a level may go. Both ways down are the same here: nothing is ever lost."""
+    """The upgrade type. Safe and unsafe downgrades are equal here: a downgrade that would lose metadata is refused."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -39,7 +40,7 @@ class Upgrade(IntEnum):
 
 
 def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> MetadataDecision:
-    """Of updates of the same feature the last one counts."""
+    """Decide the request. The last update of a feature counts."""
     updates = {update.feature: update for update in request.feature_updates}
     wanted = {**context.draft.features, **{name: update.max_version_level for name, update in updates.items()}}
     for update in updates.values():
@@ -96,7 +97,7 @@ def _check(context: ControllerContext, update: FeatureUpdateKey) -> None:
 
 
 def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:
-    """A feature that is on finds those that it needs."""
+    """Refuse to enable a feature without the feature that it depends on."""
     if update.feature in NEEDED and update.max_version_level:
         other, least = NEEDED[update.feature]
         if wanted.get(other, 0) < least:
@@ -124,7 +125,10 @@ def _records(context: ControllerContext, updates: Iterable[FeatureUpdateKey]) ->
 
 
 def _agreed_min_isr(context: ControllerContext) -> Iterable[Record]:
-    """Who is eligible to lead depends on the least ISR, so that from now on it is the same for all brokers."""
+    """Return records that set min.insync.replicas cluster-wide and unset it for each broker.
+
+    min.insync.replicas decides which replicas are eligible leaders, so all brokers must agree on it.
+    """
     kind, everybody = CLUSTER_DEFAULT
     if MIN_ISR not in context.draft.config(CLUSTER_DEFAULT):
         yield ConfigRecord(
