@@ -1,4 +1,4 @@
-"""What a request about transactions is decided from, beside the request."""
+"""The state from which the transaction coordinator decides a request."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
 TransactionDecision = tuple[Transaction | None, Reply]
-"""The transaction as it becomes, if it changes; and the answer."""
+"""The changed transaction, or None where nothing changes, and the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionContext:
-    """The transactions as of the last replayed record. `renewals`: see `init_producer`."""
+    """The transactions as of the last replayed record. `init_producer` explains `renewals`."""
 
     transactions: Mapping[str, Transaction]
     renewals: dict[str, Renewal]
@@ -27,20 +27,23 @@ class TransactionContext:
     wall_ms: int
 
     def check_ended(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """CONCURRENT_TRANSACTIONS: its producer goes on while the markers of its last one are being written."""
+        """Raise CONCURRENT_TRANSACTIONS while the markers of this producer's previous transaction are being written."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.state in PREPARED and known.successor == (producer_id, epoch):
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def of_producer(self, transactional_id: str, producer_id: int) -> Transaction:
-        """The transaction, if it is this producer's. INVALID_PRODUCER_ID_MAPPING."""
+        """Return the transaction if it belongs to this producer id; otherwise raise INVALID_PRODUCER_ID_MAPPING."""
         found = self.transactions.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return found
 
     def fenced(self, known: Transaction) -> Transaction:
-        """Aborted by the coordinator. In version 2 that counts as an end whose answer its producer did not hear."""
+        """Return the transaction as aborted by the coordinator.
+
+        In transaction version 2 the abort bumps the epoch; a renewal is kept as if the producer had missed a reply.
+        """
         fenced = known.fenced(self.settings.transaction_version(), self.wall_ms)
         self.renewals.pop(known.transactional_id, None)
         if fenced.bumps_epoch:
@@ -48,7 +51,7 @@ class TransactionContext:
         return fenced
 
     def next_producer_id(self) -> int:
-        """A producer id that nobody else has. COORDINATOR_LOAD_IN_PROGRESS: a block of them is on its way."""
+        """Return an unused producer id. COORDINATOR_LOAD_IN_PROGRESS: the next block of ids has not arrived yet."""
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -57,7 +60,10 @@ class TransactionContext:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The id and epoch that a producer was given for its `previous_epoch`: asking again is no reason to fence it."""
+    """The producer id and epoch that replaced `previous_epoch`.
+
+    A producer that repeats InitProducerId with the previous epoch gets the same reply and is not fenced.
+    """
 
     producer_id: int
     epoch: int

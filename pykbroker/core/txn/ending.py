@@ -1,8 +1,8 @@
-"""EndTxn, and what follows it: the markers are written, the transaction is complete.
+"""EndTxn, and the completion of a transaction once its markers are written.
 
-Up to version 1 the state alone tells a retry from a mistake. From version 2 on the epoch does: it rises with the end,
-so a retry bears the one before, and whoever bears the new one while the last transaction is not complete is early.
-What is in neither table is INVALID_TXN_STATE.
+Up to version 1 the transaction's state distinguishes a retry from an error. From version 2 on the epoch does: it rises
+when a transaction ends. A retry therefore carries the previous epoch, and a request with the new epoch is early while
+the previous transaction is not complete. Combinations that are missing in both tables raise INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION_1: Mapping[tuple[TransactionState, bool], ErrorCode | None] = {
     (TransactionState.COMPLETE_COMMIT, COMMIT): ErrorCode.NONE,
     (TransactionState.COMPLETE_ABORT, ABORT): ErrorCode.NONE,
 }
-"""(state, wish): None is to end it now, the others are answers."""
+"""(state, commit): None ends the transaction now; an error code is the reply."""
 
 VERSION_2: Mapping[tuple[TransactionState, bool, bool], ErrorCode | None] = {
     (TransactionState.ONGOING, COMMIT, FIRST): None,
@@ -40,11 +40,14 @@ VERSION_2: Mapping[tuple[TransactionState, bool, bool], ErrorCode | None] = {
     (TransactionState.PREPARE_COMMIT, COMMIT, AGAIN): ErrorCode.CONCURRENT_TRANSACTIONS,
     (TransactionState.PREPARE_ABORT, ABORT, AGAIN): ErrorCode.CONCURRENT_TRANSACTIONS,
 }
-"""(state, wish, whether it is a retry). An abort at rest is legal: the client may not know that nothing was begun."""
+"""(state, commit, whether it is a retry): None ends the transaction now; an error code is the reply.
+
+An abort is accepted without an open transaction, since the client may not know whether one was begun.
+"""
 
 
 def end_transaction(context: TransactionContext, request: EndTransaction) -> TransactionDecision:
-    """Decide it, once."""
+    """Decide the transaction, or return the reply to a retry."""
     if request.client_version >= EPOCH_BUMP_VERSION:
         return _end_version_2(context, request)
     known = context.of_producer(request.transactional_id, request.producer_id)
@@ -79,7 +82,7 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
 
 
 def _moved_on(known: Transaction, request: EndTransaction) -> bool:
-    """A retry of the end that used up the epochs of the producer id of before."""
+    """Whether this retries an end that used up the previous producer id's last epoch."""
     return (
         known.previous_producer_id == request.producer_id != known.producer_id
         and request.epoch == EPOCH_MAX - 1
@@ -96,7 +99,7 @@ def _in_time(known: Transaction, request: EndTransaction, again: bool, moved: bo
 
 
 def _bump(context: TransactionContext, request: EndTransaction, known: Transaction) -> TransactionDecision:
-    """The answer has the epoch of the next transaction, which may be the first of another producer id."""
+    """End the transaction. Reply with the next epoch, or with a new producer id when the epochs are used up."""
     next_id = context.next_producer_id() if exhausted(known.epoch) else NO_PRODUCER_ID
     ended = known.ended(
         commit=request.commit, client_version=request.client_version, next_producer_id=next_id, wall_ms=context.wall_ms
@@ -107,7 +110,7 @@ def _bump(context: TransactionContext, request: EndTransaction, known: Transacti
 
 
 def markers_written(context: TransactionContext, request: MarkersWritten) -> TransactionDecision:
-    """Complete, unless that is no longer the transaction that was decided."""
+    """Complete the transaction. INVALID_TXN_STATE: its producer id, epoch or state has changed since the decision."""
     known = context.transactions.get(request.transactional_id)
     if (
         known is None

@@ -1,8 +1,8 @@
-"""InitProducerId with a transactional id: a producer takes the id over, or goes on with it after an error (KIP-360).
+"""InitProducerId with a transactional id: a producer takes the id over, or continues after an error (KIP-360).
 
-Whoever names no id and epoch takes over and fences. Whoever names them goes on, unless somebody took over meanwhile;
-one that did not hear the answer asks again with the epoch of before, and gets the same answer. That epoch is
-remembered in memory alone, as in Kafka.
+A request without producer id and epoch takes the transactional id over and fences the previous producer. A request with
+them continues, unless another producer took over meanwhile. A producer that missed the reply repeats the request with
+its previous epoch and gets the same reply. That epoch is kept in memory only, as in Kafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from wire.error_codes import ErrorCode
 
 
 def init_producer(context: TransactionContext, request: InitProducer) -> TransactionDecision:
-    """An open transaction is aborted first: CONCURRENT_TRANSACTIONS until that is done."""
+    """Return the producer's id and new epoch.
+
+    An open transaction is aborted first; the reply is CONCURRENT_TRANSACTIONS until the abort is complete.
+    """
     if not 0 < request.timeout_ms <= context.settings.timeout_ms_max:
         raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     context.check_ended(request.transactional_id, request.producer_id, request.epoch)
@@ -33,7 +36,10 @@ def init_producer(context: TransactionContext, request: InitProducer) -> Transac
 
 
 def _may_go_on(known: Transaction, request: InitProducer) -> bool:
-    """With the id of before also if its last epoch was used up, and the answer with the new id got lost."""
+    """Whether the producer id is the current one, or the previous one with its last epoch used up.
+
+    The second case is a producer that missed the reply with its new producer id.
+    """
     return request.producer_id == known.producer_id or (
         request.producer_id == known.previous_producer_id and exhausted(request.epoch)
     )

@@ -41,11 +41,11 @@ from wire.stored.transaction_log import TransactionLogKey, TransactionLogValue
 TransactionOutcome = Outcome[LogRecord, Reply]
 
 RECORDS_MAX = 1000
-"""What one tick writes; the rest is due at once."""
+"""Records that one tick writes at most. The remaining ones are due at once."""
 
 
 def find_transaction(context: TransactionContext, request: FindTransaction) -> TransactionDecision:
-    """One transaction as it is. TRANSACTIONAL_ID_NOT_FOUND."""
+    """Return one transaction. TRANSACTIONAL_ID_NOT_FOUND."""
     known = context.transactions.get(request.transactional_id)
     if known is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -53,7 +53,7 @@ def find_transaction(context: TransactionContext, request: FindTransaction) -> T
 
 
 def list_transactions(context: TransactionContext, request: FindTransactions) -> TransactionDecision:
-    """Those that are wanted, as they are."""
+    """Return the transactions that pass the request's filter."""
     return None, FoundTransactions(tuple(filter(request.wanted, context.transactions.values())))
 
 
@@ -69,11 +69,13 @@ DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] 
 
 
 class TransactionsMachine:
-    """Transactions by transactional id. `now_ms` is for deadlines; `wall_ms`, since 1970, for what is stored.
+    """The transactions of one partition by transactional id. `now_ms` is for deadlines;
 
-    Whoever writes markers parks here with `AwaitMarkers`; what is decided is handed to that caller once it is
-    committed, and after a load all that was decided before it. Handing out is soft: a machine that is thrown away
-    has lost nothing but the place in a queue.
+    `wall_ms`, since 1970, is stored.
+
+    The task that writes markers parks here with `AwaitMarkers`. Its reply has every decided transaction once the
+    decision is committed; after a load, every transaction that was decided before it. Which transactions were handed
+    out is not stored: a machine that is thrown away loses nothing, and the next one hands them out again.
     """
 
     def __init__(self, settings: TransactionSettings, producer_ids: ProducerIdSource) -> None:
@@ -89,7 +91,7 @@ class TransactionsMachine:
 
     @property
     def deadline_ms(self) -> float:
-        """When `tick` next looks for transactions that are too old, or for ids that nobody uses; or has markers."""
+        """Return when `tick` has something to do next; -inf while markers can be handed out."""
         if self._has_markers:
             return -inf
         return min(self._abort_due_ms, self._expire_due_ms, self._patience.deadline_ms)
@@ -99,13 +101,13 @@ class TransactionsMachine:
         return self._writer is not None and len(self._handed) < len(self._prepared)
 
     def loaded(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
-        """The log was replayed: the intervals begin."""
+        """Start the intervals of timeouts and expiration, once the log has been replayed."""
         self._abort_due_ms = now_ms + self._settings.abort_interval_ms
         self._expire_due_ms = now_ms + self._settings.expire_interval_ms
         return Outcome()
 
     def handle(self, request: AnyTransactionRequest, token: Token, now_ms: float, wall_ms: int) -> TransactionOutcome:
-        """Decide. Refusals are replies too: what they rest on may not be committed yet."""
+        """Decide a request. A refusal is a reply, too: the state that it rests on may not be committed yet."""
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
         if isinstance(request, AwaitEnd):
@@ -119,7 +121,7 @@ class TransactionsMachine:
         return Outcome(self._records((changed,)), ((token, reply),))
 
     def tick(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
-        """Abort what has been open for too long, then forget who has not been heard of; each at its interval."""
+        """Hand out markers, answer callers whose wait is over, abort timed-out transactions, and delete expired ids."""
         if self._has_markers:
             return self._hand_over()
         if now_ms >= self._patience.deadline_ms:
@@ -137,7 +139,7 @@ class TransactionsMachine:
         return Outcome()
 
     def replay(self, entry: Entry[StoredRecord]) -> None:
-        """Take a record into the state. DecodeError: a state that is never stored."""
+        """Apply a record to the state. DecodeError: the record has a state that is never stored."""
         record = entry.value
         if not isinstance(record, CoordinatorRecord) or not isinstance(record.key, TransactionLogKey):
             return
@@ -158,20 +160,20 @@ class TransactionsMachine:
             self._ongoing[name] = None
 
     def _await_markers(self, token: Token) -> TransactionOutcome:
-        """Park, until `tick` finds what is due. A writer that parked before is relieved."""
+        """Park the caller until `tick` has markers for it. A caller that was parked before is answered with none."""
         relieved = () if self._writer is None else ((self._writer, Markers(())),)
         self._writer = token
         return Outcome(replies=relieved)
 
     def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> TransactionOutcome:
-        """Park, if there is something to wait for, and room."""
+        """Park the caller while markers are being written. Answer at once if none are, or if too many callers wait."""
         name = request.transactional_id
         if name in self._prepared and self._patience.begin(name, token, now_ms + request.patience_ms):
             return Outcome()
         return Outcome(replies=((token, TransactionAnswer()),))
 
     def _hand_over(self) -> TransactionOutcome:
-        """What is decided, and nobody was given yet, for whoever waits to write its markers."""
+        """Reply to the parked marker writer with the decided transactions that have not been handed out yet."""
         due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed)
         writer, self._writer = self._writer, None
         self._handed.update(one.transactional_id for one in due)

@@ -1,4 +1,4 @@
-"""Which partitions take part in a transaction: added by its producer, or by their leader when it writes (KIP-890)."""
+"""The partitions of a transaction: added by its producer, or by a partition's leader before it writes (KIP-890)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.error_codes import ErrorCode
 
 
 def add_partitions(context: TransactionContext, request: AddPartitions) -> TransactionDecision:
-    """The first begin a transaction."""
+    """Add partitions to the transaction; the first ones begin it."""
     known = _open_to(context, request)
     if known.state is TransactionState.ONGOING and request.partitions <= known.partitions:
         return None, TransactionAnswer()
@@ -19,12 +19,12 @@ def add_partitions(context: TransactionContext, request: AddPartitions) -> Trans
 
 
 def verify_partitions(context: TransactionContext, request: VerifyPartitions) -> TransactionDecision:
-    """Nothing changes; what was not added is named."""
+    """Return the partitions that were not added to the transaction. Nothing changes."""
     return None, Verified(request.partitions - _open_to(context, request).partitions)
 
 
 def _open_to(context: TransactionContext, request: AddPartitions | VerifyPartitions) -> Transaction:
-    """The transaction, if this producer may write in it now."""
+    """Return the transaction if this producer may write in it now; otherwise raise an ApiError."""
     context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.of_producer(request.transactional_id, request.producer_id)
     if known.epoch != request.epoch:

@@ -1,4 +1,4 @@
-"""Who waits until the markers of a transactional id's last transaction are written, each for so long and no longer."""
+"""Callers that wait, up to a deadline, until the markers of a transactional id's last transaction are written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from pykbroker.core.outcome import Token
 from pykbroker.core.timers import Timers
 
 WAITING_MAX = 16
-"""For one transactional id, which one producer uses at a time."""
+"""Callers that may wait for one transactional id, which only one producer uses at a time."""
 
 
 class Patience:
-    """Soft: a machine that is thrown away tells those who wait so."""
+    """The waiting callers by transactional id.
+
+    Nothing here is stored: a machine that is thrown away refuses its callers.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[Token, None]] = {}
@@ -18,11 +21,14 @@ class Patience:
 
     @property
     def deadline_ms(self) -> float:
-        """When the first of them has waited long enough; in the past, when what it waits for has come."""
+        """Return when the first caller's wait ends; a time in the past if its transaction is complete."""
         return self._timers.deadline_ms
 
     def begin(self, transactional_id: str, token: Token, due_ms: float) -> bool:
-        """Wait until then. False: too many do."""
+        """Make the caller wait until `due_ms` at most. False:
+
+        WAITING_MAX callers already wait for this transactional id.
+        """
         waiting = self._waiting.setdefault(transactional_id, {})
         if len(waiting) >= WAITING_MAX:
             return False
@@ -31,12 +37,12 @@ class Patience:
         return True
 
     def end(self, transactional_id: str) -> None:
-        """What all of them wait for has come."""
+        """Make all callers of this transactional id due: the markers of its transaction are written."""
         for token in self._waiting.get(transactional_id, ()):
             self._timers.set((transactional_id, token), 0)
 
     def pop_due(self, now_ms: float) -> Token | None:
-        """One who need not wait any more."""
+        """Remove and return one caller whose wait has ended, or None."""
         due = self._timers.pop_due(now_ms)
         if due is None:
             return None

@@ -1,4 +1,4 @@
-"""What the coordinator is asked about a transactional id, and what it answers."""
+"""Requests to the transaction coordinator and their replies."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from wire.error_codes import ErrorCode
 
 
 class TransactionRequest(msgspec.Struct, frozen=True, gc=False):
-    """About one transactional id; its hash says which partition of the log, and so which machine, is asked."""
+    """A request about one transactional id. The hash of the id selects the partition of the log, and so the machine."""
 
     transactional_id: str
 
 
 class InitProducer(TransactionRequest, frozen=True):
-    """A producer begins, or goes on after an error: then with the id and epoch it had (KIP-360)."""
+    """A producer's first request, or its request after an error, then with its current id and epoch (KIP-360)."""
 
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
@@ -36,7 +36,7 @@ class AddPartitions(TransactionRequest, frozen=True):
 
 
 class VerifyPartitions(TransactionRequest, frozen=True):
-    """A partition's leader asks whether its partition takes part (KIP-890)."""
+    """A partition leader's question whether its partition is part of the transaction (KIP-890)."""
 
     producer_id: int
     epoch: int
@@ -44,7 +44,7 @@ class VerifyPartitions(TransactionRequest, frozen=True):
 
 
 class EndTransaction(TransactionRequest, frozen=True):
-    """Commit or abort. `client_version` 2: the epoch rises with it."""
+    """A commit or an abort. With `client_version` 2 it also raises the epoch."""
 
     producer_id: int
     epoch: int
@@ -53,34 +53,34 @@ class EndTransaction(TransactionRequest, frozen=True):
 
 
 class FindTransaction(TransactionRequest, frozen=True):
-    """Its state is to be described."""
+    """A request for the current state of one transaction."""
 
 
 class FindTransactions(msgspec.Struct, frozen=True, gc=False):
-    """All that `wanted` is true for."""
+    """A request for all transactions for which `wanted` is true."""
 
     wanted: Callable[[Transaction], bool]
 
 
 class AwaitMarkers(msgspec.Struct, frozen=True, gc=False):
-    """Answered with `Markers` as soon as there are some that nobody was given yet."""
+    """A request for decided transactions; the reply waits until there is one that was not handed out yet."""
 
 
 class AwaitEnd(TransactionRequest, frozen=True):
-    """Answered when no markers of its last transaction are under way any more, or `patience_ms` from now."""
+    """A request to wait until the last transaction's markers are written, for `patience_ms` at most."""
 
     patience_ms: int
 
 
 class MarkersWritten(TransactionRequest, frozen=True):
-    """Every marker of this decided transaction is in its partition, for good."""
+    """The report that every marker of a decided transaction is committed in its partition."""
 
     producer_id: int
     epoch: int
 
 
 class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
-    """`error_code`, or the producer's id and epoch where they were asked for."""
+    """An error code, and the producer's id and epoch in replies to InitProducer and EndTransaction."""
 
     error_code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -88,19 +88,19 @@ class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verified(msgspec.Struct, frozen=True, gc=False):
-    """`refused`: the partitions that do not take part."""
+    """The reply to VerifyPartitions. `refused` has the partitions that are not part of the transaction."""
 
     refused: frozenset[TopicPartition]
 
 
 class FoundTransactions(msgspec.Struct, frozen=True, gc=False):
-    """Transactions as they are."""
+    """The transactions in their current state."""
 
     transactions: tuple[Transaction, ...]
 
 
 class Markers(msgspec.Struct, frozen=True, gc=False):
-    """Decided transactions, whose partitions wait for a marker of their producer and epoch."""
+    """Decided transactions: each of their partitions still needs a marker with the producer's id and epoch."""
 
     transactions: tuple[Transaction, ...]
 
@@ -110,7 +110,7 @@ AnyTransactionRequest = TransactionRequest | FindTransactions | AwaitMarkers
 
 
 class ProducerIdSource(Protocol):
-    """New producer ids, which nobody else is given."""
+    """A source of producer ids that are unique in the cluster."""
 
     def next_nowait(self) -> int | None:
-        """None: there is none in hand now."""
+        """Return a new producer id; None while the next block of ids has not arrived."""

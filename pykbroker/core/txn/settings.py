@@ -1,4 +1,4 @@
-"""What the transaction coordinator obeys of the broker's configs and of the cluster's features."""
+"""The configs and the feature level that the transaction coordinator depends on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRANSACTION_FEATURE = "transaction.version"
 
 
 class TransactionSettings(msgspec.Struct, frozen=True):
-    """Times in ms; the defaults are Kafka's. `transaction_version` tells the finalized level of that feature."""
+    """Settings with Kafka's defaults; times in ms. `transaction_version` returns the finalized level of that feature."""
 
     transaction_version: Callable[[], int]
     timeout_ms_max: int = 900_000
@@ -22,7 +22,7 @@ class TransactionSettings(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, config: BrokerConfig, transaction_version: Callable[[], int]) -> TransactionSettings:
-        """What the configs say."""
+        """Build the settings from the broker's configs."""
         return cls(
             transaction_version,
             timeout_ms_max=config.transaction_max_timeout_ms,

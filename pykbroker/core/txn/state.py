@@ -1,4 +1,4 @@
-"""The states of a transaction, and which may follow which."""
+"""The states of a transaction and the transitions between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from enum import IntEnum
 
 
 class TransactionState(IntEnum):
-    """As the log numbers them. The last two are never written: an expired id is a tombstone, a fenced one aborts."""
+    """A transaction's state, numbered as in the log.
+
+    The last two are never written: an expired transactional id becomes a tombstone, a fenced transaction aborts.
+    """
 
     EMPTY = 0
     ONGOING = 1
@@ -20,17 +23,17 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """Kafka's name for it: `CompleteAbort`."""
+        """Return Kafka's name of the state, such as `CompleteAbort`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 TITLES: Mapping[str, TransactionState] = {state.title: state for state in TransactionState}
-"""By the names that clients filter with."""
+"""The states by the names that clients use in filters."""
 
 AT_REST = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""No transaction is open or undecided: the next may begin, and the id may expire."""
+"""States without an open or undecided transaction: the next one may begin, and the transactional id may expire."""
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""Decided; the markers are under way."""
+"""States of a decided transaction whose markers are being written."""
 
 PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.EMPTY: AT_REST,
@@ -40,4 +43,7 @@ PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
 }
-"""From which states each may be entered. An abort from rest is a version 2 client's, which may not know the state."""
+"""The states from which each state may be entered.
+
+PREPARE_ABORT may follow a state at rest, since a client of version 2 may abort without knowing the state.
+"""

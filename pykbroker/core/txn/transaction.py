@@ -1,6 +1,6 @@
-"""What the coordinator knows of one transactional id: its producer, and its newest transaction.
+"""The coordinator's state of one transactional id: its producer and its newest transaction.
 
-Frozen: each method answers the transaction as it will be, and the record of that is what makes it so.
+A `Transaction` is frozen: each method returns the transaction as it becomes once its record is replayed.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, Tra
 NO_PRODUCER_ID = NO_EPOCH = NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
 EPOCH_BUMP_VERSION = 2
-"""From this transaction version on the epoch rises with the end of every transaction (KIP-890)."""
+"""The first transaction version in which the end of every transaction raises the epoch (KIP-890)."""
 
 
 def exhausted(epoch: int) -> bool:
-    """Whether a producer must not have an epoch after this one: the last is kept to fence it with."""
+    """Whether a producer id has no further epoch to give out. The last epoch is reserved for fencing the producer."""
     return epoch >= EPOCH_MAX - 1
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """Times in ms since 1970; -1 for no producer, epoch or time. `epoch` is -1 before the first is given out."""
+    """One transactional id's state. Times are ms since 1970; -1 stands for no producer, epoch or time.
+
+    `epoch` is -1 until the first epoch is given out.
+    """
 
     transactional_id: str
     producer_id: int
@@ -43,17 +46,17 @@ class Transaction(msgspec.Struct, frozen=True):
 
     @property
     def bumps_epoch(self) -> bool:
-        """Whether the client that began or ended it speaks transaction version 2."""
+        """Whether the client that began or ended the transaction uses transaction version 2."""
         return self.client_version >= EPOCH_BUMP_VERSION
 
     @property
     def successor(self) -> tuple[int, int]:
-        """The producer id and epoch of the next transaction, which whoever ended this one was told."""
+        """Return the producer id and epoch of the next transaction, as in the reply to EndTxn."""
         moved = self.bumps_epoch and self.next_producer_id != NO_PRODUCER_ID
         return (self.next_producer_id, 0) if moved else (self.producer_id, self.epoch)
 
     def renewed(self, producer_id: int, epoch: int, timeout_ms: int, wall_ms: int) -> Transaction:
-        """Its producer begins anew, with this id and epoch."""
+        """Return the transaction with a new producer id and epoch, after InitProducerId."""
         return self._become(
             TransactionState.EMPTY,
             wall_ms,
@@ -65,7 +68,7 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def extended(self, partitions: frozenset[TopicPartition], client_version: int, wall_ms: int) -> Transaction:
-        """More partitions take part; the first begin it."""
+        """Return the transaction with more partitions; the first ones begin it."""
         started_ms = self.started_ms if self.state is TransactionState.ONGOING else wall_ms
         return self._become(
             TransactionState.ONGOING,
@@ -76,7 +79,10 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def ended(self, *, commit: bool, client_version: int, next_producer_id: int, wall_ms: int) -> Transaction:
-        """Decided by its producer. `next_producer_id` follows when the epochs of this one are used up."""
+        """Return the transaction as decided by its producer.
+
+        `next_producer_id` replaces a producer id that has no epochs left.
+        """
         bump = client_version >= EPOCH_BUMP_VERSION
         return self._become(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
@@ -88,7 +94,7 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def fenced(self, transaction_version: int, wall_ms: int) -> Transaction:
-        """Aborted by the coordinator, with an epoch that shuts its producer out."""
+        """Return the transaction as aborted by the coordinator, with an epoch that fences its producer."""
         client_version = transaction_version if transaction_version >= EPOCH_BUMP_VERSION else 0
         return self._become(
             TransactionState.PREPARE_ABORT,
@@ -99,7 +105,7 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def completed(self, wall_ms: int) -> Transaction:
-        """All markers are written."""
+        """Return the transaction after all its markers were written."""
         state = (
             TransactionState.COMPLETE_COMMIT
             if self.state is TransactionState.PREPARE_COMMIT
@@ -122,9 +128,9 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
-        """As the log keeps it; an Empty one has no list of partitions at all.
+        """Return the transaction's record. In state Empty its list of partitions is null.
 
-        Transaction version 0 has records that are not flexible: what is tagged is not kept.
+        Records of transaction version 0 are not flexible and have no tagged fields.
         """
         topics: dict[str, list[int]] = {}
         for topic, index in self.partitions:
@@ -146,12 +152,12 @@ class Transaction(msgspec.Struct, frozen=True):
         return CoordinatorRecord(TransactionLogKey(self.transactional_id), value, min(transaction_version, 1))
 
     def tombstone(self) -> CoordinatorRecord:
-        """The transactional id has expired."""
+        """Return the record that deletes the expired transactional id."""
         return CoordinatorRecord(TransactionLogKey(self.transactional_id), None)
 
 
 def from_record(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
-    """DecodeError: a state that no transaction is ever stored in."""
+    """Return the transaction of a record. DecodeError: the record has a state that is never stored."""
     if value.transaction_status not in tuple(PREDECESSORS):
         raise DecodeError(f"transactional id {key.transactional_id}: state {value.transaction_status}")
     return Transaction(
