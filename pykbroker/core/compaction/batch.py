@@ -1,4 +1,4 @@
-"""A batch that some of its records have left, or that learns when its tombstones may go."""
+"""Rewriting a batch without some of its records, or with a delete horizon."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NO_TIMESTAMP = -1
 
 
 def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: int | None) -> bytes:
-    """The batch with these of its records, `data` being all of them, in its codec.
+    """Return the batch with only the records `kept` of its decompressed payload `data`, compressed with its codec.
 
-    Offsets, sequence and producer stay as they were. `horizon_ms`: the delete horizon that it gets now; it takes the
-    place of the base timestamp, so that all records are written anew.
+    Offsets, sequence and producer do not change. If `horizon_ms` is given it becomes the batch's delete horizon; it
+    replaces the base timestamp, so that every record's timestamp delta is rewritten.
     """
     if horizon_ms is None:
         payload = b"".join([data[one.start : one.end] for one in kept])
@@ -34,12 +34,12 @@ def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: 
 
 
 def emptied(batch: Batch) -> bytes:
-    """The bare header: where the batch stood, and whose it was."""
+    """Return the batch as a bare header: its offsets, producer and sequence, without records."""
     attributes = batch.attributes & ~(CODEC_MASK | DELETE_HORIZON) | Codec.NONE
     return sealed(replace(batch, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
 
 
 def _moved(data: bytes, one: RecordPlace, by_ms: int) -> bytes:
-    """A record whose timestamp delta is counted from elsewhere."""
+    """Return a record with its timestamp delta raised by `by_ms`."""
     record = b"".join((data[one.body : one.body + 1], varint(one.timestamp_delta + by_ms), data[one.rest : one.end]))
     return varint(len(record)) + record

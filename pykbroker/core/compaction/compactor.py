@@ -1,8 +1,8 @@
-"""The machine that a round of compaction runs in another process: it notes what is dirty, then compacts all.
+"""The machine of a compaction round: it notes the dirty part's keys, then compacts the log. It runs in another process.
 
-1. `Begin`, then `Note` for each piece from the first dirty offset on, then `SegmentGroup` and `Compact` for each piece
-   from the log's start on. A piece is any bytes that begin with a batch; what is whole in it is taken.
-2. How many keys it holds is bounded. When they are full the round ends with the batch that filled them.
+1. The order of messages is `Begin`; `Note` for each piece of the dirty part; then, from the log's start, `SegmentGroup`
+   and `Compact` for each piece. A piece is bytes that start with a batch; only whole batches are taken.
+2. The number of keys is bounded. When the bound is reached the round ends with the batch that reached it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
 from wire.records.compression import decompress
 
 BATCH_BYTES_MAX = 64 << 20
-"""What a batch may have when it is decompressed."""
+"""Bytes of a decompressed batch."""
 
 
 class Begin(msgspec.Struct, tag=True):
-    """A round over a log's offsets below `end_offset`; the keys of those from `first_dirty` on are to be noted.
+    """The start of a round over a log's offsets below `end_offset`. Keys are noted from `first_dirty` on.
 
-    `aborted`: all transactions with data in the log.
+    `aborted` has all aborted transactions with data in the log.
     """
 
     first_dirty: int
@@ -43,7 +43,10 @@ class Note(msgspec.Struct, tag=True):
 
 
 class SegmentGroup(msgspec.Struct, tag=True):
-    """Segments that become one follow. `producers`: by id, each live one's last data offset (-1: none) and epoch."""
+    """The announcement that the next pieces come from segments that are merged into one.
+
+    `producers` maps each live producer id to its last data offset (-1: none) and its epoch.
+    """
 
     producers: dict[int, tuple[int, int]]
 
@@ -55,7 +58,10 @@ class Compact(msgspec.Struct, tag=True):
 
 
 class Noted(msgspec.Struct):
-    """How many bytes were taken; `noted_offset`: all keys up to it are noted. `damage`: a batch that does not hold."""
+    """The reply to Note: how many bytes were taken. All keys up to `noted_offset` are noted.
+
+    `damage` describes a corrupt batch.
+    """
 
     taken: int = 0
     noted_offset: int = -1
@@ -64,9 +70,10 @@ class Noted(msgspec.Struct):
 
 
 class Compacted(msgspec.Struct):
-    """How many bytes were taken, and what is left: `batches` have (size, last offset, max timestamp) each.
+    """The reply to Compact: how many bytes were taken, and the data that remains.
 
-    `aborted`: the transactions whose abort markers stay, with data that was there.
+    `batches` has (size, last offset, max timestamp) for each remaining batch. `aborted` has the aborted transactions
+    whose markers stay and whose data was in the log. `damage` describes a corrupt batch.
     """
 
     taken: int = 0
@@ -80,14 +87,14 @@ CompactionRequest = Begin | Note | SegmentGroup | Compact
 
 
 class Compactor:
-    """Bytes in, bytes out: each message is answered by one."""
+    """The machine behind the process boundary: it answers each message of bytes with one message of bytes."""
 
     def __init__(self) -> None:
         self._decoder, self._encoder = msgspec.msgpack.Decoder(CompactionRequest), msgspec.msgpack.Encoder()
         self._round: Round | None = None
 
     def handle(self, message: bytes) -> bytes:
-        """Answer a Request. ValueError: it makes no sense here."""
+        """Answer a CompactionRequest. ValueError: the request came before `Begin`."""
         request = self._decoder.decode(message)
         if isinstance(request, Begin):
             self._round = Round(request)
@@ -103,7 +110,7 @@ class Compactor:
 
 
 class Round:
-    """What is known while one log is compacted once."""
+    """The state of one log's compaction round."""
 
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
@@ -114,7 +121,7 @@ class Round:
         self._passing = PassedTransactions(begin.aborted)
 
     def note(self, data: bytes) -> Noted:
-        """Take the keys of the batches that are whole in `data`."""
+        """Note the keys of the whole batches in `data`."""
         found, damage = _whole(data)
         taken = 0
         try:
@@ -138,7 +145,7 @@ class Round:
                     newest[one.key] = base + one.offset_delta
 
     def compact(self, data: bytes) -> Compacted:
-        """What is left of the batches that are whole in `data`."""
+        """Return what remains of the whole batches in `data`."""
         found, damage = _whole(data)
         result, left = Compacted(damage=damage), []
         try:
@@ -155,7 +162,7 @@ class Round:
         return result
 
     def _compacted(self, batch: Batch) -> Buffer | None:
-        """What stays of a batch: the batch itself, fewer records, its bare header, or nothing."""
+        """Return what remains of a batch: the batch itself, fewer records, its bare header, or None."""
         now_ms = self._begin.now_ms
         expired = batch.has_delete_horizon and batch.base_timestamp <= now_ms
         spent = False
@@ -177,7 +184,7 @@ class Round:
         return rebuilt(batch, data, kept, now_ms + self._begin.delete_retention_ms if sets_horizon else None)
 
     def _kept(self, base: int, all_of_it: list[RecordPlace], expired: bool) -> list[RecordPlace]:
-        """The newest of each key, without tombstones that have `expired`, and whatever was not noted."""
+        """Return each key's newest record, without `expired` tombstones, and all records above the noted offset."""
         newest, noted = self._newest.get, self._noted_offset
         return [
             one
@@ -187,7 +194,7 @@ class Round:
         ]
 
     def _must_stay(self, batch: Batch) -> bool:
-        """Whether an emptied batch tells a live producer's last sequence, or epoch, or where the round ended."""
+        """Whether an emptied batch holds a live producer's last sequence or epoch, or is the round's last batch."""
         last = self.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is not None:
             data_offset, epoch = last
@@ -205,7 +212,7 @@ def _content(batch: Batch) -> bytes:
 
 
 def _whole(data: bytes) -> tuple[list[Batch], str | None]:
-    """The whole batches at the begin of `data`, and what does not hold behind them."""
+    """Return the whole batches at the start of `data`, and a description of the corrupt batch behind them, if any."""
     found: list[Batch] = []
     pos = 0
     while pos + HEADER_BYTES <= len(data):

@@ -1,4 +1,4 @@
-"""Which part of a log may be compacted, how much of it is dirty, and which of its segments become one."""
+"""The dirty part of a log: where it begins and ends, how large it is, and which segments are merged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class Stretch(Protocol):
-    """A segment, as far as it matters here. Offsets from `base_offset` to below `next_offset`, `size` in bytes."""
+    """A segment's extent: offsets from `base_offset` to below `next_offset`, and `size` in bytes."""
 
     base_offset: int
     next_offset: int
@@ -21,7 +21,10 @@ S = TypeVar("S", bound=Stretch)
 
 
 class Dirt(NamedTuple):
-    """All from `first_dirty` to below `end` may be compacted against what lies before it. Sizes in bytes."""
+    """The part of a log that compaction compares with everything before it: `first_dirty` to below `end`.
+
+    Sizes in bytes.
+    """
 
     first_dirty: int
     end: int
@@ -31,34 +34,37 @@ class Dirt(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How much of what can be compacted is dirty, from 0 to 1."""
+        """Return the dirty share of the bytes that can be compacted, from 0 to 1."""
         whole = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / whole if whole else 0.0
 
     def is_due(self, ratio_min: float) -> bool:
-        """Whether it is dirty enough, or has waited for as long as it may."""
+        """Whether the dirty ratio exceeds `ratio_min`, or dirty data has waited for max.compaction.lag.ms."""
         return self.ratio > ratio_min or (self.is_overdue and self.dirty_bytes > 0)
 
 
 def first_dirty(cleaned_offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Where to go on, by what was written down, which the log may not bear out any more."""
+    """Return the checkpointed offset, or the log start offset if the checkpoint does not lie inside the log."""
     return cleaned_offset if log_start_offset <= cleaned_offset <= log_end_offset else log_start_offset
 
 
 def below(sealed: Iterable[S], upper_offset: int) -> list[S]:
-    """The segments that are wholly below: nothing of an open transaction, and nothing that is not yet durable."""
+    """Return the segments that end at or below `upper_offset`.
+
+    The caller's offset excludes open transactions and data that is not yet flushed.
+    """
     return list(takewhile(lambda one: one.next_offset <= upper_offset, sealed))
 
 
 def dirt(segments: Sequence[Stretch], start: int, *, is_overdue: bool) -> Dirt:
-    """Of these segments, which may all be compacted, those that end above `start` are dirty."""
+    """Return the dirty part of these segments, all of which may be compacted: the segments that end above `start`."""
     end = segments[-1].next_offset if segments else start
     clean = sum(one.size for one in segments if one.next_offset <= start)
     return Dirt(start, max(start, end), clean, sum(one.size for one in segments) - clean, is_overdue)
 
 
 class Sizes(NamedTuple):
-    """Of one segment's files, in bytes."""
+    """The sizes in bytes of one segment's files."""
 
     log: int
     offset_index: int
@@ -66,9 +72,9 @@ class Sizes(NamedTuple):
 
 
 def groups(segments: Sequence[S], sizes: Sequence[Sizes], size_max: int, index_size_max: int) -> list[list[S]]:
-    """The segments, in order, grouped so that each group fits into one segment with its indexes and its offsets.
+    """Group consecutive segments so that each group fits into one segment with its indexes and relative offsets.
 
-    An empty segment fits however far its offsets are, as in Kafka: else one would be left of every 2^31 offsets.
+    An empty segment fits whatever its offsets, as in Kafka: otherwise one would remain for every 2^31 offsets.
     """
     grouped: list[list[S]] = []
     room = Sizes(-1, -1, -1)

@@ -1,4 +1,4 @@
-"""Where the records of a decompressed batch lie, as far as compaction has to know; the rest is copied, unread."""
+"""The positions of records in a decompressed batch, and the fields that compaction reads."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from wire.errors import DecodeError
 from wire.records.zigzag import read_varint, read_varlong
 
 DIGEST_BYTES = 20
-"""A key of as many bytes or more is known by its digest, a shorter one by itself: neither is taken for the other."""
+"""Bytes of a digest, which replaces a key of this length or more. So a digest never equals a shorter key."""
 
 
 class RecordPlace(NamedTuple):
-    """One record: its bytes are start..end, its attributes at `body`, what follows its timestamp delta at `rest`."""
+    """One record's position: its bytes are start..end.
+
+    Its attributes are at `body`, the fields after its timestamp delta at `rest`.
+    """
 
     start: int
     body: int
@@ -26,7 +29,7 @@ class RecordPlace(NamedTuple):
 
 
 def places(data: bytes, count: int) -> list[RecordPlace]:
-    """The records of a batch's payload. DecodeError: damaged."""
+    """Return the positions of all records in a batch's payload. DecodeError: the payload is corrupt."""
     found: list[RecordPlace] = []
     pos = 0
     try:
@@ -52,5 +55,5 @@ def places(data: bytes, count: int) -> list[RecordPlace]:
 
 
 def digest(key: bytes) -> bytes:
-    """What a long key is known by."""
+    """Return the digest that stands for a long key."""
     return blake2b(key, digest_size=DIGEST_BYTES).digest()

@@ -1,4 +1,4 @@
-"""The transactions that a round of compaction passes, batch by batch in the order of the log (KIP-98)."""
+"""The transactions that a compaction round meets, batch by batch in log order (KIP-98)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from wire.records.control import ControlType, control_records
 
 
 class PassedTransactions:
-    """`aborted`: all that have data at or above the first batch. `kept`: those whose marker must stay, with data seen.
+    """The state of transactions at the round's position. `aborted` has all that have data at or above the first batch.
 
-    1. Every batch is shown once: `is_void` for data, `is_spent` for markers.
-    2. An aborted transaction counts from its first offset to its marker.
+    `kept` has the aborted transactions whose marker stays and whose data was met.
+
+    1. Every batch must be passed once: to `is_void` if it has data, to `is_spent` if it is a marker.
+    2. A transaction counts as aborted from its first offset to its marker.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -24,7 +26,7 @@ class PassedTransactions:
         self.kept: list[AbortedTransaction] = []
 
     def is_void(self, batch: Batch) -> bool:
-        """Whether a data batch is of an aborted transaction."""
+        """Whether a data batch belongs to an aborted transaction."""
         self._advance(batch.last_offset)
         if not batch.is_transactional:
             return False
@@ -32,7 +34,7 @@ class PassedTransactions:
         return batch.producer_id in self._aborting
 
     def is_spent(self, batch: Batch) -> bool:
-        """Whether a control batch is needed no more: no batch of its transaction was passed. DecodeError: damaged."""
+        """Whether a control batch is no longer needed, as no batch of its transaction was met. DecodeError: corrupt."""
         self._advance(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
         if kind not in (ControlType.ABORT, ControlType.COMMIT, None):
@@ -46,7 +48,7 @@ class PassedTransactions:
         return kind is None or not has_data
 
     def take_kept(self) -> list[AbortedTransaction]:
-        """`kept` since the last call."""
+        """Return and clear `kept`."""
         kept, self.kept = self.kept, []
         return kept
 

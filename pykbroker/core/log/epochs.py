@@ -1,7 +1,7 @@
-"""Which leader epoch wrote which offsets of one log (KIP-101, KIP-279).
+"""The leader epochs of one log and the offsets that each of them wrote (KIP-101, KIP-279).
 
-Shape: entries (epoch, start offset), both strictly ascending. An epoch reaches to the start of the next one, the last
-to the log end offset. There is one entry for each epoch in which somebody led, also where nothing was appended.
+Entries are (epoch, start offset), both strictly ascending. An epoch ends where the next one starts; the last one ends
+at the log end offset. Every epoch with a leader has an entry, even if nothing was appended in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ EPOCH, START = itemgetter(0), itemgetter(1)
 
 
 class LeaderEpochs:
-    """The epochs of one log. Mutators answer whether anything changed, so that the owner knows what to store."""
+    """The leader epochs of one log.
+
+    Methods that change it return whether they did, so that the caller knows when to store.
+    """
 
     __slots__ = ("_entries", "latest")
 
@@ -29,16 +32,16 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:
-        """(epoch, start offset), ascending."""
+        """Return (epoch, start offset) pairs, ascending."""
         return tuple(self._entries)
 
     @property
     def starts(self) -> list[int]:
-        """The offsets where the epochs begin, ascending."""
+        """Return the start offsets of the epochs, ascending."""
         return [start for _, start in self._entries]
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """`epoch` begins at `start_offset`. Entries that contradict it are older leaders' and give way."""
+        """Start `epoch` at `start_offset`. Conflicting entries of other leaders are removed."""
         if self._entries and self._entries[-1][0] == epoch and self._entries[-1][1] <= start_offset:
             return False
         while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start_offset):
@@ -48,7 +51,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(The largest epoch not above `epoch`, the offset where it ends); (-1, -1) when `epoch` is not known yet."""
+        """Return the largest epoch that is not above `epoch`, and its end offset; (-1, -1) if `epoch` is unknown."""
         if epoch == self.latest != UNDEFINED_EPOCH:
             return epoch, log_end_offset
         above = bisect_right(self._entries, epoch, key=EPOCH)
@@ -57,12 +60,12 @@ class LeaderEpochs:
         return self._entries[above - 1][0] if above else epoch, self._entries[above][1]
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when it is below the first entry."""
+        """Return the epoch that wrote `offset`; -1 below the first entry."""
         above = bisect_right(self._entries, offset, key=START)
         return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
 
     def truncate_end(self, log_end_offset: int) -> bool:
-        """Forget the epochs that begin at `log_end_offset` or above."""
+        """Remove the epochs that start at `log_end_offset` or above."""
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= log_end_offset:
             self._entries.pop()
@@ -70,7 +73,7 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_start(self, log_start_offset: int) -> bool:
-        """Forget the epochs that end at `log_start_offset` or below; the one that holds it begins there."""
+        """Remove the epochs that end at `log_start_offset` or below. The epoch of that offset now starts there."""
         above = bisect_right(self._entries, log_start_offset, key=START)
         if not above or (above == 1 and self._entries[0][1] == log_start_offset):
             return False

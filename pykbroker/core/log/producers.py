@@ -1,11 +1,11 @@
-"""Idempotent producers of one log: sequences, duplicates, fencing (KIP-98, KIP-360, KIP-890).
+"""The idempotent producers of one log: sequences, duplicates, fencing (KIP-98, KIP-360, KIP-890).
 
-1. Of each producer the last five batches are remembered; one that comes again is answered as the first time.
-2. Sequences count records from 0 for each epoch and wrap after 2**31 - 1. An unknown producer may begin anywhere: its
-   state may have expired, or its records may be gone. But not behind a batch of it that could not be written: that one
-   comes again, and would be out of order for ever.
-3. A new epoch begins at 0. An older epoch is fenced, as is an older coordinator's marker.
-4. A batch that begins a transaction here shows that the coordinator knows of it: see `verification`.
+1. The last five batches of each producer are remembered. A duplicate of one of them gets the reply of the original.
+2. Sequences count records from 0 in each epoch and wrap after 2**31 - 1. An unknown producer may start at any sequence,
+   since its state may have expired or its records may be deleted. It may not start behind a batch of its own that
+   failed to be written: the retry of that batch would then be out of order for ever.
+3. A new epoch starts with sequence 0. A batch with an older epoch is fenced, and so is an older coordinator's marker.
+4. A batch that begins a transaction needs proof that the coordinator knows the transaction: see `verification`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SEQUENCE_MASK = 0x7FFFFFFF
 NO_SEQUENCE = NO_EPOCH = -1
 BATCHES_REMEMBERED = 5
 UNWRITTEN_MAX = 10_000
-"""Producers of which a log remembers the first batch that could not be written."""
+"""Producers whose first unwritten batch a log remembers."""
 TRANSACTION_VERSION_2 = 2
-"""From here on every transaction has an epoch of its own, and its marker bears the next one (KIP-890)."""
+"""The first version in which every transaction has its own epoch, and its marker carries the next epoch (KIP-890)."""
 
 
 class WrittenBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch in the log. `timestamp` is its largest."""
+    """A batch in the log. `timestamp` is its largest timestamp."""
 
     first_sequence: int
     last_sequence: int
@@ -39,12 +39,12 @@ class WrittenBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def base_offset(self) -> int:
-        """Offset of the first record."""
+        """Return the offset of the first record."""
         return self.last_offset - self.offset_delta
 
 
 class Marker(msgspec.Struct, frozen=True, gc=False):
-    """The end of a producer's transaction, as its coordinator says it."""
+    """A transaction marker: the coordinator's decision to commit or abort a producer's transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -54,7 +54,7 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProducerState:
-    """What a log knows of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 where there is none."""
+    """A log's state of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 if there is none."""
 
     __slots__ = (
         "batches",
@@ -74,15 +74,15 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Of the newest record of this epoch, -1 when there is none."""
+        """Return the sequence of the newest record of this epoch; -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def is_open_in(self, epoch: int) -> bool:
-        """Whether a transaction of this epoch is open, so that the next batch of it needs no verification."""
+        """Whether a transaction of this epoch is open. Its next batch then needs no verification."""
         return self.txn_first_offset >= 0 and self.epoch == epoch
 
     def check_epoch(self, epoch: int) -> None:
-        """INVALID_PRODUCER_EPOCH: a newer instance of the producer has taken over."""
+        """Raise INVALID_PRODUCER_EPOCH if a newer instance of the producer has taken over."""
         if epoch < self.epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -90,7 +90,7 @@ class ProducerState:
             )
 
     def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> WrittenBatch | None:
-        """This batch as it stands in the log, if it is one of the last five."""
+        """Return the original of this batch if it is one of the last five."""
         if epoch == self.epoch:
             for written in self.batches:
                 if written.first_sequence == sequence and written.last_sequence == last_sequence:
@@ -98,7 +98,7 @@ class ProducerState:
         return None
 
     def check(self, epoch: int, sequence: int, transactional: bool) -> None:
-        """Whether a batch that is no duplicate may follow; ApiError if it may not."""
+        """Raise ApiError if a batch that is no duplicate may not be written next."""
         self.check_epoch(epoch)
         expected = self.next_sequence if epoch == self.epoch else 0
         if sequence != expected:
@@ -113,7 +113,7 @@ class ProducerState:
             )
 
     def remember(self, epoch: int, written: WrittenBatch) -> None:
-        """A data batch was written; it is the newest of its epoch."""
+        """Record a written data batch as the newest of its epoch."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -123,7 +123,7 @@ class ProducerState:
 
 
 class Producers:
-    """All producers of one log, with their transactions. Recovery gives it the batches in log order by `remember`."""
+    """All producers of one log, with their transactions. Recovery passes each batch to `remember` in log order."""
 
     __slots__ = ("_producers", "_unwritten", "transactions", "verifications")
 
@@ -139,19 +139,18 @@ class Producers:
         return len(self._producers)
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """What is known of one producer."""
         return self._producers.get(producer_id)
 
     def entries(self) -> tuple[ProducerState, ...]:
-        """Every producer, in the order in which it first wrote."""
+        """Return every producer, in the order of their first batches."""
         return tuple(self._producers.values())
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool = False
     ) -> Verification | None:
-        """What a transactional batch must show when it is written; None where its transaction is open already.
+        """Return the verification that a transactional batch needs; None if its transaction is already open.
 
-        `from_zero`: a producer of transaction version 2 that is not known here begins with sequence 0.
+        `from_zero`: a producer of transaction version 2 that is unknown here must start with sequence 0.
         """
         producer = self._producers.get(producer_id)
         if producer is not None and producer.is_open_in(epoch):
@@ -167,7 +166,12 @@ class Producers:
         transactional: bool,
         shown: Verification | None = None,
     ) -> WrittenBatch | None:
-        """Before a client's batch: None if it may be written, the first answer of a duplicate, or ApiError."""
+        """Check a client's batch before it is written.
+
+        Return None if it may be written, or the original of a duplicate.
+
+        ApiError: the batch is fenced, out of order, or not part of an ongoing transaction.
+        """
         producer = self._producers.get(producer_id)
         if producer is not None:
             if (
@@ -197,7 +201,10 @@ class Producers:
             )
 
     def note_unwritten(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A batch was checked, and the disk refused it: what an unknown producer sent behind it must wait for it."""
+        """Remember a batch that passed the check but could not be written.
+
+        If the producer is unknown, its later batches are refused until this one has been written.
+        """
         if producer_id >= 0 and producer_id not in self._producers:
             self._unwritten[producer_id] = epoch, sequence
             if len(self._unwritten) > UNWRITTEN_MAX:
@@ -206,9 +213,9 @@ class Producers:
     def check_verified(
         self, producer_id: int, epoch: int, shown: Verification | None, sequence: int = NO_SEQUENCE
     ) -> None:
-        """Whether a transactional batch goes on with a transaction, or begins one that the coordinator knows of.
+        """Check that a transactional batch continues a transaction, or begins one that the coordinator has verified.
 
-        INVALID_TXN_STATE if not, OUT_OF_ORDER_SEQUENCE_NUMBER if one with a lower sequence was refused meanwhile.
+        INVALID_TXN_STATE if not; OUT_OF_ORDER_SEQUENCE_NUMBER if a batch with a lower sequence was refused meanwhile.
         """
         producer = self._producers.get(producer_id)
         if producer is not None:
@@ -234,7 +241,7 @@ class Producers:
         timestamp: int,
         transactional: bool,
     ) -> None:
-        """A data batch of this producer stands in the log."""
+        """Record a data batch that has been written."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
@@ -255,7 +262,7 @@ class Producers:
             self.verifications.end(producer_id)
 
     def check_marker(self, marker: Marker) -> None:
-        """Before a transaction's end is written: ApiError if the producer or the coordinator was fenced."""
+        """Check a marker before it is written. ApiError: the producer or the coordinator was fenced."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return
@@ -277,7 +284,7 @@ class Producers:
     def remember_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, aborted: bool
     ) -> AbortedTransaction | None:
-        """A transaction's end stands in the log. Answers what readers must skip, if anything."""
+        """Record a marker that has been written. Return the aborted transaction that readers must skip, if any."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
@@ -291,7 +298,7 @@ class Producers:
         return self.transactions.decide(producer_id, offset, aborted)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget who has written nothing for `producer.id.expiration.ms` and has no open transaction."""
+        """Remove producers without an open transaction that have written nothing for `producer.id.expiration.ms`."""
         self._producers = {
             producer_id: one
             for producer_id, one in self._producers.items()

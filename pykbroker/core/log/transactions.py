@@ -1,7 +1,7 @@
-"""Open and decided transactions of one log, and the last stable offset that follows from them (KIP-98).
+"""The open and decided transactions of one log, and its last stable offset (KIP-98).
 
-1. A transaction is open from its first data batch to its marker. Nothing above the first open one is stable.
-2. A decided transaction counts as open until its marker is below the high watermark: the marker itself may yet be lost.
+1. A transaction is open from its first data batch to its marker. No offset above the first open one's start is stable.
+2. A decided transaction counts as open until its marker is below the high watermark: the marker may still be lost.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """Data of `producer_id` in first..last offset is void. `last_offset` is the abort marker's.
+    """An aborted transaction: readers skip data of `producer_id` in first..last offset. `last_offset` is the marker's.
 
     `last_stable_offset` is the log's own just after the marker.
     """
@@ -23,21 +23,21 @@ class AbortedTransaction(NamedTuple):
 
 
 class OpenTransactions:
-    """Offsets of what is open, in the order in which it began."""
+    """The first offsets of open transactions, in the order in which they began."""
 
     __slots__ = ("_decided", "_open")
 
     def __init__(self, open_first_offsets: Iterable[tuple[int, int]] = ()) -> None:
-        """`open_first_offsets`: (producer id, first offset), in any order."""
+        """Start from `open_first_offsets`: (producer id, first offset), in any order."""
         self._open: dict[int, int] = dict(sorted(open_first_offsets, key=lambda one: one[1]))
         self._decided: list[tuple[int, int]] = []  # (first offset, marker's offset)
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """The first data batch of a transaction was written."""
+        """Record a transaction whose first data batch was written."""
         self._open[producer_id] = first_offset
 
     def decide(self, producer_id: int, marker_offset: int, aborted: bool) -> AbortedTransaction | None:
-        """A marker was written. Answers what readers must skip, if anything."""
+        """Record a marker that was written. Return the aborted transaction that readers must skip, if any."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return None
@@ -48,7 +48,7 @@ class OpenTransactions:
         return AbortedTransaction(producer_id, first_offset, marker_offset, stable)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to here every transaction is decided, for good. Never above `high_watermark`."""
+        """Return the offset below which every transaction is decided, at most `high_watermark`."""
         if self._decided:
             self._decided = [one for one in self._decided if one[1] >= high_watermark]
         if not self._open and not self._decided:

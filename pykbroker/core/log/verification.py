@@ -1,18 +1,18 @@
-"""What stands between a transactional producer's first batch in a log and the log: the coordinator's word (KIP-890).
+"""Verification of a transactional producer's first batch in a log (KIP-890).
 
-A leader asks the coordinator whether its partition takes part in the transaction before it writes the first batch of
-it. Between question and write the transaction may end, and a batch written then would leave the log with a transaction
-that nobody ever ends. So the question leaves an object here, which the write must show; a marker takes it away, and
-one of a later question is another object.
+Before a leader writes the first batch of a transaction, it asks the coordinator whether its partition is part of the
+transaction. The transaction may end between the question and the write; a batch written then would open a transaction
+that is never ended. The question therefore leaves a `Verification` here, and the write must present the same object. A
+marker removes it, and a later question creates another object.
 """
 
 from __future__ import annotations
 
 
 class Verification:
-    """A producer that waits to begin a transaction here. `lowest_sequence` is what it may begin with.
+    """A producer's pending question to the coordinator. The first batch may start at `lowest_sequence` at most.
 
-    `from_zero`: it may begin with nothing but 0 if it is not known here.
+    `from_zero`: a producer that is unknown here must start with sequence 0.
     """
 
     __slots__ = ("began_ms", "epoch", "from_zero", "lowest_sequence")
@@ -22,7 +22,7 @@ class Verification:
         self.from_zero = from_zero
 
     def hear(self, epoch: int, sequence: int) -> None:
-        """Another batch wants to be the first. A later one must not get in front of one that is tried again."""
+        """Note another batch that may become the first. A later batch must not overtake an earlier one's retry."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch:
@@ -30,7 +30,10 @@ class Verification:
 
 
 class Verifications:
-    """Those of one log, by producer id. They are forgotten with a restart: the batch is then sent again."""
+    """The pending verifications of one log by producer id.
+
+    They are lost in a restart; producers then send the batch again.
+    """
 
     __slots__ = ("_by_producer",)
 
@@ -41,7 +44,7 @@ class Verifications:
         return len(self._by_producer)
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool) -> Verification:
-        """Ask now; batches that come together share one verification."""
+        """Return the producer's verification, or create it. Batches that arrive together share one."""
         known = self._by_producer.get(producer_id)
         if known is None:
             known = self._by_producer[producer_id] = Verification(epoch, sequence, now_ms, from_zero=from_zero)
@@ -49,15 +52,15 @@ class Verifications:
         return known
 
     def get(self, producer_id: int) -> Verification | None:
-        """What this producer's first batch must show."""
+        """Return the verification that this producer's first batch must present."""
         return self._by_producer.get(producer_id)
 
     def end(self, producer_id: int) -> None:
-        """The transaction has begun here, or ended."""
+        """Remove the producer's verification: its transaction has begun in this log, or ended."""
         self._by_producer.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget whoever asked and never wrote."""
+        """Remove verifications that are older than `expiration_ms`."""
         self._by_producer = {
             producer_id: one for producer_id, one in self._by_producer.items() if now_ms - one.began_ms < expiration_ms
         }

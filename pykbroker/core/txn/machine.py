@@ -69,9 +69,9 @@ DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] 
 
 
 class TransactionsMachine:
-    """The transactions of one partition by transactional id. `now_ms` is for deadlines;
+    """The transactions of one partition by transactional id.
 
-    `wall_ms`, since 1970, is stored.
+    `now_ms` is for deadlines; `wall_ms`, since 1970, is stored.
 
     The task that writes markers parks here with `AwaitMarkers`. Its reply has every decided transaction once the
     decision is committed; after a load, every transaction that was decided before it. Which transactions were handed

@@ -25,9 +25,9 @@ class Patience:
         return self._timers.deadline_ms
 
     def begin(self, transactional_id: str, token: Token, due_ms: float) -> bool:
-        """Make the caller wait until `due_ms` at most. False:
+        """Make the caller wait until `due_ms` at most.
 
-        WAITING_MAX callers already wait for this transactional id.
+        False: WAITING_MAX callers already wait for this transactional id.
         """
         waiting = self._waiting.setdefault(transactional_id, {})
         if len(waiting) >= WAITING_MAX:
