@@ -1,8 +1,9 @@
-"""Every API of Apache Kafka 4.3.1: its key, its versions, and where its messages are.
+"""Every API of Apache Kafka 4.3.1: its key, its versions, and the module of its messages.
 
-Accepted are the stable versions of a message. Advertised is what a broker listener of Kafka answers to ApiVersions:
-Produce from 0, though only 3 and later are accepted, because librdkafka takes a larger minimum for an unknown broker
-(KAFKA-18659); None where the API belongs to the controller listener, or as telemetry needs a receiver.
+The accepted versions are the stable versions of a message. The advertised versions are those that a Kafka broker's
+listener returns in ApiVersions. Produce is advertised from 0, although only 3 and later are accepted, because
+librdkafka mistakes a broker with a larger minimum for an unknown one (KAFKA-18659). APIs of the controller listener are
+not advertised, and neither is telemetry, which needs a receiver.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from wire.versions import Versions, parse_versions
 
 
 class ApiKey(IntEnum):
-    """The `requestApiKey` of a request header; 4 to 7 have been removed from Kafka."""
+    """The `requestApiKey` of a request header; Kafka has removed 4 to 7."""
 
     PRODUCE = 0
     FETCH = 1
@@ -113,7 +114,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-# accepted, and flexible: the versions that are written in the compact form, with tagged fields
+# accepted versions, and flexible ones: those in the compact encoding, with tagged fields
 VERSIONS = {
     ApiKey.PRODUCE: ("3-13", "9+"),
     ApiKey.FETCH: ("4-18", "12+"),
@@ -228,7 +229,7 @@ PRODUCE_ADVERTISED = "0-13"
 
 @dataclass(frozen=True)
 class Api:
-    """One API. `flexible`: the versions that are written in the compact form, with tagged fields."""
+    """One API. `flexible`: the versions in the compact encoding, with tagged fields."""
 
     key: ApiKey
     accepted: Versions
@@ -237,22 +238,22 @@ class Api:
 
     @cached_property
     def name(self) -> str:
-        """As Kafka writes it: ListOffsets."""
+        """Return the name as Kafka writes it, such as ListOffsets."""
         return "".join(word.title() for word in self.key.name.split("_"))
 
     @property
     def module(self) -> str:
-        """Its module in `wire.messages`: list_offsets."""
+        """Return the name of the module in `wire.messages`, such as list_offsets."""
         return self.key.name.lower()
 
     @cached_property
     def request(self) -> type[Request]:
-        """The class of its request; loads the module."""
+        """Return the class of the request, importing its module."""
         return cast(type[Request], getattr(import_module(f"wire.messages.{self.module}"), f"{self.name}Request"))
 
     @cached_property
     def response(self) -> type[Response]:
-        """The class of its response; loads the module."""
+        """Return the class of the response, importing its module."""
         return cast(type[Response], getattr(import_module(f"wire.messages.{self.module}"), f"{self.name}Response"))
 
 
@@ -263,14 +264,17 @@ def _api(key: ApiKey) -> Api:
 
 
 APIS: dict[int, Api] = {key: _api(key) for key in VERSIONS}
-"""By `ApiKey`, or by the int that is equal to it."""
+"""The APIs by `ApiKey`, or by the equal int."""
 
 
 def request_header_version(key: int, version: int) -> int:
-    """2 in flexible versions, 1 in others, also of a version that is not accepted; KeyError for an unknown API."""
+    """Return 2 for a flexible version and 1 for any other, accepted or not. KeyError: the API is unknown."""
     return 2 if version in APIS[key].flexible else 1
 
 
 def response_header_version(key: int, version: int) -> int:
-    """1 in flexible versions, 0 in others and always for ApiVersions, whose reader cannot know the version."""
+    """Return 1 for a flexible version and 0 for any other.
+
+    ApiVersions always has 0: its client cannot know the version.
+    """
     return 1 if version in APIS[key].flexible and key != ApiKey.API_VERSIONS else 0

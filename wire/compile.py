@@ -1,6 +1,6 @@
-"""The codecs of declared messages: source text written for one class and one version, compiled on first use.
+"""The codecs of declared messages: source code generated for one class and one version, compiled on first use.
 
-A version that the class does not have is a ValueError.
+ValueError: the class does not have the version.
 """
 
 from collections.abc import Callable, Generator
@@ -14,27 +14,31 @@ M = TypeVar("M", bound=Message)
 
 
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], M]:
-    """`decode(buf, pos, end) -> message`.
+    """Return `decode(buf, pos, end) -> message`.
 
-    `buf` may hold more than `pos` to `end`, and bytes between the message and `end` are ignored as Kafka does (in a
-    metadata record they are an error). Only DecodeError gets out. Records may be views on `buf`; nothing else is.
+    `buf` may extend beyond `pos` and `end`. Bytes between the message and `end` are ignored, as in Kafka, except in a
+    metadata record, where they are an error. DecodeError is the only exception. Records may be views on `buf`; all
+    other values are copies.
     """
     return compile_decoder(cls, version)
 
 
 def stepwise_decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], Generator[None, None, M]]:
-    """As `decoder`, of a message that may be long: it yields after each element of an array. `buf` must not change."""
+    """Return a decoder for long messages: a generator that yields after each array element.
+
+    `buf` must not change meanwhile.
+    """
     return compile_stepwise_decoder(cls, version)
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], None]:
-    """`encode(message, out)`, which appends buffers to `out`; after an EncodeError `out` is as it was.
+    """Return `encode(message, out)`, which appends buffers to `out`; after an EncodeError `out` is unchanged.
 
-    Records and bytes are appended as they are, and must stay unchanged until `out` is sent.
+    Records and bytes are appended without a copy, and must not change until `out` is sent.
     """
     return compile_encoder(cls, version)
 
 
 def stepwise_encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], Generator[None]]:
-    """As `encoder`, of a message that may be long: it yields after each element of an array."""
+    """Return an encoder for long messages: a generator that yields after each array element."""
     return compile_stepwise_encoder(cls, version)

@@ -1,8 +1,8 @@
-"""Writes the decoder of one class in one version.
+"""The generator of decoders for one class in one version.
 
-Fixed-size fields, and the lengths and counts that follow them, are unpacked by one `struct.Struct`; the parts of a
-message are inlined; a varint of one or two bytes is read in place. What may go wrong at run time is a check written
-here or one of the few exceptions that the function turns into DecodeError.
+One `struct.Struct` unpacks adjacent fixed-size fields with the length or count that follows them. Nested structs are
+inlined, and varints of one or two bytes are read in place. Errors at run time are either detected by generated checks,
+or are exceptions that the decoder turns into DecodeError.
 """
 
 import struct
@@ -18,18 +18,18 @@ from wire.schema import Field, Type, fields_of
 from wire.source import Source
 from wire.varint import read_uvarint
 
-COPY_BYTES_MAX = 16_384  # record bytes below this are sliced: a copy costs less than a memoryview
+COPY_BYTES_MAX = 16_384  # below this, copying record bytes costs less than a memoryview
 
 
 @cache
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
-    """`decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
+    """Return `decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
     return _Decoder(cls, version, stepwise=False).function(cls)
 
 
 @cache
 def compile_stepwise_decoder(cls: type[Message], version: int) -> Callable[..., Generator[None, None, Any]]:
-    """The same as a generator; see `wire.compile.stepwise_decoder`."""
+    """Return the decoder as a generator; see `wire.compile.stepwise_decoder`."""
     return _Decoder(cls, version, stepwise=True).function(cls)
 
 
@@ -37,7 +37,7 @@ class _Decoder(Source):
     def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
         self._stepwise = stepwise
-        self._run: list[tuple[str, int, str]] = []  # fixed-size values not yet read: code, size, local
+        self._run: list[tuple[str, int, str]] = []  # fixed-size fields to unpack together: code, size, local
         self.globals.update(
             DecodeError=DecodeError,
             read_uvarint=read_uvarint,
@@ -75,7 +75,7 @@ class _Decoder(Source):
             self._run.clear()
 
     def _struct(self, cls: type[msgspec.Struct], target: str) -> None:
-        """Reads the fields of `cls` and builds it by position."""
+        """Generate code that reads the fields of `cls` and constructs it with positional arguments."""
         arguments, tagged = [], []
         for field in fields_of(cls):
             if self.version not in field.versions:
@@ -125,7 +125,10 @@ class _Decoder(Source):
             self._sized(of, local, name)
 
     def _length(self, of: Type) -> None:
-        """Leaves in `n` the length; in the compact form it is one more, and 0 is null."""
+        """Generate code that sets `n` to the length.
+
+        The compact encoding stores the length plus one, and 0 for null.
+        """
         if self.flexible:
             self._flush()
             self.add("n = buf[pos]", "pos += 1")
@@ -180,7 +183,7 @@ class _Decoder(Source):
         self.add("pos = stop")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[tuple[Field, str]]) -> str | None:
-        """Reads the tag section of a struct; the local that holds its unknown tags, if the struct keeps them."""
+        """Generate code that reads a tag section; return the local of its unknown tags if the struct keeps them."""
         count = self.local("tags")
         if self._run:
             self._run.append(("B", 1, count))
@@ -218,7 +221,7 @@ class _Decoder(Source):
 
 
 def skip_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
-    """Passes over a tag section; the position after it, and what is left of the budget of elements."""
+    """Skip a tag section; return the position after it and the remaining budget of elements."""
     count, pos = read_uvarint(buf, pos)
     budget -= count
     if count > end - pos or budget < 0:

@@ -1,7 +1,7 @@
-"""Writes the encoder of one class in one version.
+"""The generator of encoders for one class in one version.
 
-Fixed-size values, lengths and empty tag sections are gathered and packed by one `struct.Struct`; the parts of a message
-are inlined; bytes and records become buffers of their own, uncopied.
+One `struct.Struct` packs adjacent fixed-size values, lengths and empty tag sections. Nested structs are inlined. Bytes
+and records become separate buffers without a copy.
 """
 
 from collections.abc import Callable, Generator
@@ -19,13 +19,13 @@ from wire.varint import UVARINTS, uvarint
 
 @cache
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
-    """`encode(message, out)`; see `wire.compile.encoder`."""
+    """Return `encode(message, out)`; see `wire.compile.encoder`."""
     return _Encoder(cls, version, stepwise=False).function(cls)
 
 
 @cache
 def compile_stepwise_encoder(cls: type[Message], version: int) -> Callable[..., Generator[None]]:
-    """The same as a generator; see `wire.compile.stepwise_encoder`."""
+    """Return the encoder as a generator; see `wire.compile.stepwise_encoder`."""
     return _Encoder(cls, version, stepwise=True).function(cls)
 
 
@@ -33,7 +33,7 @@ class _Encoder(Source):
     def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
         self._stepwise = stepwise
-        self._codes = ""  # values gathered and not yet packed: their codes, and expressions for all but "x"
+        self._codes = ""  # adjacent values to be packed together: their codes, and expressions for all but "x"
         self._values: list[str] = []
         self.globals.update(
             EncodeError=EncodeError,
@@ -67,7 +67,7 @@ class _Encoder(Source):
         self._codes, self._values = "", []
 
     def _struct(self, cls: type[msgspec.Struct], name: str) -> None:
-        """Writes the fields of the struct that the local `name` holds."""
+        """Generate code that writes the fields of the struct in the local `name`."""
         tagged = []
         for field in fields_of(cls):
             if self.version not in field.versions:
@@ -82,7 +82,7 @@ class _Encoder(Source):
             self._tags(cls, tagged, name)
 
     def _differs(self, field: Field, name: str) -> str:
-        """An expression: whether the field of `name` has another value than its default."""
+        """Return the expression for whether the field of `name` differs from its default."""
         value, default = f"{name}.{field.name}", field.default
         if default is None:
             return f"{value} is not None"
@@ -105,7 +105,7 @@ class _Encoder(Source):
         nullable = self.version in field.nullable
         if field.type.struct and nullable:
             self._flush()
-            null = b"\xff" if field.tag is None else b"\0"  # markers of KIP-893; see the decoder
+            null = b"\xff" if field.tag is None else b"\0"  # null markers of KIP-893; see `compile_decoder`
             self.add(f"if {local} is None: put({null!r})")
             with self.block("else:"):
                 self._gather("b", "1")
@@ -145,7 +145,7 @@ class _Encoder(Source):
             self.add(f"put({local})")
 
     def _length(self, length: str, of: Type) -> None:
-        """Writes a length or -1; in the compact form it is one more."""
+        """Generate code that writes a length, or -1 for null; the compact encoding adds one."""
         if not self.flexible:
             self._gather("h" if of.is_string else "i", length)
             self._flush()
@@ -170,7 +170,7 @@ class _Encoder(Source):
                     self.add("yield")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[Field], name: str) -> None:
-        """Writes the tag section; the common case, an empty one, goes with what is gathered."""
+        """Generate code that writes the tag section; the usual, empty one is packed with the adjacent values."""
         keeps = issubclass(cls, StoredPart)
         tests = [self._differs(field, name) for field in tagged] + [f"{name}.{UNKNOWN_TAGS}"] * keeps
         if not tests:
@@ -198,7 +198,7 @@ class _Encoder(Source):
 
 
 def tag_section(tags: dict[int, bytes]) -> bytes:
-    """The encoded tagged fields of a struct, in the order of their tags."""
+    """Return the encoded tagged fields of a struct, in the order of their tags."""
     parts = [uvarint(len(tags))]
     for tag, value in sorted(tags.items()):
         parts += uvarint(tag), uvarint(len(value)), value
@@ -206,7 +206,7 @@ def tag_section(tags: dict[int, bytes]) -> bytes:
 
 
 def joined_uuids(uuids: list[bytes]) -> bytes:
-    """The elements of an array of UUIDs."""
+    """Return the elements of an array of UUIDs."""
     joined = b"".join(uuids)
     if any(len(uuid) != 16 for uuid in uuids):
         raise EncodeError("a UUID has 16 bytes")

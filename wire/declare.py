@@ -1,4 +1,4 @@
-"""How a message is declared: one class for all its versions, the facts of each field in its annotation.
+"""Declarations of messages: one class for all versions, with the properties of each field in its annotation.
 
     class TopicProduceData(Struct):
         name: Annotated[str, V("0-12", ignorable=True)] = ""
@@ -6,7 +6,7 @@
         partition_data: list[PartitionProduceData] = []
 
 The order of the fields is their order on the wire. A field without `V` exists in every version. Versions are written
-as Kafka writes them: "3+", "3-13", "7" or "none".
+as in Kafka: "3+", "3-13", "7" or "none".
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ import msgspec
 
 Buffer = bytes | bytearray | memoryview
 
-REQUEST_ELEMENTS_MAX = 250_000  # array elements and tagged fields in one message of a client
-TRUSTED_ELEMENTS_MAX = 10_000_000  # the same in what a broker answered or a log holds
+REQUEST_ELEMENTS_MAX = 250_000  # array elements and tagged fields in one request
+TRUSTED_ELEMENTS_MAX = 10_000_000  # the same in one response or stored message
 STRING_BYTES_MAX = 32_767
 
 
 class V:
-    """In which versions a field exists and may be null, and whether it travels as a tagged field.
+    """The versions in which a field exists and may be null, and its tag if it is a tagged field.
 
-    `ignorable`: where a version lacks the field, its value is dropped silently; otherwise only the default encodes.
+    `ignorable`: a value that the encoded version lacks is dropped. Otherwise only the default can be encoded.
     """
 
     __slots__ = ("ignorable", "nullable", "tag", "versions")
@@ -37,14 +37,14 @@ class V:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Marks a type of constant width: its code in the `struct` module and its size in bytes."""
+    """The mark of a fixed-size type: its code in the `struct` module and its size in bytes."""
 
     code: str
     size: int
 
 
 class RecordBytes:
-    """Marks a field of record batches, which no codec copies."""
+    """The mark of a field of record batches, which no codec copies."""
 
 
 Bool = Annotated[bool, Fixed("?", 1)]
@@ -58,22 +58,22 @@ Float64 = Annotated[float, Fixed("d", 8)]
 UUID = Annotated[bytes, Fixed("16s", 16)]
 Records = Annotated[Buffer | None, RecordBytes()]
 AnyRecords = Annotated[Any, RecordBytes()]
-"""As `Records`; to encode, also an object with a length that the sender of the buffers knows, as a slice of a file."""
+"""Records, or any object with a length that the sender of the buffers supports, such as a slice of a file."""
 
 NIL = bytes(16)
-"""The UUID that stands for none."""
+"""The UUID that means none."""
 
 
 class Struct(msgspec.Struct, gc=False):
-    """A message or a part of one; a default that is a list is fresh in every instance."""
+    """A message or a part of one. A default list is created anew for each instance."""
 
 
 class FrozenStruct(msgspec.Struct, gc=False, frozen=True):
-    """A part that is the default of a field: all messages share the one instance, so it cannot change."""
+    """A part that is the default of a field. It is immutable because all messages share one instance."""
 
 
 class Message(Struct):
-    """What is encoded on its own. `versions` and `flexible` are ranges of versions, such as "3-13" and "9+"."""
+    """A message. `versions` and `flexible` are ranges of versions, such as "3-13" and "9+"."""
 
     versions: ClassVar[str]
     flexible: ClassVar[str]
@@ -94,13 +94,13 @@ class Response(Message):
 
 
 class StoredPart(Struct, kw_only=True):
-    """A part of a message that lives in a log: tagged fields that it does not know are kept, and written back."""
+    """A part of a message that is stored in a log. Unknown tagged fields are kept and written back."""
 
     unknown_tags: dict[int, bytes] = {}
 
 
 class Stored(StoredPart, Message):
-    """A message that lives in a log or inside another message. `exact`: bytes after its end are an error."""
+    """A message that is stored in a log or inside another message. `exact`: bytes after its end are an error."""
 
     elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX
     exact: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Kafka's error codes (Apache Kafka 4.3.1), and which of them a client may retry."""
+"""Kafka's error codes (Apache Kafka 4.3.1), and whether clients may retry them."""
 
 from enum import IntEnum
 
@@ -144,7 +144,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later; Kafka's clients retry these by themselves."""
+        """Whether the same request may succeed later; Kafka's clients retry these errors."""
         return self in RETRIABLE
 
 

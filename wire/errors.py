@@ -1,9 +1,9 @@
-"""The two ways in which bytes and messages can be wrong, sorted by who must act."""
+"""Errors of encoding and decoding, by who must act."""
 
 
 class DecodeError(ValueError):
-    """The peer's, or the file's: bytes that do not parse. The only thing a decoder lets out."""
+    """Malformed bytes from a peer or a file. A decoder raises no other exception."""
 
 
 class EncodeError(ValueError):
-    """The developer's: a value that this version of a message cannot carry."""
+    """A value that this version of a message cannot carry: a defect of the caller."""

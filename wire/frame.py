@@ -1,5 +1,7 @@
-"""Whole frames: a length of 4 bytes, a header and a body, in one piece. For clients and tests; a server's connection
-encodes into its own buffers. Decoders take a frame without its length."""
+"""Whole frames in one piece: a length of 4 bytes, a header and a body. Clients and tests use them.
+
+A server's connection encodes into its own buffers instead. Decoders take a frame without its length.
+"""
 
 from typing import Any, TypeVar
 
@@ -21,21 +23,21 @@ R = TypeVar("R", bound=Response)
 
 
 def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """A request as it goes to the socket."""
+    """Return the frame of a request."""
     out: list[Any] = [encode_request_header(RequestHeader(request.key, version, correlation_id, client_id))]
     encoder(type(request), version)(request, out)
     return _frame(out)
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
-    """A response as it goes to the socket; records must be bytes, not slices of files."""
+    """Return the frame of a response; its records must be bytes, not slices of files."""
     out: list[Any] = [encode_response_header(response.key, version, correlation_id)]
     encoder(type(response), version)(response, out)
     return _frame(out)
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
-    """DecodeError also for an API or a version that does not exist."""
+    """Return the header and the body of a request. DecodeError: malformed, or an unknown API or version."""
     header, pos = decode_request_header(frame, 0, len(frame))
     api = APIS[header.key]
     if header.version not in api.accepted:
@@ -44,7 +46,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
 
 
 def decode_response(cls: type[R], version: int, frame: Buffer) -> tuple[int, R]:
-    """The correlation id and the body of a response of a known class and version."""
+    """Return the correlation id and the body of a response of a known class and version."""
     correlation_id, pos = decode_response_header(frame, 0, len(frame), cls.key, version)
     return correlation_id, decoder(cls, version)(frame, pos, len(frame))
 

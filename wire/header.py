@@ -1,8 +1,8 @@
-"""The headers before a request and a response, read and written by hand: they are on every path.
+"""The headers of requests and responses, encoded by hand because every request needs them.
 
-A request header is key i16, version i16, correlation id i32, client id (i16 length, -1 is null, also in header
-version 2) and, in header version 2, a tag section. A response header is the correlation id, and in header version 1 a
-tag section. Tagged fields are not kept.
+A request header is key i16, version i16, correlation id i32, client id (i16 length, -1 is null, in header version 2
+too) and, in header version 2, a tag section. A response header is the correlation id and, in header version 1, a tag
+section. Tagged fields are dropped.
 """
 
 import struct
@@ -18,7 +18,7 @@ CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """What precedes the body of a request."""
+    """The header of a request."""
 
     key: int
     version: int
@@ -27,7 +27,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeader, int]:
-    """The header at `pos` and the position of the body. DecodeError, also for an API that does not exist."""
+    """Return the header at `pos` and the position of the body. DecodeError: malformed, or an unknown API."""
     try:
         key, version, correlation_id, size = FIXED.unpack_from(buf, pos)
         pos += FIXED.size
@@ -49,7 +49,7 @@ def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeade
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """The header in the header version of its API and version."""
+    """Return the header, in the header version of its API and version."""
     key, version, correlation_id, client_id = header
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if request_header_version(key, version) == 2 else b""
@@ -60,7 +60,7 @@ def encode_request_header(header: RequestHeader) -> bytes:
 
 
 def decode_response_header(buf: Buffer, pos: int, end: int, key: int, version: int) -> tuple[int, int]:
-    """The correlation id, and the position of the body."""
+    """Return the correlation id and the position of the body."""
     try:
         correlation_id: int = CORRELATION_ID.unpack_from(buf, pos)[0]
         pos += CORRELATION_ID.size
@@ -74,5 +74,5 @@ def decode_response_header(buf: Buffer, pos: int, end: int, key: int, version: i
 
 
 def encode_response_header(key: int, version: int, correlation_id: int) -> bytes:
-    """4 bytes, or 5 in header version 1."""
+    """Return the header: 4 bytes, or 5 in header version 1."""
     return CORRELATION_ID.pack(correlation_id) + b"\0" * response_header_version(key, version)

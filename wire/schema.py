@@ -1,4 +1,4 @@
-"""A declaration taken apart: what the two compilers, and the proof against Kafka's own schemas, read of a class."""
+"""The fields of a declared class, for the two compilers and for the comparison with Kafka's own schemas."""
 
 import types
 import typing
@@ -16,7 +16,7 @@ UNKNOWN_TAGS = "unknown_tags"
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Exactly one is set: `fixed`, `struct`, `item` (of an array), or one of the flags."""
+    """The type of a field: exactly one of `fixed`, `struct`, `item` (of an array) and the flags is set."""
 
     fixed: Fixed | None = None
     struct: type[msgspec.Struct] | None = None
@@ -28,7 +28,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct, in the order of the wire."""
+    """One field of a struct."""
 
     name: str
     type: Type
@@ -42,7 +42,7 @@ class Field:
 
 @cache
 def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """The fields of a declared class, without the unknown tags of one that keeps them."""
+    """Return the fields of a declared class in wire order, without the store of unknown tags."""
     hints = typing.get_type_hints(cls, include_extras=True)
     blank = cls()
     names = [name for name in cls.__struct_fields__ if name != UNKNOWN_TAGS]
@@ -65,7 +65,7 @@ def _field(name: str, hint: Any, default: Any) -> Field:
 
 
 def _peel(hint: Any) -> tuple[Any, list[Any], bool]:
-    """The hint without `Annotated` and `| None`: what is inside, the marks found on the way, whether None was there."""
+    """Return the type inside `Annotated` and `| None`, the annotations, and whether None was among the types."""
     marks: list[Any] = []
     optional = False
     while True:

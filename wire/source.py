@@ -1,4 +1,4 @@
-"""The text of a function while it is being written, and the objects that it names."""
+"""The source code of a function under construction, and the objects that it refers to."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -30,25 +30,25 @@ class Source:
         self._names = 0
 
     def add(self, *lines: str) -> None:
-        """Appends lines at the present depth."""
+        """Append lines at the current indentation."""
         margin = "    " * self._depth
         self._lines += [margin + line for line in lines]
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """What is added inside is indented below `head`."""
+        """Append `head` and indent the lines that are added within the context."""
         self.add(head)
         self._depth += 1
         yield
         self._depth -= 1
 
     def local(self, hint: str) -> str:
-        """A fresh name."""
+        """Return an unused name."""
         self._names += 1
         return f"{hint}_{self._names}"
 
     def constant(self, value: Any) -> str:
-        """An expression for `value`: literal, or the name under which the function finds it."""
+        """Return an expression for `value`: a literal, or the name of a global."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return repr(value)
         name = self.local("K")
@@ -56,7 +56,7 @@ class Source:
         return name
 
     def default(self, field: Field) -> str:
-        """An expression for the default of a field; a mutable one is fresh each time."""
+        """Return an expression for the default of a field; a mutable default is created anew each time."""
         value = field.default
         if isinstance(value, list):
             return "[]"
@@ -65,20 +65,20 @@ class Source:
         return self.constant(value)
 
     def fixed(self, method: str, codes: str) -> str:
-        """The name of a method, `pack` or `unpack_from`, of the `struct.Struct` of these codes."""
+        """Return the name of `pack` or `unpack_from` of the `struct.Struct` with these codes."""
         name = f"{method}_{codes.replace('?', 'z')}"
         if name not in self.globals:
             self.globals[name] = getattr(struct.Struct(">" + codes), method)
         return name
 
     def fixed_array(self, method: str, code: str) -> str:
-        """The name of a function from a count to that method for an array of so many values of one code."""
+        """Return the name of a function that maps a count to `pack` or `unpack_from` for an array of one code."""
         name = f"{method}_array_{code.replace('?', 'z')}"
         self.globals[name] = _of_count(method, code)
         return name
 
     def build(self, head: str) -> Callable[..., Any]:
-        """The function, whose text stays readable in its attribute `source`."""
+        """Compile and return the function; its attribute `source` has the source code."""
         text = "\n".join([head, *self._lines, ""])
         exec(compile(text, f"<{self.title}>", "exec"), self.globals)
         function: Callable[..., Any] = self.globals[head[4 : head.index("(")]]

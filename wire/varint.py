@@ -7,12 +7,12 @@ VARINT_BYTES_MAX = 5
 
 
 def uvarint(n: int) -> bytes:
-    """The bytes of `n`, which is not negative."""
+    """Return the bytes of `n`, which is not negative."""
     return UVARINTS[n] if n < SMALL_MAX else _encode(n)
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """The varint at `pos`, and the position after it. IndexError at the end of the buffer."""
+    """Return the varint at `pos` and the position after it. IndexError: the buffer ends inside the varint."""
     n = buf[pos]
     if n < 128:
         return n, pos + 1
@@ -39,4 +39,4 @@ def _encode(n: int) -> bytes:
 
 SMALL_MAX = 1024
 UVARINTS = [_encode(n) for n in range(SMALL_MAX)]
-"""The small ones, ready made."""
+"""The encodings of small numbers."""

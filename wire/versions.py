@@ -7,7 +7,7 @@ VERSION_MAX = 32_767
 
 
 class Versions(NamedTuple):
-    """From `first` to `last`, both included; empty when `last` is smaller."""
+    """The versions from `first` to `last`, both included; empty if `last` is smaller."""
 
     first: int
     last: int
@@ -18,7 +18,7 @@ class Versions(NamedTuple):
 
 @cache
 def parse_versions(text: str) -> Versions:
-    """ "3+", "3-13", "7" or "none"."""
+    """Return the range of a text such as "3+", "3-13", "7" or "none"."""
     if text == "none":
         return Versions(0, -1)
     if text.endswith("+"):

@@ -58,9 +58,7 @@ class Descriptors:
 
     @property
     def _shared(self) -> int:
-        """Return the descriptors left for partitions and clients, after the locks and sealed segments of all log
-        directories.
-        """
+        """Return the descriptors left after the locks and sealed segments of all log directories."""
         of_a_directory = 1 + (1 + LENT) * self.sealed_segments_max
         return self.open_files_max - OWN_DESCRIPTORS - self.log_directories * of_a_directory
 

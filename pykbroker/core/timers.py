@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timers(Generic[K]):
-    """Deadlines in ms of the caller's clock. Keys due at the same time are returned in the order in which they were
+    """Deadlines in ms of the caller's clock. Keys with equal deadlines are returned in the order in which they were
     set.
 
     A postponed key may be returned after them, because its position is only corrected when its old deadline is reached.

@@ -1,4 +1,4 @@
-"""A record batch, format v2, as a view on bytes: the header is parsed, the records stay as they came.
+"""A record batch, format v2, as a view on bytes: the header is parsed, the records are not.
 
 Shape: base offset i64, batch length i32 (what follows it), leader epoch i32, magic i8 = 2, CRC-32C u32 of all that
 follows, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch i16,
@@ -31,7 +31,7 @@ _CODECS: tuple[Codec, ...] = tuple(Codec)
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True):
-    """One batch. Header fields carry the peer's claims; `buffer` is exactly this batch, uncopied."""
+    """One batch. Header fields are unverified claims of the producer; `buffer` is exactly this batch, not a copy."""
 
     buffer: memoryview
     base_offset: int
@@ -50,9 +50,9 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @classmethod
     def read(cls, buffer: Buffer, pos: int = 0) -> "Batch":
-        """The batch that begins at `pos`; more may follow it. DecodeError: short, wrong magic, length out of range.
+        """Return the batch at `pos`; more may follow it. DecodeError: short, wrong magic, length out of range.
 
-        Neither the CRC nor the records are looked at.
+        Neither the CRC nor the records are checked.
         """
         try:
             fields = HEADER.unpack_from(buffer, pos)
@@ -67,17 +67,17 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Return the size of the whole batch in bytes."""
         return self.batch_length + LENGTH_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, or of the last one there was before compaction."""
+        """Return the offset of the last record, or of the last one before compaction removed it."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def codec(self) -> Codec:
-        """How the payload is compressed. DecodeError: a codec nobody has defined."""
+        """Return the compression codec. DecodeError: the codec is undefined."""
         number = self.attributes & CODEC_MASK
         if number >= len(_CODECS):
             raise DecodeError(f"unknown compression codec {number}")
@@ -85,38 +85,38 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def is_log_append_time(self) -> bool:
-        """Whether every record bears `max_timestamp`, the time of the broker's append."""
+        """Whether the timestamp of every record is `max_timestamp`, the time at which the broker appended the batch."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch, data or marker, belongs to a transaction."""
+        """Whether the batch belongs to a transaction, as data or as a marker."""
         return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are for brokers and clients, not for applications."""
+        """Whether the records are control records, which applications do not see."""
         return bool(self.attributes & CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` is the time from which compaction may drop its tombstones (KIP-534)."""
+        """Whether `base_timestamp` is the time from which compaction may remove tombstones of the batch (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON)
 
     @property
     def payload(self) -> memoryview:
-        """The records as stored, compressed or not."""
+        """Return the records as stored, compressed or not."""
         return self.buffer[HEADER_BYTES:]
 
     def crc_ok(self) -> bool:
-        """Whether the stored checksum is that of the bytes."""
+        """Whether the stored checksum matches the bytes."""
         return crc32c(self.buffer, CRC_START) == self.crc
 
 
 def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
-    """The batches that lie back to back in `buffer`. DecodeError: one that is damaged.
+    """Yield the consecutive batches in `buffer`. DecodeError: a batch is damaged.
 
-    A last batch that is cut off, as in the answer to a Fetch, ends the iteration; with `strict` it is a DecodeError.
+    An incomplete last batch, as in a Fetch response, ends the iteration; with `strict` it is a DecodeError.
     """
     pos, end = 0, len(buffer)
     while pos < end:
@@ -128,7 +128,7 @@ def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
 
 
 def _is_cut(buffer: Buffer, pos: int) -> bool:
-    """Whether the bytes end before the batch at `pos` does, by its own claim."""
+    """Whether the buffer ends before the batch at `pos` does, according to its length."""
     left = len(buffer) - pos
     if left < HEADER_BYTES:
         return True

@@ -1,7 +1,9 @@
-"""Batches made here: by our own producer, the metadata log, control records, tests and benchmarks.
+"""Construction of batches by the broker itself: its own producer, the metadata log, control records, tests and
+benchmarks.
 
-1. A batch is sealed once: its header packed and its checksum taken over payload and header in one pass.
-2. What a broker must rewrite (compression.type, LogAppendTime) is sealed anew; offsets and epochs are patched in place.
+1. A batch is sealed once: the header is packed, and the checksum is computed over header and payload in one pass. 2. A
+batch that the broker must rewrite (compression.type, LogAppendTime) is sealed again; offsets and epochs are patched
+in place.
 """
 
 from struct import Struct, error
@@ -26,22 +28,22 @@ from wire.records.crc import crc32c
 from wire.records.record import Headers
 from wire.records.zigzag import varint
 
-_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the header, as the checksum divides it
+_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the header up to the checksum, and after it
 _NO_ATTRIBUTES, _NULL, _NONE = b"\0", varint(-1), varint(0)
 
 
 class BatchBuilder(msgspec.Struct):
-    """Collects records, then builds one batch. All but the records may still change before it is built.
+    """A builder of one batch from records. All fields other than the records may change until it is built.
 
-    The defaults are a producer's that is not idempotent; a broker assigns offset and leader epoch.
+    The defaults are those of a producer that is not idempotent; a broker assigns offset and leader epoch.
     """
 
     codec: Codec = Codec.NONE
     level: int | None = None
     base_offset: int = 0
     leader_epoch: int = -1
-    base_timestamp: int | None = None  # the first record's, unless given
-    append_time: int | None = None  # LogAppendTime, which every record then bears
+    base_timestamp: int | None = None  # default: that of the first record
+    append_time: int | None = None  # LogAppendTime: the timestamp of every record
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -53,7 +55,7 @@ class BatchBuilder(msgspec.Struct):
 
     @property
     def size(self) -> int:
-        """Bytes of the batch so far, before compression."""
+        """Return the size of the batch so far in bytes, before compression."""
         return HEADER_BYTES + len(self.payload)
 
     def append(self, key: Buffer | None, value: Buffer | None, headers: Headers = (), timestamp: int = -1) -> None:
@@ -79,7 +81,7 @@ class BatchBuilder(msgspec.Struct):
         self.payload += record
 
     def build(self) -> bytes:
-        """The batch. EncodeError: it is empty, or a field is out of its range."""
+        """Return the batch. EncodeError: it is empty, or a field is out of its range."""
         if not self.count or self.base_timestamp is None:
             raise EncodeError("a batch of no records")
         attributes = (
@@ -106,9 +108,9 @@ class BatchBuilder(msgspec.Struct):
 
 
 def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:
-    """The batch with its records in another codec; as it is, if that is its codec already.
+    """Return the batch in another codec, or the same batch if it already has that codec.
 
-    DecodeError: damaged; TooLarge: decompressed it has more than `bytes_max` bytes.
+    DecodeError: the batch is damaged. TooLarge: it has more than `bytes_max` bytes decompressed.
     """
     if batch.codec is codec:
         return batch.buffer
@@ -117,13 +119,13 @@ def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) ->
 
 
 def stamped(batch: Batch, append_time: int) -> bytes:
-    """The batch with LogAppendTime: `append_time` in ms is the timestamp of all its records."""
+    """Return the batch with LogAppendTime: `append_time` in ms becomes the timestamp of all its records."""
     header = replace(batch, attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
     return sealed(header, batch.payload)
 
 
 def sealed(header: Batch, payload: Buffer) -> bytes:
-    """A whole batch of that payload. Of the header all counts but its length, magic, checksum and bytes."""
+    """Return a batch with this payload and the fields of `header`, except its length, magic, checksum and bytes."""
     return _sealed(
         payload,
         header.base_offset,

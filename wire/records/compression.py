@@ -1,8 +1,8 @@
-"""The codecs of record batches, and decompression that a bomb cannot use: memory is bounded by `bytes_max`.
+"""The codecs of record batches. Decompression needs at most `bytes_max` bytes of memory, even for a decompression bomb.
 
-gzip is inflated piece by piece. Of the others the compressed data tells beforehand how much it may yield; a buffer of
-that room, but no more than the bound, is all that they can fill, whatever size their frames declare.
-cramjam costs 7 ms to import, so it is loaded by the first batch that needs it.
+gzip is inflated piece by piece. The other formats reveal beforehand how much they may decompress to. They decompress
+into a buffer of that size, but never above the bound, whatever size their frames declare.
+The import of cramjam costs 7 ms, so the first batch that needs it imports it.
 """
 
 import zlib
@@ -14,13 +14,13 @@ from wire.declare import Buffer
 from wire.errors import DecodeError, EncodeError
 
 _GZIP_FORMAT = 31  # zlib's name for a gzip header and trailer around the largest window
-_INPUT_BYTES = 16 * 1024  # zlib copies what it leaves over of a piece
+_INPUT_BYTES = 16 * 1024  # zlib copies the unused rest of each piece
 _OUTPUT_BYTES = 256 * 1024
 _LZ4_FAST = 0
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed: bits 0-2 of its attributes."""
+    """The compression codec of a batch: bits 0-2 of its attributes."""
 
     NONE = 0
     GZIP = 1
@@ -34,11 +34,11 @@ LEVEL_DEFAULT: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 
 class TooLarge(DecodeError):
-    """Decompressed it is, or by its own headers may be, more than the caller allows."""
+    """The decompressed data is larger than the caller allows, or may be, according to its own headers."""
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """The data as `codec` stores it. `level` as in compression.<codec>.level (KIP-390); None is Kafka's default."""
+    """Return the compressed data. `level` is that of compression.<codec>.level (KIP-390); None is Kafka's default."""
     level = _level(codec, level)
     match codec:
         case Codec.NONE:
@@ -58,9 +58,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
-    """What `compress` was given; data that is not compressed comes back as it is.
+    """Return the decompressed data, or the same data if it is not compressed.
 
-    TooLarge: more than `bytes_max`. DecodeError: damaged.
+    TooLarge: more than `bytes_max` bytes. DecodeError: the data is damaged.
     """
     match codec:
         case Codec.NONE:
@@ -74,7 +74,7 @@ def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
 
 
 def _level(codec: Codec, level: int | None) -> int:
-    """The level to compress with; a codec without levels ignores it."""
+    """Return the compression level; a codec without levels ignores it."""
     default = LEVEL_DEFAULT.get(codec)
     if level is None or default is None:
         return default or 0
@@ -84,7 +84,10 @@ def _level(codec: Codec, level: int | None) -> int:
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """One frame of independent blocks: Java reads no others. The default level is the fast compressor, as in Java."""
+    """Return one frame of independent blocks, the only kind that Java reads.
+
+    The default level is Java's fast compressor.
+    """
     from cramjam import lz4
 
     compressor = lz4.Compressor(_LZ4_FAST if level == LEVEL_DEFAULT[Codec.LZ4] else level, False, False)
@@ -105,7 +108,7 @@ def _gunzip(data: Buffer, bytes_max: int) -> Buffer:
 
 
 def _inflated(data: memoryview) -> Iterator[bytes]:
-    """The content of all gzip members, in pieces of at most `_OUTPUT_BYTES`."""
+    """Yield the content of all gzip members, in pieces of at most `_OUTPUT_BYTES`."""
     member = zlib.decompressobj(_GZIP_FORMAT)
     for pos in range(0, len(data), _INPUT_BYTES):
         left: Buffer = data[pos : pos + _INPUT_BYTES]
@@ -132,7 +135,7 @@ def _unsnap(data: Buffer, bytes_max: int) -> Buffer:
 
 
 def _unframe(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
-    """lz4 and zstd."""
+    """Decompress lz4 or zstd frames."""
     from cramjam import DecompressionError, lz4, zstd
 
     from wire.records import frames

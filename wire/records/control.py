@@ -1,9 +1,9 @@
-"""Control records, which speak to brokers and clients: ends of transactions, and the marks of KRaft in its log.
+"""Control records, which brokers and clients read: transaction markers, and the control records of KRaft.
 
-Shape: key i16 version, i16 type. A transaction marker is a batch of its own, transactional, with the producer's id and
-epoch; its value is i16 version, then EndTxnMarker. KRaft's records may share a batch; their messages begin with their
-own version. A type or version from a newer broker is no error: the type has no value here, the version is read as
-the last one known. Source: KIP-98, KIP-595, KIP-630, KIP-853.
+Shape: key i16 version, i16 type. A transaction marker is a transactional batch of its own with the producer's id and
+epoch; its value is i16 version, then EndTxnMarker. KRaft control records may share a batch; their messages begin with
+their own version. Records of newer brokers are no error: an unknown type has value None here, and an unknown version is
+read as the last known one. Source: KIP-98, KIP-595, KIP-630, KIP-853.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ KRaftValue = LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord |
 
 
 class ControlType(IntEnum):
-    """What a control record is about."""
+    """The type of a control record."""
 
     ABORT = 0
     COMMIT = 1
@@ -58,7 +58,7 @@ _TYPES: Final = {value: ControlType(number) for number, value in _KRAFT.items()}
 
 
 class ControlRecord(msgspec.Struct, frozen=True):
-    """One control record; `value` is None for a type that is not known here."""
+    """One control record; `value` is None for an unknown type."""
 
     offset: int
     type: int
@@ -75,7 +75,7 @@ def transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The batch that ends a producer's transaction in one partition. `timestamp` in ms."""
+    """Return the batch that ends a producer's transaction in one partition. `timestamp` in ms."""
     builder = BatchBuilder(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
@@ -90,7 +90,7 @@ def transaction_marker(
 
 
 def kraft_batch(values: Sequence[KRaftValue], *, base_offset: int, leader_epoch: int, timestamp: int) -> bytes:
-    """One batch of KRaft control records, each in the version that it names. `timestamp` in ms."""
+    """Return one batch of KRaft control records, each in the version that it names. `timestamp` in ms."""
     builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, control=True)
     for value in values:
         out: list[Any] = []
@@ -100,7 +100,7 @@ def kraft_batch(values: Sequence[KRaftValue], *, base_offset: int, leader_epoch:
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """The records of a control batch. DecodeError: damaged, or not a control batch."""
+    """Yield the records of a control batch. DecodeError: damaged, or not a control batch."""
     if not batch.is_control:
         raise DecodeError(f"the batch at offset {batch.base_offset} is not a control batch")
     for record in records(batch, CONTROL_BYTES_MAX):

@@ -1,12 +1,12 @@
-"""CRC-32C (Castagnoli): the checksum of record batches, checkpoints of producers and scrubbed segments."""
+"""CRC-32C (Castagnoli): the checksum of record batches, producer snapshots and scrubbed segments."""
 
 from fastcrc.crc32 import iscsi
 
 from wire.declare import Buffer
 
-COPY_BYTES_MAX = 8192  # so few are sliced: a copy costs less than a memoryview
+COPY_BYTES_MAX = 8192  # below this, copying a slice costs less than a memoryview
 
 
 def crc32c(buffer: Buffer, start: int = 0, *, initial: int = 0) -> int:
-    """Checksum of the bytes from `start` to the end; `initial` is that of the bytes before them."""
+    """Return the checksum of the bytes from `start` to the end; `initial` is the checksum of the bytes before them."""
     return iscsi(buffer[start:] if len(buffer) <= COPY_BYTES_MAX else memoryview(buffer)[start:], initial)

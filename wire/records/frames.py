@@ -1,8 +1,8 @@
-"""How much lz4 and zstd frames may decompress to, read from their block headers without decompressing anything.
+"""Upper bounds for the decompressed size of lz4 and zstd frames, computed from block headers without decompressing.
 
-Neither format has to state its size and a stated one may lie, but both are made of blocks of bounded size, and what
-a block may yield follows from its header. Honest writers fill all blocks but a frame's last, so a buffer of that
-room is seldom much larger than the content. Counting stops above `enough`. Frames may follow each other.
+Neither format must declare its size, and a declared size may be wrong. Both consist of blocks of bounded size, and a
+block's header bounds its content. Normal writers fill all blocks but the last of a frame, so the bound is usually close
+to the content's size. Counting stops above `enough`. Several frames may follow each other.
 Source: the LZ4 frame format 1.6.4, RFC 8878.
 """
 
@@ -14,7 +14,7 @@ from wire.errors import DecodeError
 _U32 = Struct("<I")
 
 _LZ4_MAGIC = 0x184D2204
-_LZ4_RATIO_MAX = 255  # a byte of a length field stands for at most so many bytes
+_LZ4_RATIO_MAX = 255  # one byte of a length field adds at most this many bytes
 _LZ4_STORED = 1 << 31
 
 _ZSTD_MAGIC = 0xFD2FB528
@@ -23,7 +23,7 @@ _ZSTD_RAW, _ZSTD_RLE = 0, 1
 
 
 def lz4_room(data: Buffer, enough: int) -> int:
-    """Bytes that the lz4 frames in `data` can hold. DecodeError: something else, or cut off."""
+    """Return how many bytes the lz4 frames in `data` can decompress to. DecodeError: not lz4, or incomplete."""
     room = pos = 0
     try:
         while pos < len(data) and room <= enough:
@@ -35,7 +35,7 @@ def lz4_room(data: Buffer, enough: int) -> int:
 
 
 def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
-    """Where the frame at `pos` ends and its room."""
+    """Return the end of the frame at `pos`, and how many bytes it can decompress to."""
     if _U32.unpack_from(data, pos)[0] != _LZ4_MAGIC:
         raise DecodeError("no lz4 frame")
     flags, block_max = data[pos + 4], 1 << 2 * (data[pos + 5] >> 4 & 7) + 8
@@ -54,7 +54,7 @@ def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
 
 
 def zstd_room(data: Buffer, enough: int) -> int:
-    """Bytes that the zstd frames in `data` can hold. DecodeError: something else, or cut off."""
+    """Return how many bytes the zstd frames in `data` can decompress to. DecodeError: not zstd, or incomplete."""
     room = pos = 0
     try:
         while pos < len(data) and room <= enough:
@@ -66,7 +66,7 @@ def zstd_room(data: Buffer, enough: int) -> int:
 
 
 def _zstd_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
-    """Where the frame at `pos` ends and its room."""
+    """Return the end of the frame at `pos`, and how many bytes it can decompress to."""
     if _U32.unpack_from(data, pos)[0] != _ZSTD_MAGIC:
         raise DecodeError("no zstd frame")
     descriptor = data[pos + 4]
@@ -81,7 +81,7 @@ def _zstd_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
 
 
 def _zstd_header_rest(descriptor: int) -> int:
-    """Bytes of the frame header after its descriptor: window, dictionary id, content size."""
+    """Return the size of the frame header after its descriptor: window, dictionary id, content size."""
     single_segment = descriptor >> 5 & 1
     window = 1 - single_segment
     dictionary_id = (0, 1, 2, 4)[descriptor & 3]

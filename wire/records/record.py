@@ -1,4 +1,4 @@
-"""The records of a batch, decompressed: iteration for those who read them, a walk for those who check them.
+"""The decompressed records of a batch: iteration for readers, and validation for appends.
 
 Shape of a record: length varint of what follows, attributes i8 = 0, timestamp delta varlong, offset delta varint,
 key and value (length varint, -1 is null, bytes), header count varint, then a key and a value for each. A header's key
@@ -25,7 +25,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(msgspec.Struct, gc=False, frozen=True):
-    """One record. The offset is absolute, the timestamp ms since 1970; a null value is a tombstone."""
+    """One record. The offset is absolute, the timestamp is ms since 1970; a null value is a tombstone."""
 
     offset: int
     timestamp: int
@@ -35,9 +35,9 @@ class Record(msgspec.Struct, gc=False, frozen=True):
 
 
 def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
-    """The records of a batch, which decompressed has at most `bytes_max` bytes. DecodeError: damaged; TooLarge.
+    """Yield the records of a batch. DecodeError: damaged. TooLarge: more than `bytes_max` bytes decompressed.
 
-    Offsets may have gaps: compaction leaves them. The CRC is not looked at.
+    Offsets may have gaps, which compaction leaves. The CRC is not checked.
     """
     return _records(batch, content(batch, bytes_max))
 
@@ -50,14 +50,13 @@ def _records(batch: Batch, data: bytes) -> Iterator[Record]:
 
 
 class RecordCursor:
-    """A position in the records of a batch, of which `left` are still to be read.
+    """A position in the records of a batch; `left` records are still to be read.
 
-    They are taken one by one; a caller that knows the layout of the next ones may read `data` from `pos` on by itself
-    and `skip` what it has read.
+    A caller that knows the layout of the next records may read `data` from `pos` on by itself, and then `skip` them.
     """
 
     def __init__(self, batch: Batch, data: bytes) -> None:
-        """`data` is the content of the batch."""
+        """Start at the first record; `data` is the decompressed content of the batch."""
         self.data, self.pos, self.left = data, 0, batch.count
         self.base_offset, self.last_offset_delta = batch.base_offset, batch.last_offset_delta
         self._base_timestamp, self._count = batch.base_timestamp, batch.count
@@ -83,18 +82,18 @@ class RecordCursor:
         return Record(self.base_offset + offset_delta, timestamp, key, value, headers)
 
     def skip(self, count: int, pos: int) -> None:
-        """Continue at `pos`, behind `count` records that the caller has read."""
+        """Continue at `pos`, after `count` records that the caller has read."""
         self.pos = pos
         self.left -= count
 
     def finish(self) -> None:
-        """Check that nothing follows the last record. DecodeError: something does."""
+        """Raise DecodeError if bytes follow the last record."""
         if self.pos != len(self.data):
             raise DecodeError(f"{len(self.data) - self.pos} bytes after {self._count} records")
 
 
 class NoKeys(DecodeError):
-    """Records without a key where each needs one; `indexes` has those of them, or the first RECORDS_TOLD_MAX."""
+    """Records have no key although each needs one; `indexes` are their positions, at most RECORDS_TOLD_MAX of them."""
 
     def __init__(self, indexes: list[int], count: int) -> None:
         super().__init__(f"{count} records without a key, the first is record {indexes[0]}")
@@ -104,10 +103,10 @@ class NoKeys(DecodeError):
 def validate_records(
     batch: Batch, bytes_max: int, *, key_required: bool = False, headers_max: int | None = None
 ) -> tuple[int, int]:
-    """Walk every record of a producer's batch; the smallest and the largest timestamp.
+    """Validate every record of a producer's batch; return the smallest and the largest timestamp.
 
-    DecodeError: damaged, or offsets not 0 to n - 1 in order. NoKeys, where `key_required`. TooLarge. TooLong: more than
-    `headers_max` headers.
+    DecodeError: damaged, or the offset deltas are not 0 to n - 1 in order. NoKeys: `key_required`, and a record has no
+    key. TooLarge: more than `bytes_max` bytes decompressed. TooLong: more than `headers_max` headers.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
@@ -125,7 +124,7 @@ def validate_records(
 def content(batch: Batch, bytes_max: int) -> bytes:
     """Return the decompressed payload, long enough for as many records as the header claims.
 
-    DecodeError: it is too short, or damaged; TooLarge: it has more than `bytes_max` bytes.
+    DecodeError: it is too short, or damaged. TooLarge: it has more than `bytes_max` bytes.
     """
     if not batch.count and batch.size == HEADER_BYTES:
         return b""  # compaction keeps the header of an emptied batch
@@ -136,7 +135,7 @@ def content(batch: Batch, bytes_max: int) -> bytes:
 
 
 def _bounds(data: bytes, pos: int) -> tuple[int, int]:
-    """Where the record at `pos` begins after its length, and where it ends."""
+    """Return where the record at `pos` begins, after its length, and where it ends."""
     size, pos = read_varint(data, pos)
     end = pos + size
     if end > len(data) or size < 0:
@@ -145,7 +144,7 @@ def _bounds(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    """A nullable field. Its length is held against the end of the record, by the caller."""
+    """Return a nullable field and its end. The caller checks that the end is within the record."""
     byte = data[pos]
     if byte < 0x80 and not byte & 1:
         return data[pos + 1 : pos + 1 + (byte >> 1)], pos + 1 + (byte >> 1)

@@ -1,9 +1,8 @@
-"""Runs of records that have one shape, compared as a whole instead of one by one.
+"""Runs of records of one shape, which are validated together instead of one by one.
 
-The lengths inside a record give it its shape, and stand in the same places in each record of a run. A slice with the
-size of a record as its step has one byte of all of them. Only the deltas of timestamps and of offsets differ from one
-record to another. Records that are not proven here to be right are no run: the walk from record to record
-judges them.
+The lengths inside a record define its shape, and are at the same positions in each record of a run. A slice whose step
+is the record size yields one byte of every record. Only timestamp deltas and offset deltas may differ. Records that
+cannot be proven valid here are not part of a run, and are validated one by one.
 """
 
 from typing import NamedTuple
@@ -11,9 +10,9 @@ from typing import NamedTuple
 from wire.records.zigzag import read_varint, read_varlong, varint
 
 RUN_RECORDS_MIN = 12
-"""Fewer are walked sooner than they are compared."""
+"""The shortest run: fewer records are validated faster one by one."""
 PLACES_MAX = 64
-"""Bytes of lengths in a record: with more, as of many headers, slices take as long as a walk."""
+"""The most length bytes in a record of a run: with more, as of many headers, slices are no faster than a walk."""
 _PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
 _SMALL = 1 << 6
 _EVEN, _MORE = bytes(range(0, 256, 2)), bytes(range(128, 256))
@@ -24,7 +23,7 @@ _MIDDLE = b"".join(bytes([value]) * _SMALL for value in range(128, 256))
 
 
 class Run(NamedTuple):
-    """`records` of one shape, and the smallest and the largest timestamp delta of them."""
+    """`records` of one shape, with their smallest and largest timestamp delta."""
 
     records: int
     smallest: int
@@ -32,7 +31,10 @@ class Run(NamedTuple):
 
 
 def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Run | None:
-    """The run that begins with the record of `size` bytes at `pos`, which is right and has offset delta `index`."""
+    """Return the run that begins with the valid record at `pos`, or None.
+
+    The record has `size` bytes and offset delta `index`.
+    """
     border = _SMALL if index < _SMALL else (index | _PERIOD - 1) + 1
     records = min(records_max, border - index, (len(data) - pos) // size)
     if records < RUN_RECORDS_MIN:
@@ -59,7 +61,7 @@ def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Ru
 
 
 def _places(record: bytes) -> tuple[list[int], range, range]:
-    """Where the bytes of lengths and counts are in a record, those of its timestamp delta, and of its offset delta."""
+    """Return the positions in a record of the bytes of lengths and counts, timestamp delta, and offset delta."""
     start = read_varint(record, 0)[1]
     stamp_end = read_varlong(record, start + 1)[1]
     pos = offset_end = read_varint(record, stamp_end)[1]
@@ -78,7 +80,7 @@ def _places(record: bytes) -> tuple[list[int], range, range]:
 
 
 def _offset_columns(index: int, records: int) -> list[bytes]:
-    """The bytes of the varints of offset deltas from `index` on, the first of each, the second, and so on."""
+    """Return the varints of the offset deltas from `index` on as columns: all first bytes, all second bytes, etc."""
     at = slice(index % _PERIOD, index % _PERIOD + records)
     if index < _SMALL:
         return [_ONLY[at]]
@@ -88,13 +90,13 @@ def _offset_columns(index: int, records: int) -> list[bytes]:
 
 
 def _deltas(columns: list[bytes]) -> list[int]:
-    """The extremes among zigzag varints whose bytes these are; none if one of them is shorter or longer."""
+    """Return extremes among the zigzag varints in these columns; none if a varint is shorter or longer."""
     *others, last = columns
     if not last.isascii() or any(column.translate(None, _MORE) for column in others):
         return []
     if columns[0].translate(None, _EVEN):
         extremes = list(set(zip(*columns, strict=True)))
-    else:  # none is negative, and the larger they are, the larger their highest bytes
+    else:  # all are positive: the largest has the largest high byte
         ordered = list(zip(*reversed(columns), strict=True))
         extremes = [min(ordered)[::-1], max(ordered)[::-1]]
     return [read_varlong(bytes(each), 0)[0] for each in extremes]

@@ -1,7 +1,7 @@
-"""The walk over the records of a producer's batch, which holds every length against the bytes that are there.
+"""Validation of the records of a producer's batch one by one: every length is checked against the bytes that are left.
 
-Each record that is produced is walked, one after the other, unless a run of one shape makes that needless. Most
-integers of a record have one or two bytes and are read in place: a call for each would double the time.
+Each produced record is walked unless a run of one shape makes that unnecessary. Most integers of a record have one or
+two bytes and are read in place, because a call for each would double the time.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 64, 16, 32
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NULL = 1  # the length -1, if it takes no more bytes than it needs; a length is odd where it is negative
+_NULL = 1  # the shortest encoding of length -1; negative lengths are odd
 
 
 class Walked(msgspec.Struct, gc=False):
@@ -24,7 +24,7 @@ class Walked(msgspec.Struct, gc=False):
     keyless: int
 
     def note(self, delta: int) -> None:
-        """Take note of a timestamp delta."""
+        """Update the extremes with a timestamp delta."""
         if delta > self.largest:
             self.largest = delta
         if delta < self.smallest:
@@ -32,11 +32,14 @@ class Walked(msgspec.Struct, gc=False):
 
 
 class TooLong(DecodeError):
-    """There are more headers than the caller lets be walked."""
+    """The records have more headers than the caller allows."""
 
 
 def walked(data: bytes, count: int, headers_max: int) -> Walked:
-    """Walk `count` records, one at least. DecodeError: damaged, or offset deltas are not 0 to n - 1. TooLong."""
+    """Validate `count` records, at least one.
+
+    DecodeError: damaged, or the offset deltas are not 0 to n - 1. TooLong: more than `headers_max` headers.
+    """
     try:
         return _walked(data, count, headers_max, Walked(_INT64_MAX, _INT64_MIN, 0))
     except IndexError:
@@ -106,20 +109,20 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
 
 
 def _raw(data: bytes, pos: int) -> tuple[int, int]:
-    """The length at `pos` as it is stored, so that it is odd where it is negative, and where it ends."""
+    """Return the length at `pos` as stored, which is odd for a negative length, and the position after it."""
     size, pos = read_varint(data, pos)
     return size << 1 ^ size >> 31, pos
 
 
 def _note(data: bytes, pos: int, found: Walked) -> int:
-    """Take note of the timestamp delta at `pos`; where it ends."""
+    """Update the extremes with the timestamp delta at `pos`; return its end."""
     delta, pos = read_varlong(data, pos)
     found.note(delta)
     return pos
 
 
 def _offset_end(data: bytes, pos: int, index: int) -> int:
-    """Where the offset delta at `pos`, which has to be `index`, ends."""
+    """Return the end of the offset delta at `pos`, which must be `index`."""
     delta, pos = read_varint(data, pos)
     if delta != index:
         raise DecodeError(f"record {index} has offset delta {delta}")
@@ -127,7 +130,7 @@ def _offset_end(data: bytes, pos: int, index: int) -> int:
 
 
 def _field_end(data: bytes, pos: int) -> int:
-    """Where the nullable field at `pos` ends."""
+    """Return the end of the nullable field at `pos`."""
     size, pos = read_varint(data, pos)
     if size < -1:
         raise DecodeError(f"a field of {size} bytes")
@@ -135,7 +138,10 @@ def _field_end(data: bytes, pos: int) -> int:
 
 
 def _headers_end(data: bytes, pos: int, headers_max: int) -> tuple[int, int]:
-    """Where the headers at `pos` end, and how many of `headers_max` are left. Their keys are not null (KIP-82)."""
+    """Return the end of the headers at `pos`, and how many of `headers_max` remain.
+
+    Header keys are never null (KIP-82).
+    """
     count, pos = read_varint(data, pos)
     if not 0 <= count <= REQUEST_ELEMENTS_MAX:
         raise DecodeError(f"{count} headers")

@@ -1,7 +1,7 @@
-"""Snappy as Java clients frame it (xerial's SnappyOutputStream), and the bare snappy block that others send.
+"""Snappy in the framing of Java clients (xerial's SnappyOutputStream), and unframed snappy from other clients.
 
 Shape: magic, version i32, lowest compatible version i32, then length i32 and a raw snappy block, repeated.
-Big-endian. A bare block cannot begin with the magic: it would copy from before its own start.
+Big-endian. An unframed block cannot begin with the magic, because it would copy from before its own start.
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from wire.errors import DecodeError
 
 HEADER = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 _MAGIC = HEADER[:8]
-_BLOCK_BYTES = 32 * 1024  # what xerial's writer puts in a block
-_RATIO_MAX = 22  # three bytes stand for at most 64
+_BLOCK_BYTES = 32 * 1024  # the block size of xerial's writer
+_RATIO_MAX = 22  # three bytes decompress to at most 64
 
 
 def compress(data: Buffer) -> bytes:
-    """Framed, in blocks of 32 KiB."""
+    """Return the data in frames with blocks of 32 KiB."""
     view, parts = memoryview(data), [HEADER]
     for pos in range(0, len(view), _BLOCK_BYTES):
         block = bytes(snappy.compress_raw(view[pos : pos + _BLOCK_BYTES]))
@@ -27,12 +27,12 @@ def compress(data: Buffer) -> bytes:
 
 
 def claimed_bytes(data: Buffer) -> int:
-    """The size that the blocks state, each held against what it can be. DecodeError: they lie, or are cut off."""
+    """Return the size that the blocks declare. DecodeError: a size is impossible, or a block is incomplete."""
     return sum(_claimed(block) for block in _blocks(memoryview(data)))
 
 
 def decompress_into(data: Buffer, output: bytearray) -> int:
-    """Fill `output`, which holds `claimed_bytes`. DecodeError: damaged."""
+    """Fill `output`, which has `claimed_bytes` bytes. DecodeError: the data is damaged."""
     view, pos = memoryview(output), 0
     try:
         for block in _blocks(memoryview(data)):

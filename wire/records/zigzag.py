@@ -1,7 +1,7 @@
 """Zig-zag varints: the integers inside records. Small magnitudes, of either sign, take one byte.
 
-Shape: 7 bits a byte, least significant first, the top bit says that more follow; a varint has at most 5 bytes and 32
-bits, a varlong 10 and 64. IndexError: cut off; callers turn that into DecodeError once per batch, not per integer.
+Shape: 7 bits a byte, least significant first; the top bit is set on all bytes but the last. A varint has at most 5
+bytes and 32 bits, a varlong 10 and 64. IndexError: incomplete; callers turn it into DecodeError once per batch.
 """
 
 from wire.errors import DecodeError
@@ -9,7 +9,7 @@ from wire.varint import uvarint
 
 
 def read_varint(data: bytes, pos: int) -> tuple[int, int]:
-    """An int32, and where it ends."""
+    """Return the int32 at `pos` and its end."""
     byte = data[pos]
     if byte < 0x80:
         return byte >> 1 ^ -(byte & 1), pos + 1
@@ -21,7 +21,7 @@ def read_varint(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
-    """An int64, and where it ends."""
+    """Return the int64 at `pos` and its end."""
     byte = data[pos]
     if byte < 0x80:
         return byte >> 1 ^ -(byte & 1), pos + 1
@@ -29,7 +29,7 @@ def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """The encoding of an int64, and so of an int32."""
+    """Return the encoding of an int64; an int32 has the same."""
     if -1 <= value < _SMALL_MAX:
         return _SMALL[value]
     return uvarint(value << 1 ^ value >> 63)

@@ -1,6 +1,6 @@
-"""Messages that do not travel as requests: records of logs and snapshots, and what clients put inside other messages.
+"""Messages that are not requests or responses: records of logs and snapshots, and payloads inside other messages.
 
-1. Every struct here keeps the tagged fields that it does not know, and writes them back.
+1. Every struct here keeps unknown tagged fields, and writes them back.
 2. A module holds one noun: the messages that change or describe it.
-3. `framing` says how a log names the type and version of a record; `metadata` and `group` are catalogues by type.
+3. `framing` encodes the type and version of a record; `metadata` and `group` are catalogues by type.
 """

@@ -19,7 +19,7 @@ class ConsumerGroupMetadataKey(CoordinatorKey):
 
 
 class ConsumerGroupMetadataValue(CoordinatorValue):
-    """Its epoch, raised when members, subscriptions or topics change."""
+    """The group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0"
@@ -83,7 +83,7 @@ class ClassicMemberMetadata(StoredPart):
 
 
 class ConsumerGroupMemberMetadataValue(CoordinatorValue):
-    """What the member has said about itself."""
+    """The properties and subscription that the member last sent."""
 
     record_type: ClassVar = 5
     versions: ClassVar = "0"
@@ -113,7 +113,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch for which it was computed."""
+    """The group epoch of the target assignment."""
 
     record_type: ClassVar = 6
     versions: ClassVar = "0"
@@ -140,7 +140,7 @@ class TopicPartition(StoredPart):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The partitions that the member is to have."""
+    """The partitions of the member's target assignment."""
 
     record_type: ClassVar = 7
     versions: ClassVar = "0"
@@ -167,7 +167,7 @@ class TopicPartitions(StoredPart):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The partitions that the member has, and those it is to give back."""
+    """The partitions that the member owns, and those that it must revoke."""
 
     record_type: ClassVar = 8
     versions: ClassVar = "0"
@@ -192,7 +192,7 @@ class ConsumerGroupRegularExpressionKey(CoordinatorKey):
 
 
 class ConsumerGroupRegularExpressionValue(CoordinatorValue):
-    """The topics that matched it."""
+    """The topics that match the regular expression."""
 
     record_type: ClassVar = 16
     versions: ClassVar = "0"

@@ -1,4 +1,4 @@
-"""What classic consumer groups put into JoinGroup and SyncGroup: bytes of a client, with the budget of a request.
+"""Payloads of classic consumer groups inside JoinGroup and SyncGroup: untrusted, with the element budget of a request.
 
 ConsumerProtocolSubscription, versions 0-3, never flexible:
 v1   + owned_partitions
@@ -17,7 +17,7 @@ class ConsumerProtocolSubscriptionTopicPartition(StoredPart):
 
 
 class ConsumerProtocolSubscription(Stored):
-    """What a member of a classic consumer group sends when it joins."""
+    """The subscription that a member of a classic consumer group sends in JoinGroup."""
 
     versions: ClassVar = "0-3"
     flexible: ClassVar = "none"
@@ -36,7 +36,7 @@ class ConsumerProtocolAssignmentTopicPartition(StoredPart):
 
 
 class ConsumerProtocolAssignment(Stored):
-    """What the leader of a classic consumer group assigns to a member."""
+    """The assignment of a member that the leader of a classic consumer group sends in SyncGroup."""
 
     versions: ClassVar = "0-3"
     flexible: ClassVar = "none"

@@ -1,4 +1,4 @@
-"""What control records hold: the keys of all, and the values by type.
+"""Keys and values of control records.
 
 LeaderChangeMessage, versions 0-1, flexible:
 v1   + voter_directory_id
@@ -94,7 +94,7 @@ class VotersRecordVoter(StoredPart):
 
 
 class VotersRecord(Stored):
-    """The value of KRAFT_VOTERS: the voters from here on."""
+    """The value of KRAFT_VOTERS: the voters from this offset on."""
 
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -1,8 +1,8 @@
-"""How logs say which message a record holds, and in which version.
+"""The framing that gives the message type and version of a stored record.
 
 1. A metadata record is `varint frame version (1), varint record type, varint version, message`; its key is null.
 2. A record of a coordinator has the key `i16 record type, message in version 0` and the value `i16 version, message`.
-3. What travels inside another message, as the subscription of a consumer, is `i16 version, message`.
+3. A payload inside another message, such as a consumer's subscription, is `i16 version, message`.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,30 +26,30 @@ S = TypeVar("S", bound=Stored)
 
 
 class UnknownRecordType(DecodeError):
-    """A record of a type that is not in the catalogue, as from a newer broker; coordinators skip these."""
+    """The type of a record is not in the catalogue, as of a newer broker's record; coordinators skip such records."""
 
 
 class FramedRecord(Stored):
-    """A record that is framed as the metadata log frames them."""
+    """A record in the framing of the metadata log."""
 
     record_type: ClassVar[int]
     exact: ClassVar[bool] = True
 
 
 class CoordinatorKey(Stored):
-    """What a record of a coordinator is about; the last record of a key holds, and one without a value deletes."""
+    """The key of a coordinator's record. The last record of a key is current; one without a value deletes it."""
 
     record_type: ClassVar[int]
 
 
 class CoordinatorValue(Stored):
-    """What a record of a coordinator says."""
+    """The value of a coordinator's record."""
 
     record_type: ClassVar[int]
 
 
 class RecordRun(msgspec.Struct):
-    """What `count` records of a coordinator say that were read at once."""
+    """The content of `count` records of a coordinator that were decoded together."""
 
     count: int
 
@@ -59,14 +59,14 @@ Catalogue = Mapping[int, tuple[type[CoordinatorKey], type[CoordinatorValue]]]
 
 
 def encode_framed(record: FramedRecord, version: int) -> bytes:
-    """The value of a record of the metadata log."""
+    """Return the value of a metadata record."""
     out: list[Any] = [uvarint(FRAME_VERSION), uvarint(record.record_type), uvarint(version)]
     encoder(type(record), version)(record, out)
     return b"".join(out)
 
 
 def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Framed, int]:
-    """The record and its version; DecodeError also for a type, or a version, that is not known."""
+    """Return the record and its version. DecodeError: malformed, or an unknown type or version."""
     try:
         frame_version, pos = read_uvarint(value, 0)
         record_type, pos = read_uvarint(value, pos)
@@ -81,14 +81,14 @@ def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Fra
 
 
 def encode_key(key: CoordinatorKey) -> bytes:
-    """The key of a record of a coordinator."""
+    """Return the key of a coordinator's record."""
     out: list[Any] = [key.record_type.to_bytes(I16_BYTES, "big")]
     encoder(type(key), 0)(key, out)
     return b"".join(out)
 
 
 def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
-    """The key of a record; `catalogue[key.record_type][1]` is the class of the value."""
+    """Return the key of a coordinator's record; `catalogue[key.record_type][1]` is the class of the value."""
     record_type = _i16(data)
     if record_type not in catalogue:
         raise UnknownRecordType(f"record type {record_type}")
@@ -97,14 +97,17 @@ def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
 
 
 def encode_versioned(message: Stored, version: int) -> bytes:
-    """A message after its version: the value of a coordinator's record, or a part of another message."""
+    """Return a message after its version: the value of a coordinator's record, or a payload inside another message."""
     out: list[Any] = [version.to_bytes(I16_BYTES, "big")]
     encoder(type(message), version)(message, out)
     return b"".join(out)
 
 
 def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
-    """`newer`: a version above those known is read as the last known one, as clients agree to append fields only."""
+    """Return a message that follows its version. DecodeError: malformed, or an unknown version.
+
+    `newer`: a newer version is read as the last known one, because clients only append fields.
+    """
     version = _i16(data)
     if newer:
         version = min(version, parse_versions(cls.versions).last)

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, by type: the class of the key and of the value."""
+"""The catalogue of `__consumer_offsets`: the classes of key and value by record type."""
 
 from wire.stored import classic_group as classic
 from wire.stored import consumer_group as consumer

@@ -14,7 +14,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class LegacyOffsetCommitKey(CoordinatorKey):
-    """As OffsetCommitKey, from brokers before 0.9."""
+    """An OffsetCommitKey of brokers before 0.9."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -26,7 +26,7 @@ class LegacyOffsetCommitKey(CoordinatorKey):
 
 
 class LegacyOffsetCommitValue(CoordinatorValue):
-    """As OffsetCommitValue, from brokers before 0.9."""
+    """An OffsetCommitValue of brokers before 0.9."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"

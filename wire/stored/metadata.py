@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata` and its snapshots, by type."""
+"""The catalogue of `__cluster_metadata` and its snapshots: the classes of records by type."""
 
 from wire.declare import Buffer
 from wire.stored import metadata_brokers as brokers
@@ -42,11 +42,11 @@ METADATA_RECORDS: dict[int, type[FramedRecord]] = {
 
 
 def encode_metadata(record: FramedRecord, version: int) -> bytes:
-    """The value of a record; which version may be written depends on the metadata.version of the cluster."""
+    """Return the value of a record; the cluster's metadata.version determines which version may be written."""
     return encode_framed(record, version)
 
 
 def decode_metadata(value: Buffer) -> FramedRecord:
-    """The record in the value of a record; DecodeError also for a type that is not known."""
+    """Return the record in a value. UnknownRecordType, a DecodeError: its type is unknown."""
     record, _ = decode_framed(METADATA_RECORDS, value)
     return record

@@ -1,4 +1,4 @@
-"""Metadata records about the nodes of the cluster.
+"""Metadata records about brokers and controllers.
 
 RegisterBrokerRecord, versions 0-4, flexible:
 v1   + in_controlled_shutdown
@@ -32,7 +32,7 @@ class BrokerFeature(StoredPart):
 
 
 class RegisterBrokerRecord(FramedRecord):
-    """A broker has registered, and is fenced until it has caught up."""
+    """A broker has registered. It is fenced until it has caught up with the metadata log."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0-4"
@@ -85,7 +85,7 @@ class UnfenceBrokerRecord(FramedRecord):
 
 
 class BrokerRegistrationChangeRecord(FramedRecord):
-    """A broker has been fenced (1), unfenced (-1), or shuts down (1); 0 is unchanged."""
+    """A broker has been fenced (1) or unfenced (-1), or is in controlled shutdown (1); 0 is unchanged."""
 
     record_type: ClassVar = 17
     versions: ClassVar = "0-3"

@@ -7,7 +7,7 @@ from wire.stored.framing import FramedRecord
 
 
 class NoOpRecord(FramedRecord):
-    """Nothing: it moves the high watermark, so that an idle leader is seen to live."""
+    """A record without content: it advances the high watermark, which shows that an idle leader is alive."""
 
     record_type: ClassVar = 20
     versions: ClassVar = "0"
@@ -15,7 +15,7 @@ class NoOpRecord(FramedRecord):
 
 
 class BeginTransactionRecord(FramedRecord):
-    """What follows, to EndTransactionRecord, is to be applied whole or not at all (KIP-868)."""
+    """The records up to EndTransactionRecord are applied completely or not at all (KIP-868)."""
 
     record_type: ClassVar = 23
     versions: ClassVar = "0"
@@ -25,7 +25,7 @@ class BeginTransactionRecord(FramedRecord):
 
 
 class EndTransactionRecord(FramedRecord):
-    """The open transaction is to be applied."""
+    """The open metadata transaction is applied."""
 
     record_type: ClassVar = 24
     versions: ClassVar = "0"
@@ -33,7 +33,7 @@ class EndTransactionRecord(FramedRecord):
 
 
 class AbortTransactionRecord(FramedRecord):
-    """The open transaction is to be dropped."""
+    """The open metadata transaction is dropped."""
 
     record_type: ClassVar = 25
     versions: ClassVar = "0"

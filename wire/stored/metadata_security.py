@@ -60,7 +60,7 @@ class RemoveUserScramCredentialRecord(FramedRecord):
 
 
 class DelegationTokenRecord(FramedRecord):
-    """A delegation token has been made or renewed."""
+    """A delegation token has been created or renewed."""
 
     record_type: ClassVar = 10
     versions: ClassVar = "0"
@@ -76,7 +76,7 @@ class DelegationTokenRecord(FramedRecord):
 
 
 class RemoveDelegationTokenRecord(FramedRecord):
-    """A delegation token has expired or was removed."""
+    """A delegation token has expired or has been removed."""
 
     record_type: ClassVar = 26
     versions: ClassVar = "0"

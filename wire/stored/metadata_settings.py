@@ -1,4 +1,4 @@
-"""Metadata records about what the whole cluster has been told: configs, quotas, features, producer ids."""
+"""Metadata records about configs, quotas, features and producer ids."""
 
 from typing import Annotated, ClassVar
 
@@ -38,7 +38,7 @@ class ClientQuotaRecord(FramedRecord):
 
 
 class FeatureLevelRecord(FramedRecord):
-    """A feature, as metadata.version, has another finalized level; 0 removes it."""
+    """The finalized level of a feature has changed; 0 removes the feature."""
 
     record_type: ClassVar = 12
     versions: ClassVar = "0"
@@ -49,7 +49,7 @@ class FeatureLevelRecord(FramedRecord):
 
 
 class ProducerIdsRecord(FramedRecord):
-    """All producer ids below `next_producer_id` have been handed out in blocks."""
+    """All producer ids below `next_producer_id` have been allocated in blocks."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"
@@ -61,7 +61,7 @@ class ProducerIdsRecord(FramedRecord):
 
 
 class ZkMigrationStateRecord(FramedRecord):
-    """How far the migration from ZooKeeper has come; always 0 in a cluster born with KRaft."""
+    """The state of the migration from ZooKeeper; always 0 in a cluster that was created with KRaft."""
 
     record_type: ClassVar = 21
     versions: ClassVar = "0"

@@ -27,7 +27,7 @@ class TopicRecord(FramedRecord):
 
 
 class PartitionRecord(FramedRecord):
-    """A partition has been created, or this is its state in a snapshot."""
+    """A partition has been created; in a snapshot, the current state of a partition."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0-2"
@@ -49,7 +49,7 @@ class PartitionRecord(FramedRecord):
 
 
 class PartitionChangeRecord(FramedRecord):
-    """A partition has changed: a field at its default says that it has not. `leader` -2 is unchanged, -1 is none."""
+    """A partition has changed. A field at its default is unchanged. `leader`: -2 is unchanged, -1 is no leader."""
 
     record_type: ClassVar = 5
     versions: ClassVar = "0-2"
@@ -79,7 +79,7 @@ class RemoveTopicRecord(FramedRecord):
 
 
 class ClearElrRecord(FramedRecord):
-    """The eligible leader replicas of a topic, or of all for an empty name, have been forgotten (KIP-966)."""
+    """The eligible leader replicas of a topic, or of all topics if the name is empty, have been cleared (KIP-966)."""
 
     record_type: ClassVar = 28
     versions: ClassVar = "0"

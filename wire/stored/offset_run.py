@@ -1,9 +1,9 @@
-"""Committed offsets that lie one behind the other in a batch, read many at once.
+"""Decoding of consecutive committed offsets many at a time.
 
-A commit writes a record for each of its partitions, with the same group and topic, and all of the same size. The first
-one is taken apart; those behind it are unpacked by one `struct.Struct` as long as they have the same bytes everywhere
-but in the delta of their offset, partition, offset, leader epoch, metadata and time. A record in a run costs a seventh
-of what decoding its key and its value costs. What has any other shape, or is damaged, is left to the general decoders.
+A commit writes one record for each of its partitions, with equal group, topic and size. The first record is parsed. The
+records after it are unpacked by one `struct.Struct`, as long as they differ only in offset delta, partition, offset,
+leader epoch, metadata and time. A record of a run costs a seventh of decoding its key and value. Records of another
+shape, and damaged ones, are left to the general decoders.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ from wire.stored.group_offsets import OffsetCommitKey
 from wire.varint import read_uvarint
 
 RUN_RECORDS_MIN, RUN_RECORDS_MAX = 2, 1000
-"""One record alone is read in less time by the general decoders."""
+"""The bounds of a run. The general decoders read a single record in less time."""
 SHAPES_MAX = 1024
-"""Layouts whose `struct.Struct` is kept."""
+"""The number of layouts whose `struct.Struct` is cached."""
 NEVER = -1
-"""The time of expiry of an offset that has none of its own, as all have in the versions that are read here."""
+"""The expiry time of an offset without its own; the versions that are read here have none."""
 
 KEY_TYPE = OffsetCommitKey.record_type.to_bytes(I16_BYTES, "big")
 PLAIN, FLEXIBLE = b"\x00\x03", b"\x00\x04"
@@ -32,15 +32,15 @@ PARTITION_BYTES, OFFSET_AND_EPOCH_BYTES, TIME_BYTES = 4, 12, 8
 NO_TAGS, TOPIC_ID_TAG = b"\x00", b"\x01\x00\x10"
 TOPIC_ID = slice(len(TOPIC_ID_TAG), len(TOPIC_ID_TAG) + 16)
 NARROW_DELTA, WIDE_DELTA = (0x81, 0), (0x8180, 0x8000)
-"""Of a varint in one byte and in two: the bits that say so, and that it is not negative; and what they then are."""
+"""Masks for a varint of one byte and of two, and the masked value of one that has this length and is not negative."""
 
 T = TypeVar("T")
 Make = Callable[[int, int, str, int, int, bytes, int], T]
-"""Of offset, leader epoch, metadata, commit time, expiry time, topic id, and the offset of the record."""
+"""A constructor of offset, leader epoch, metadata, commit time, expiry time, topic id, and offset of the record."""
 
 
 class OffsetRun(RecordRun, Generic[T]):
-    """What a group has committed for partitions of one topic: the newest offset of each."""
+    """The offsets that a group has committed in partitions of one topic: the newest of each partition."""
 
     group: str
     topic: str
@@ -48,10 +48,10 @@ class OffsetRun(RecordRun, Generic[T]):
 
 
 class Layout(NamedTuple):
-    """Where the parts of a record begin in the content of its batch, and where the record ends.
+    """The positions of the parts of a record in the content of its batch, and its end.
 
-    In a run only what lies from `delta` to `key`, from `partition` to `version`, and from `offset` to `tail` differs,
-    and in there not the length of the metadata.
+    Within a run only the bytes from `delta` to `key`, from `partition` to `version`, and from `offset` to `tail` may
+    differ, except the length of the metadata.
     """
 
     start: int
@@ -68,7 +68,7 @@ class Layout(NamedTuple):
 
 
 def read_offset_run(cursor: RecordCursor, make: Make[T]) -> OffsetRun[T] | None:
-    """Return what the next records say, and skip them; None where the next record is none that can be read here."""
+    """Decode and skip the next records; return None if the next record cannot be read here."""
     if cursor.left < RUN_RECORDS_MIN:
         return None
     data = cursor.data
@@ -86,7 +86,7 @@ def read_offset_run(cursor: RecordCursor, make: Make[T]) -> OffsetRun[T] | None:
 
 
 def _layout(data: bytes, start: int) -> Layout | None:
-    """Of the record at `start`. None, IndexError: it is none that can be read here."""
+    """Return the layout of the record at `start`. None or IndexError: the record cannot be read here."""
     size, pos = read_varint(data, start)
     delta, end = pos + 2, pos + size
     key = delta + 1 if data[delta] < 0x80 else delta + 2
@@ -96,7 +96,7 @@ def _layout(data: bytes, start: int) -> Layout | None:
     version = pos + key_bytes
     value_bytes, pos = read_varint(data, version)
     if pos + value_bytes + 1 != end or data[end - 1]:
-        return None  # it has headers, or ends elsewhere than its length says
+        return None  # it has headers, or its length is wrong
     offset = pos + I16_BYTES
     metadata_length = offset + OFFSET_AND_EPOCH_BYTES
     if data[pos:offset] == FLEXIBLE:
@@ -116,14 +116,14 @@ def _layout(data: bytes, start: int) -> Layout | None:
 
 
 def _is_known(version: bytes, tags: bytes) -> bool:
-    """Whether the version is read here, and what follows the time is what it allows."""
+    """Whether the version is read here, and the bytes after the time are valid in it."""
     if version == FLEXIBLE:
         return tags == NO_TAGS or (tags.startswith(TOPIC_ID_TAG) and len(tags) == TOPIC_ID.stop)
     return version == PLAIN and not tags
 
 
 def _names(data: bytes, layout: Layout) -> tuple[str, str]:
-    """The group and the topic of a key. IndexError: their lengths do not fit it."""
+    """Return the group and the topic of a key. IndexError: their lengths do not match the key's."""
     group = read_varint(data, layout.key)[1] + 2 * I16_BYTES
     group_end = group + int.from_bytes(data[group - I16_BYTES : group], "big", signed=True)
     topic = group_end + I16_BYTES
@@ -134,7 +134,7 @@ def _names(data: bytes, layout: Layout) -> tuple[str, str]:
 
 
 def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) -> None:
-    """Read into `run` all records from the one at `at` on that are like it, as far as they are undamaged."""
+    """Read into `run` the record at `at`, and the records after it of the same shape up to the first damaged one."""
     data, base_offset, last_delta, offsets = cursor.data, cursor.base_offset, cursor.last_offset_delta, run.offsets
     same_head, same_key, same_version, same_length, same_tail = (
         data[at.start : at.delta],
@@ -174,7 +174,7 @@ def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) ->
 
 
 def _rows(cursor: RecordCursor, at: Layout) -> Iterator[tuple[Any, ...]]:
-    """The fields of each record that may be like the one at `at`, for as many as there may be."""
+    """Yield the fields of the record at `at`, and of the records after it that may have the same shape."""
     size, left = at.end - at.start, len(cursor.data) - at.start
     count = min(cursor.left, left // size, RUN_RECORDS_MAX)
     shape = _shape(
@@ -191,5 +191,5 @@ def _rows(cursor: RecordCursor, at: Layout) -> Iterator[tuple[Any, ...]]:
 
 @lru_cache(SHAPES_MAX)
 def _shape(head: int, delta: int, key: int, version: int, length: int, metadata: int, tail: int) -> Struct:
-    """Of records whose parts have these sizes in bytes."""
+    """Return the `struct.Struct` of records whose parts have these sizes in bytes."""
     return Struct(f">{head}s{'BH'[delta - 1]}{key}si{version}sqi{length}s{metadata}sq{tail}s")

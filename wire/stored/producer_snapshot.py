@@ -17,7 +17,7 @@ class ProducerEntry(StoredPart):
 
 
 class ProducerSnapshot(Stored):
-    """What follows the version of a `.snapshot` file."""
+    """The content of a `.snapshot` file after its version."""
 
     versions: ClassVar = "1"
     flexible: ClassVar = "none"

@@ -1,4 +1,4 @@
-"""The file `quorum-state`, which holds this as JSON.
+"""The content of the file `quorum-state`, which is JSON.
 
 QuorumStateData, versions 0-1, flexible:
 v1   + voted_directory_id; - cluster_id, applied_offset, current_voters

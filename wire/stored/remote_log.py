@@ -59,7 +59,7 @@ class RemoteLogSegmentMetadataUpdateRecord(FramedRecord):
 
 
 class RemotePartitionDeleteMetadataRecord(FramedRecord):
-    """The remote segments of a deleted partition are to be removed."""
+    """The remote segments of a deleted partition are to be deleted."""
 
     record_type: ClassVar = 2
     versions: ClassVar = "0"
@@ -72,7 +72,7 @@ class RemotePartitionDeleteMetadataRecord(FramedRecord):
 
 
 class RemoteLogSegmentMetadataSnapshotRecord(FramedRecord):
-    """A remote segment, in the snapshot of a partition."""
+    """A remote segment in the snapshot of a partition."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0"
@@ -100,4 +100,4 @@ REMOTE_LOG_RECORDS = {
         RemoteLogSegmentMetadataSnapshotRecord,
     )
 }
-"""By record type."""
+"""The classes of records by record type."""

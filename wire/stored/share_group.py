@@ -18,7 +18,7 @@ class ShareGroupMemberMetadataKey(CoordinatorKey):
 
 
 class ShareGroupMemberMetadataValue(CoordinatorValue):
-    """What the member has said about itself."""
+    """The properties and subscription that the member last sent."""
 
     record_type: ClassVar = 10
     versions: ClassVar = "0"
@@ -41,7 +41,7 @@ class ShareGroupMetadataKey(CoordinatorKey):
 
 
 class ShareGroupMetadataValue(CoordinatorValue):
-    """Its epoch, raised when members, subscriptions or topics change."""
+    """The group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 11
     versions: ClassVar = "0"
@@ -62,7 +62,7 @@ class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch for which it was computed."""
+    """The group epoch of the target assignment."""
 
     record_type: ClassVar = 12
     versions: ClassVar = "0"
@@ -89,7 +89,7 @@ class TopicPartition(StoredPart):
 
 
 class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The partitions that the member is to have."""
+    """The partitions of the member's target assignment."""
 
     record_type: ClassVar = 13
     versions: ClassVar = "0"
@@ -115,7 +115,7 @@ class TopicPartitions(StoredPart):
 
 
 class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The partitions that the member has."""
+    """The partitions that the member is assigned."""
 
     record_type: ClassVar = 14
     versions: ClassVar = "0"
@@ -149,7 +149,7 @@ class TopicInfo(StoredPart):
 
 
 class ShareGroupStatePartitionMetadataValue(CoordinatorValue):
-    """Which of them have their state initialized, or deleted."""
+    """The share-partitions whose state has been initialized or deleted."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"

@@ -26,7 +26,7 @@ class StateBatch(StoredPart):
 
 
 class ShareSnapshotValue(CoordinatorValue):
-    """Its whole delivery state."""
+    """The complete delivery state of the share-partition."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -55,7 +55,7 @@ class ShareUpdateKey(CoordinatorKey):
 
 
 class ShareUpdateValue(CoordinatorValue):
-    """What has changed since its snapshot."""
+    """The changes of the delivery state since its snapshot."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"
@@ -69,4 +69,4 @@ class ShareUpdateValue(CoordinatorValue):
 
 
 SHARE_RECORDS: Catalogue = {0: (ShareSnapshotKey, ShareSnapshotValue), 1: (ShareUpdateKey, ShareUpdateValue)}
-"""By record type."""
+"""The classes of key and value by record type."""

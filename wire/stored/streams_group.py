@@ -22,7 +22,7 @@ class LastAssignmentConfig(StoredPart):
 
 
 class StreamsGroupMetadataValue(CoordinatorValue):
-    """Its epoch, raised when members, topology or topics change."""
+    """The group epoch, incremented when members, topology or topics change."""
 
     record_type: ClassVar = 17
     versions: ClassVar = "0"
@@ -56,7 +56,7 @@ class KeyValue(StoredPart):
 
 
 class StreamsGroupMemberMetadataValue(CoordinatorValue):
-    """What the member has said about itself."""
+    """The properties that the member last sent."""
 
     record_type: ClassVar = 19
     versions: ClassVar = "0"
@@ -84,7 +84,7 @@ class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch for which it was computed."""
+    """The group epoch of the target assignment."""
 
     record_type: ClassVar = 20
     versions: ClassVar = "0"
@@ -111,7 +111,7 @@ class StreamsGroupTargetAssignmentMemberTaskIds(StoredPart):
 
 
 class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The tasks that the member is to have."""
+    """The tasks of the member's target assignment."""
 
     record_type: ClassVar = 21
     versions: ClassVar = "0"
@@ -140,7 +140,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The tasks that the member has, and those it is to give back."""
+    """The tasks that the member owns, and those that it must revoke."""
 
     record_type: ClassVar = 22
     versions: ClassVar = "0"
@@ -196,7 +196,7 @@ class Subtopology(StoredPart):
 
 
 class StreamsGroupTopologyValue(CoordinatorValue):
-    """Its subtopologies with their source and internal topics."""
+    """The subtopologies, with their source and internal topics."""
 
     record_type: ClassVar = 23
     versions: ClassVar = "0"

@@ -26,7 +26,7 @@ class PartitionsSchema(StoredPart):
 
 
 class TransactionLogValue(CoordinatorValue):
-    """Its producer and the state of its transaction."""
+    """The producer of the transactional id, and the state of its transaction."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0-1"
@@ -46,4 +46,4 @@ class TransactionLogValue(CoordinatorValue):
 
 
 TRANSACTION_RECORDS: Catalogue = {0: (TransactionLogKey, TransactionLogValue)}
-"""By record type."""
+"""The classes of key and value by record type."""

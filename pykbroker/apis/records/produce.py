@@ -98,9 +98,7 @@ class Produce:
         return joined(request, answers)
 
     def _append(self, context: RequestContext, request: ProduceRequest, admission: Admission | None = None) -> Answer:
-        """Append every batch. A batch that begins a transaction in its partition is appended only if `admission`
-        verifies it.
-        """
+        """Append every batch. A batch that begins a transaction in its partition needs an `admission`."""
         now_ms = self.wall_ms()
         response = ProduceResponse([])
         unsettled: list[Unsettled] = []

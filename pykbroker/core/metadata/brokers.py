@@ -136,8 +136,9 @@ def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 
 
 
 def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
-    """Return records that remove the broker from every ISR; `lost`: it may lack committed records, so from every ELR
-    too.
+    """Return records that remove the broker from every ISR.
+
+    `lost`: the broker may lack committed records, so it is removed from every ELR too.
     """
     return _changes(
         context,

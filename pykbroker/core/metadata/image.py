@@ -31,9 +31,7 @@ RecordKey = tuple[int, Any]
 
 
 class PartitionImage(msgspec.Struct, frozen=True, gc=False):
-    """A partition. `directories` has one entry for each of `replicas`; `elr` are the eligible leader replicas
-    (KIP-966).
-    """
+    """A partition. `directories` has one entry for each of `replicas`; `elr`: eligible leader replicas (KIP-966)."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -120,9 +118,7 @@ class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
 
     @property
     def default_directory(self) -> bytes:
-        """Return the only directory of the broker, or UNASSIGNED: with several, the broker chooses one for a new
-        replica.
-        """
+        """Return the only directory of the broker, or UNASSIGNED if it has several and must choose one."""
         return self.directories[0] if len(self.directories) == 1 else UNASSIGNED
 
 
@@ -192,8 +188,7 @@ class RecordsImage(msgspec.Struct, frozen=True):
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """The whole metadata. `offset` is that of the last record, -1 if there is none; `epoch` is that of the quorum's
-    leader.
+    """The whole metadata. `offset` is that of the last record, or -1; `epoch` is that of the quorum's leader.
 
     `time_ms` is the append time of the last record, in ms since 1970.
     """

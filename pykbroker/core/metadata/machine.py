@@ -155,7 +155,8 @@ class ControllerMachine:
             apply(self._draft, entry)
 
     def freeze(self, epoch: int, time_ms: int) -> Delta:
-        """Return an image of all replayed records, the last appended at `time_ms`, and the changes since the last
-        image.
+        """Return an image of all replayed records, and the changes since the last image.
+
+        `time_ms` is the append time of the last record.
         """
         return self._draft.freeze(self.next_offset - 1, epoch, time_ms)
