@@ -1,11 +1,13 @@
-"""Logs on disk: the very files of Apache Kafka 4.3.1, so that either broker starts on the other's directory.
+"""Logs on disk, in the files of Apache Kafka 4.3.1: either broker starts on the other's directory.
 
-1. The `.log` is the truth. Indexes, producer snapshots and epoch files are disposable: what does not hold is found
-   and rebuilt from the log.
-2. What is below the recovery point was synced: damage there stops the partition and drops nothing. Above it a batch
-   that does not hold is a torn tail; it is cut and never served.
-3. Only an active segment grows. A sealed one never changes; being another type it cannot.
-4. Batches are stored as they came: offsets and epoch are patched outside the CRC, the rest only where a config says so.
-5. Work is per batch and plain; what may wait for the disk is a coroutine, or raises NotCached for `errors.patiently`.
-Owns what a log alone can rebuild. Must not know: high watermarks' peers, topics' metadata, requests, connections.
+1. The `.log` files are the truth. Indexes, producer snapshots and leader epoch files are disposable: one that
+   contradicts the log is rebuilt from it.
+2. Records below the recovery point were fsynced: damage there takes the partition offline, and nothing is dropped.
+   Above it the first invalid batch is a torn tail: the log is truncated there, and the rest is never served.
+3. Only an active segment grows. A sealed segment has another type, so that nothing can append to it.
+4. Batches are stored as they came: the broker overwrites their offsets and leader epoch, which the CRC does not cover,
+   and other fields only where a config demands it.
+5. Work is done per batch in plain functions. One that may wait for the disk is a coroutine, or raises NotCached for
+   `errors.patiently`.
+Owns the state that a log alone can rebuild. Must not know: replication, topics' metadata, requests, connections.
 """

@@ -1,4 +1,4 @@
-"""Which bytes of a file have been seen to hold their checksums in this process."""
+"""The byte ranges of a file whose checksums this process has verified."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TO_THE_END = 2**63 - 1
 
 
 class Checked:
-    """Byte ranges, kept apart and ascending; what touches is joined."""
+    """Byte ranges, disjoint and ascending; ranges that touch are joined."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -17,12 +17,12 @@ class Checked:
         self._ends: list[int] = []
 
     def covers(self, start: int, end: int) -> bool:
-        """Whether all of start..end (exclusive) was seen."""
+        """Whether all bytes from `start` to below `end` are verified."""
         at = bisect_right(self._starts, start) - 1
         return start >= end or (at >= 0 and self._ends[at] >= end)
 
     def add(self, start: int, end: int) -> None:
-        """start..end (exclusive) was seen."""
+        """Mark the bytes from `start` to below `end` as verified."""
         first, after = bisect_left(self._ends, start), bisect_right(self._starts, end)
         if first < after:
             start, end = min(start, self._starts[first]), max(end, self._ends[after - 1])

@@ -1,4 +1,4 @@
-"""The segment that compaction makes of others, beside them until it is whole and durable."""
+"""The segment that compaction writes, in files of its own until they are complete and durable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pykbroker.world.disk import File
 
 
 class CleanedSegment:
-    """Made of `sources`, it bears the offset of the first, and reaches as far as the last.
+    """A segment compacted from `sources`. It has the base offset of the first and the next offset of the last of them.
 
-    `require_log` raises if the directory is another log's by now.
+    `require_log` raises ApiError once the log was deleted and the directory may belong to another log.
     """
 
     def __init__(self, opening: Opening, sources: list[SealedSegment], require_log: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class CleanedSegment:
         return file
 
     def add(self, compacted: Compacted) -> None:
-        """Batches that stay. OSError: the disk refuses."""
+        """Append the batches that compaction keeps. OSError: the disk refuses."""
         if compacted.data:
             self._active.file.append(compacted.data)
         for size, last_offset, max_timestamp in compacted.batches:
@@ -44,7 +44,7 @@ class CleanedSegment:
         self._active.aborted += compacted.aborted
 
     async def finish(self) -> SealedSegment:
-        """All of it is durable. OSError: it is not."""
+        """Write the indexes and fsync all files. OSError: they are not durable."""
         active = self._active
         sealed = SealedSegment.of(active, self._opening)
         sealed.next_offset = self.sources[-1].next_offset
@@ -65,7 +65,7 @@ class CleanedSegment:
             file.close()
 
     def discard(self) -> None:
-        """Remove what was written, as far as it is there."""
+        """Remove the files written so far."""
         self._active.file.close()
         for suffix in (".log", ".index", ".timeindex", ".txnindex"):
             if self._opening.disk.exists(self._path(suffix)):

@@ -1,4 +1,4 @@
-"""What a topic's configs mean to its log. Names, units and defaults are Kafka 4.3.1's."""
+"""The topic configs that a log acts on. Names, units and defaults are Kafka 4.3.1's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NO_LIMIT = -1
 
 
 class LogConfig(msgspec.Struct, frozen=True, gc=False):
-    """One value for each topic config that a log acts on; `replace` (msgspec.structs) derives another."""
+    """The topic configs of one log; `msgspec.structs.replace` derives another set."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
@@ -33,35 +33,35 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
     retention_bytes: int = NO_LIMIT
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
-    """`internal.segment.bytes`, which has no minimum, where that is set."""
+    """`internal.segment.bytes` where it is set: it has no minimum."""
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
     flush_before_ack: bool = False
-    """`pykbroker.flush.before.ack`: nothing is acknowledged, or committed, before it is durable."""
+    """`pykbroker.flush.before.ack`: records are fsynced before they are acknowledged or committed."""
     producer_id_expiration_ms: int = 86_400_000
     """The broker's `producer.id.expiration.ms`."""
     validate_records: bool = True
-    """`pykbroker.validate.records`: look at every record, not only at the batch."""
+    """`pykbroker.validate.records`: validate every record, not only the batch header."""
 
     @property
     def compacted(self) -> bool:
-        """Whether only the newest value of a key has to stay, so that every record needs a key."""
+        """Whether the topic is compacted, so that every record needs a key."""
         return "compact" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """How long a segment grows: one that is active is not compacted."""
+        """Return the age at which a segment rolls. The maximum compaction lag counts: compaction skips active segments."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @property
     def log_append_time(self) -> bool:
-        """Whether records bear the broker's time instead of the producer's."""
+        """Whether records get the broker's time instead of the producer's."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property
     def decompressed_bytes_max(self) -> int:
-        """What a batch may grow to when it is opened."""
+        """Return how many bytes a batch may decompress to."""
         return min(16 * self.max_message_bytes, 64 << 20)

@@ -1,4 +1,4 @@
-"""Hopping from batch header to batch header in a file, through a small window and without waiting."""
+"""Reading batch headers of a file one after the other, through a small window and without waiting."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from wire.records.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTI
 
 WINDOW_BYTES = 8192
 FACTS = Struct(">qi4xb4xhi8xq")
-"""base offset, batch length, magic, attributes, last offset delta, max timestamp"""
+"""Base offset, batch length, magic, attributes, last offset delta, max timestamp."""
 
 
 class BadHeader(Exception):
-    """No batch begins here."""
+    """No valid batch header begins here."""
 
 
 class Headers:
-    """The headers of one file. Positions and sizes in bytes. NotCached: the window must come from the disk."""
+    """The batch headers of one file. Positions and sizes are in bytes. NotCached: they must be read from the disk."""
 
     __slots__ = ("_attributes", "_data", "_end", "_file", "_start", "max_timestamp")
 
@@ -26,17 +26,17 @@ class Headers:
         self._start = self._attributes = 0
         self._data: Buffer = b""
         self.max_timestamp = -1
-        """Of the batch that `at` answered last."""
+        """The largest timestamp of the batch that `at` returned last."""
 
     @classmethod
     def of(cls, data: Buffer) -> Headers:
-        """Of batches in memory; positions count from its begin."""
+        """Return the headers of batches in memory; positions count from the start of `data`."""
         headers = cls.__new__(cls)
         headers._data, headers._start, headers._end = data, 0, len(data)
         return headers
 
     def at(self, position: int) -> tuple[int, int, int]:
-        """(base offset, size, last offset) of the batch that begins at `position`. BadHeader."""
+        """Return (base offset, size, last offset) of the batch that begins at `position`. BadHeader."""
         inside = position - self._start
         if inside < 0 or inside + HEADER_BYTES > len(self._data):
             self._data = self._file.read_nowait(position, min(WINDOW_BYTES, self._end - position))
@@ -51,11 +51,11 @@ class Headers:
 
     @property
     def is_transactional_data(self) -> bool:
-        """Whether the batch that `at` answered last holds records of a transaction."""
+        """Whether the batch that `at` returned last holds records of a transaction."""
         return self._attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL
 
     def position_of(self, offset: int, position: int) -> int:
-        """Where the first batch that ends at or above `offset` begins, looking from `position` on; else the end."""
+        """Return the position of the first batch from `position` on that ends at or above `offset`, else the end."""
         while position < self._end:
             _, size, last_offset = self.at(position)
             if last_offset >= offset:
@@ -64,7 +64,7 @@ class Headers:
         return self._end
 
     def position_since(self, timestamp: int, position: int) -> int:
-        """Where the first batch with a record as young as `timestamp` begins, from `position` on; else the end."""
+        """Return the position of the first batch from `position` on with `timestamp` or a later one, or the end."""
         while position < self._end:
             _, size, _ = self.at(position)
             if self.max_timestamp >= timestamp:
@@ -73,7 +73,7 @@ class Headers:
         return self._end
 
     def boundary_before(self, limit: int, position: int) -> int:
-        """Where the last batch ends that ends at or before `limit`, looking from `position`, a batch's begin, on."""
+        """Return the last batch end at or before `limit`, searching from `position`, where a batch begins."""
         while position < self._end:
             following = position + self.at(position)[1]
             if following > limit:

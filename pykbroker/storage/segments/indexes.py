@@ -1,12 +1,13 @@
-"""The offset and time index of one segment, in memory and in their files' form.
+"""The offset and time index of one segment, in memory and as files.
 
 Offset index: 8-byte entries (relative offset i32, position i32), both strictly rising: the *last* offset of a batch
 and the byte where that batch begins.
 Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly rising: the largest timestamp so far and
 the last offset of the batch that contains it.
-Big-endian, sparse. Disposable: what does not hold raises CorruptIndex and is rebuilt from the log. (There
-is no checksum: a time index cut short at an entry, in a segment whose timestamps go back, is believed.)
-In memory a column is an array, so that a large segment's 250,000 entries cost 5 MB and are read in a few ms.
+Entries are big-endian and sparse. The files are disposable: invalid content raises CorruptIndex, and the index is
+rebuilt from the log. They have no checksum: a time index that was cut between two entries is not detected in a segment
+whose later timestamps are smaller.
+In memory a column is an array, so that a large segment's 250,000 entries take 5 MB and load in a few ms.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ I32, I64 = "i", "q"
 
 
 class CorruptIndex(ValueError):
-    """An index that contradicts itself or its log."""
+    """An index contradicts itself or its log."""
 
 
 class OffsetIndex:
-    """Where in a segment to start reading for an offset. Offsets absolute, positions in bytes."""
+    """The position in a segment at which to start reading for an offset. Offsets are absolute, positions in bytes."""
 
     __slots__ = ("_positions", "_relative", "base_offset")
 
@@ -40,33 +41,33 @@ class OffsetIndex:
         return len(self._relative)
 
     def add(self, last_offset: int, position: int) -> None:
-        """A batch that begins at `position` and ends with `last_offset`; both above all before."""
+        """Add a batch that begins at `position` and ends with `last_offset`; both exceed those of every entry."""
         self._relative.append(last_offset - self.base_offset)
         self._positions.append(position)
 
     def entry(self, at: int) -> tuple[int, int]:
-        """(last offset, position) of one entry, counted from 0, or from the end with -1."""
+        """Return (last offset, position) of entry `at`, counted from 0, or from the end with -1."""
         return self.base_offset + self._relative[at], self._positions[at]
 
     def find(self, offset: int) -> tuple[int, int] | None:
-        """The last entry of a batch that ends at or before `offset`."""
+        """Return the last entry of a batch that ends at or before `offset`."""
         below = bisect_right(self._relative, offset - self.base_offset)
         return self.entry(below - 1) if below else None
 
     def find_position(self, position: int) -> tuple[int, int] | None:
-        """The last entry of a batch that begins at or before `position`."""
+        """Return the last entry of a batch that begins at or before `position`."""
         below = bisect_right(self._positions, position)
         return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
-        """The file's used bytes."""
+        """Return the used bytes of the file."""
         both = array(I32, bytes(len(self) * OFFSET_ENTRY_BYTES))
         both[0::2], both[1::2] = self._relative, self._positions
         return big_endian(both).tobytes()
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> OffsetIndex:
-        """Parse the used bytes. CorruptIndex: ragged, not rising, or beyond `log_bytes`."""
+        """Parse the used bytes of the file. CorruptIndex: a partial entry, not rising, or beyond `log_bytes`."""
         if len(data) % OFFSET_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {OFFSET_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
@@ -84,7 +85,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """From which offset of a segment on to look for a timestamp."""
+    """The offset in a segment at which to start searching for a timestamp."""
 
     __slots__ = ("_relative", "_timestamps", "base_offset")
 
@@ -97,22 +98,22 @@ class TimeIndex:
         return len(self._timestamps)
 
     def add(self, timestamp: int, last_offset: int) -> None:
-        """The largest timestamp so far, if it is larger than that of the entry before."""
+        """Add the largest timestamp so far if it is larger than that of the last entry."""
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
             self._relative.append(last_offset - self.base_offset)
 
     def entry(self, at: int) -> tuple[int, int]:
-        """(timestamp, last offset) of one entry, counted from 0, or from the end with -1."""
+        """Return (timestamp, last offset) of entry `at`, counted from 0, or from the end with -1."""
         return self._timestamps[at], self.base_offset + self._relative[at]
 
     def find_below(self, timestamp: int) -> tuple[int, int] | None:
-        """The last entry below `timestamp`: no record up to and including its offset is as young."""
+        """Return the last entry below `timestamp`: no record up to its offset has `timestamp` or a later one."""
         below = bisect_left(self._timestamps, timestamp)
         return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
-        """The file's used bytes."""
+        """Return the used bytes of the file."""
         halves = array(I32, big_endian(self._timestamps[:]).tobytes())
         columns = array(I32, bytes(len(self) * TIME_ENTRY_BYTES))
         columns[0::3], columns[1::3] = halves[0::2], halves[1::2]
@@ -121,7 +122,7 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, next_offset: int) -> TimeIndex:
-        """Parse the used bytes. CorruptIndex: ragged, not rising, or at or beyond `next_offset`."""
+        """Parse the used bytes of the file. CorruptIndex: a partial entry, not rising, or not below `next_offset`."""
         if len(data) % TIME_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {TIME_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
@@ -142,12 +143,12 @@ class TimeIndex:
 
 
 def big_endian(column: array[int]) -> array[int]:
-    """The same array, from or to the file's order of bytes."""
+    """Convert an array in place from or to the byte order of the file, and return it."""
     if sys.byteorder == "little":
         column.byteswap()
     return column
 
 
 def rises(column: array[int]) -> bool:
-    """Whether every element is above the one before."""
+    """Whether every element is larger than the one before."""
     return all(map(lt, column, islice(column, 1, None)))

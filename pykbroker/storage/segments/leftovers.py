@@ -1,4 +1,4 @@
-"""What a crash leaves in a partition's directory: files half written, half deleted, half swapped."""
+"""The files that a crash leaves in a partition's directory: half written, half deleted, half swapped in."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SWAP = ".swap"
 
 
 def offsets_of(names: list[str], suffix: str) -> list[int]:
-    """The offsets that name files with this suffix, ascending."""
+    """Return the offsets of the files with this suffix, ascending."""
     stems = [name.removesuffix(suffix) for name in names if name.endswith(suffix)]
     return sorted(int(stem) for stem in stems if len(stem) == OFFSET_DIGITS and stem.isascii() and stem.isdigit())
 
 
 async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
-    """Remove or complete what was under way; answers the names that stay. CorruptLog: it cannot be completed.
+    """Complete or remove what a crash interrupted, and return the names of the files that stay.
 
-    After a clean shutdown nothing was: an index of a segment that is not there, between others, is all that is left of
-    it. In a compacted topic nothing else would tell.
+    CorruptLog: a swap of compacted segments cannot be completed. After a clean shutdown, an index without its `.log`
+    between two other segments is a CorruptLog too: in a compacted topic nothing else shows that a segment is missing.
     """
     names = disk.names(directory)
     if any(name.endswith(SWAP) for name in names):
@@ -53,9 +53,9 @@ def _was_between(segments: set[int], name: str) -> bool:
 
 
 async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Complete what had begun to take the place of others, drop what had not; answers the names that there are then.
+    """Complete the swaps of compacted segments that had begun, drop the others, and return the names of the files then.
 
-    While a file is still named `.cleaned`, nothing was replaced from its offset on.
+    While any file is still named `.cleaned`, no segment from its offset on was replaced.
     """
     await disk.sync_directory(directory)  # what is seen here may not be durable, after a kill
     bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
@@ -73,9 +73,9 @@ async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
-    """A compacted segment takes the place of those whose offsets it covers; of them the first is removed first.
+    """Put a compacted segment in the place of the segments whose offsets it covers; the first of them is removed first.
 
-    CorruptLog: it does not hold, and that one is gone.
+    CorruptLog: the compacted segment is damaged, and the first of its sources is gone.
     """
     file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
     walk = Walk(file, 0, file.size, base, base, check_crc=True)
@@ -98,7 +98,7 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
 
 
 def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damage: str) -> None:
-    """What was compacted is all there: do without the result."""
+    """Drop a damaged compacted segment whose sources are all there. CorruptLog: they are not."""
     if f"{base:020d}.log" not in names:
         raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
     logger.warning("%s: the compaction of segment %d is given up: %s", directory, base, damage)

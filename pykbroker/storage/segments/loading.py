@@ -1,4 +1,4 @@
-"""Opening a segment's file: its indexes from their files as far as these hold, the rest from the log."""
+"""Opening a segment's file: valid index files are used, and the rest of the segment is indexed from the log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class Loading(msgspec.Struct, gc=False):
-    """What was found. `damage` says what ends the segment before its file does.
+    """The result of loading a segment. `damage` describes the batch that ends the segment before the end of its file.
 
-    `index_file`, `times_file`: what stood in the index files, None where there was none.
+    `index_file` and `times_file` are the contents of the index files, None without a file.
     """
 
     damage: str | None = None
@@ -31,9 +31,9 @@ class Loading(msgspec.Struct, gc=False):
 
 
 async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list[str] | None = None) -> Loading:
-    """Fill a segment that was just opened. Checksums are not looked at.
+    """Load the indexes of a segment that was just opened. Checksums are not verified.
 
-    `present`: the names of its index files, where the caller knows that there are no others.
+    `present` names its index files if the caller has listed the directory.
     """
     loading = Loading()
     if present is None or present:
@@ -47,12 +47,12 @@ async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list
 
 
 async def _read(disk: Disk, path: str) -> bytes | None:
-    """An index file; None where there is none, or a directory in its place, which stays there."""
+    """Return the content of an index file; None if there is none, or a directory in its place, which stays there."""
     return None if disk.is_directory(path) else await read_disposable(disk, path)
 
 
 async def note_rest(segment: ActiveSegment, end: int) -> str | None:
-    """Index what stands in the file between the segment's end and `end`; answers what does not hold there."""
+    """Index the batches between the segment's end and `end`; return a description of the first invalid one."""
     walk = Walk(segment.file, segment.size, end, segment.base_offset, segment.next_offset, check_crc=False)
     while found := await walk.more():
         for _, batch in found:
@@ -61,7 +61,7 @@ async def note_rest(segment: ActiveSegment, end: int) -> str | None:
 
 
 def attempt(segment: Segment, look: Callable[[], T]) -> T:
-    """What a plain look into a segment answers. Pending: its indexes do not hold and must be built anew."""
+    """Return what `look` finds in a segment. Pending: its indexes contradict the log and must be rebuilt."""
     try:
         return look()
     except (BadHeader, Mismatch):
@@ -69,7 +69,7 @@ def attempt(segment: Segment, look: Callable[[], T]) -> T:
 
 
 async def reindex(segment: Segment) -> None:
-    """Build the indexes from the log, which may grow meanwhile. CorruptLog."""
+    """Rebuild the indexes from the log, which may grow meanwhile. CorruptLog."""
     await patiently(segment.require_loaded)
     fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
     while fresh.size < segment.size:
@@ -81,7 +81,7 @@ async def reindex(segment: Segment) -> None:
 
 
 async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) -> None:
-    """Go on behind the batch of the last index entry, if both indexes hold."""
+    """Continue after the batch of the last index entry, if both indexes are valid."""
     base, file = segment.base_offset, segment.file
     try:
         index = OffsetIndex.decode(base, index_file, file.size)
@@ -95,7 +95,10 @@ async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) 
 
 
 def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, int]:
-    """(size of the last indexed batch, max timestamp of the first). CorruptIndex: the log says otherwise. NotCached."""
+    """Return (size of the last indexed batch, largest timestamp of the first batch).
+
+    CorruptIndex: the log contradicts the indexes. NotCached.
+    """
     headers = Headers(file, file.size)
     headers.at(0)
     first_timestamp = headers.max_timestamp

@@ -1,4 +1,4 @@
-"""Finding records by time, and the aborted transactions among fetched batches. Plain: NotCached, where it must wait."""
+"""Searching records by time, and aborted transactions among fetched batches. NotCached: the search needs the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wire.records.batch import Batch
 
 
 def first_since(segments: Segments, times: RecordTimes, timestamp: int, start_offset: int) -> TimestampOffset | None:
-    """The first record at or above `start_offset` that is as young as `timestamp`."""
+    """Return the first record at or above `start_offset` with this timestamp or a later one."""
     for segment in segments.since(start_offset):
         segment.require_date()
         if segment.max_timestamp < timestamp:
@@ -42,7 +42,7 @@ def _first_in(segment: Segment, times: RecordTimes, timestamp: int, start_offset
 
 
 def youngest(segments: Segments, times: RecordTimes) -> TimestampOffset | None:
-    """The record with the largest timestamp, the first of them if there are several."""
+    """Return the record with the largest timestamp, the first of them if there are several."""
     every = segments.every()
     for segment in every:
         segment.require_date()
@@ -62,7 +62,10 @@ def _batch_at(segment: Segment, position: int, size: int) -> Batch:
 def aborted_within(
     segments: Segments, offset: int, data: Buffer | FileSlice, read_aborted: Callable[[Segment], Awaitable[None]]
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with data in `data`, the batches from `offset` on. Without such data there are none."""
+    """Return the aborted transactions with records in `data`, the batches from `offset` on.
+
+    Batches without transactional records have none.
+    """
     upper = _upper_offset(offset, data)
     found: list[AbortedTransaction] = []
     if upper is None:
@@ -81,7 +84,7 @@ def aborted_within(
 async def aborted_between(
     segments: Segments, start_offset: int, upper_offset: int, read_aborted: Callable[[Segment], Awaitable[None]]
 ) -> list[AbortedTransaction]:
-    """The aborted transactions with data in start..upper offset (exclusive)."""
+    """Return the aborted transactions with records from `start_offset` to below `upper_offset`."""
     found: list[AbortedTransaction] = []
     for segment in list(segments.since(start_offset)):
         if segment.aborted_unread:
@@ -93,7 +96,7 @@ async def aborted_between(
 
 
 def _upper_offset(offset: int, data: Buffer | FileSlice) -> int | None:
-    """One above the last offset in `data`; None when no batch in it is data of a transaction."""
+    """Return one above the last offset in `data`; None if no batch in it holds records of a transaction."""
     if isinstance(data, FileSlice):
         headers, position, end = Headers(data.file, data.offset + data.size), data.offset, data.offset + data.size
     else:

@@ -1,4 +1,4 @@
-"""What the segments of one log have in common: where they are, how they are configured, how many may be open."""
+"""The facts that all segments of a log share: its directory, its configs, and the bound on open segments."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pykbroker.world.disk import Disk, File
 LOADED_MAX = 64
 LOADING_AT_ONCE = 4
 REPLAYED_BYTES_MAX = 16 << 10
-"""Of an active segment: so much a start reads anew rather than a file that sums it up."""
+"""A start rereads this much of an active segment rather than have a file written that sums it up."""
 UNLISTED = -1
-"""As a recovery point: the checkpoint holds and says nothing of the log. No name in its directory need be durable."""
+"""A recovery point for a log that a valid checkpoint does not list. No name in its directory need be durable."""
 
 
 class Unloadable(Hashable, Protocol):
-    """A segment that is open and need not be."""
+    """A segment whose file may be closed."""
 
     def unload(self) -> None:
-        """Give descriptor and memory back."""
+        """Close the file and drop the indexes."""
 
 
 class Loaded:
-    """The sealed segments of a directory that are open, with their indexes: the `loaded_max` used last.
+    """The open sealed segments of a directory, with their indexes: the `loaded_max` segments used last.
 
-    A segment that is unloaded lends its file to those answers that are still sending it. While `loaded_max` files are
-    lent, answers get copies, so that no more than three times as many are open at once.
+    A segment that is unloaded lends its file to the responses that still send it. While `loaded_max` files are lent,
+    responses get copies, so that at most three times as many files are open at once.
     """
 
     def __init__(self, loaded_max: int = LOADED_MAX) -> None:
@@ -45,14 +45,14 @@ class Loaded:
         """Held while a segment is loaded, which takes two descriptors."""
 
     def use(self, segment: Unloadable) -> None:
-        """It is read now: keep it, and let go of the one that was not read for longest."""
+        """Keep this segment, which is read now, and unload the least recently used one beyond the limit."""
         self._segments[segment] = None
         self._segments.move_to_end(segment)
         while len(self._segments) > self._loaded_max:
             self._segments.popitem(last=False)[0].unload()
 
     def lend(self, file: File) -> None:
-        """The file of a segment that is unloaded: it is open as long as anybody has it."""
+        """Count the file of an unloaded segment for as long as somebody holds it."""
         self._lent.add(file)
 
     @property
@@ -61,15 +61,15 @@ class Loaded:
         return len(self._lent) >= self._loaded_max
 
     def forget(self, segment: Unloadable) -> None:
-        """It is gone."""
+        """Remove a segment that was closed or deleted."""
         self._segments.pop(segment, None)
 
 
 class Opening(msgspec.Struct):
-    """What is known of a log before its files are opened; `config` and `directory` are always the current ones.
+    """The facts about a log before its files are opened. `config` and `directory` are always the current ones.
 
-    `jitter` draws a number below its argument. All below `recovery_point` is known to be synced. What
-    was compacted lies below `cleaned_offset`, or the topic is compacted now. `high_watermark`: as last checkpointed.
+    `jitter` draws a number below its argument. Records below `recovery_point` are known to be durable. Compaction left
+    gaps below `cleaned_offset` only, unless the topic is compacted now. `high_watermark` is the last checkpointed one.
     """
 
     disk: Disk
@@ -84,11 +84,11 @@ class Opening(msgspec.Struct):
     high_watermark: int = 0
 
     def active(self, base_offset: int) -> ActiveSegment:
-        """A segment's file, opened or created, with nothing known of what is in it."""
+        """Open or create the file of a segment, whose content is not examined yet."""
         file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)
 
     def may_lack(self, end: int, base: int) -> bool:
-        """Whether a segment may end at offset `end` before one of `base`. Compaction alone leaves gaps."""
+        """Whether a segment may end at offset `end` before a segment of `base`. Only compaction leaves gaps."""
         return end == base or (end < base and (self.config.compacted or base <= self.cleaned_offset))

@@ -1,9 +1,9 @@
-"""The first record of a stored batch that is as young as a time: the one question for which batches must be opened.
+"""Finding the first record of a stored batch with a timestamp or a later one. Only this read opens batches.
 
-1. What is inside was never looked at, and the reader is not to blame for it. A batch that does not parse, yields too
-   much, has too many records or none as young as its header says is answered as a whole.
-2. A small batch that is not compressed is walked at once. Any other is opened off the loop, one of a log at a time,
-   and what was found is kept for the caller to ask again.
+1. The records were never validated, and the reader is not to blame. A batch that does not parse, decompresses to too
+   much, has too many records, or none of its header's largest timestamp is returned as a whole.
+2. A small uncompressed batch is searched at once. Any other is opened off the loop, one per log at a time, and the
+   result is kept for the caller's next attempt.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from wire.records.zigzag import read_varint, read_varlong
 
 AT_ONCE_BYTES_MAX = 16384
 RECORDS_MAX = 100_000
-"""Looked at in one batch."""
+"""How many records of one batch are examined."""
 KEPT_MAX = 64
 
 
 class TimestampOffset(NamedTuple):
-    """A record: ms since 1970, its offset, and the leader epoch that wrote it."""
+    """A record: its timestamp in ms since 1970, its offset, and the leader epoch that wrote it."""
 
     timestamp: int
     offset: int
@@ -41,7 +41,7 @@ SearchKey = tuple[int, int, int, int, int]
 
 
 class RecordTimes:
-    """What was asked of the batches of one log, and what they answered."""
+    """The timestamp searches in the batches of one log, and their results."""
 
     __slots__ = ("_found", "_off_loop", "_turn")
 
@@ -50,7 +50,7 @@ class RecordTimes:
         self._found: OrderedDict[SearchKey, TimestampOffset | None] = OrderedDict()
 
     def first_since(self, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
-        """As `first_since` below. Pending: the batch must be opened off the loop."""
+        """Return the result of `first_since` below. Pending: the batch must be opened off the loop."""
         start_offset = max(start_offset, batch.base_offset)
         if batch.size <= AT_ONCE_BYTES_MAX and not batch.attributes & CODEC_MASK:
             return first_since(batch, timestamp, start_offset, bytes_max)
@@ -70,9 +70,9 @@ class RecordTimes:
 
 
 def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
-    """The first record from `start_offset`, which is not below the batch, that is as young as `timestamp`.
+    """Return the first record from `start_offset` on with `timestamp` or a later one; `start_offset` is in the batch.
 
-    The header says that there is one, before `start_offset` maybe. `bytes_max`: what the batch may decompress to.
+    By its header the batch has such a record, maybe before `start_offset`. `bytes_max` limits the decompressed size.
     """
     try:
         for offset, stamp in islice(stamps(batch, bytes_max), RECORDS_MAX):
@@ -87,7 +87,7 @@ def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int)
 
 
 def stamps(batch: Batch, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """(offset, timestamp) of each record; the rest of it is skipped. DecodeError: damaged, or too large."""
+    """Yield (offset, timestamp) of each record. DecodeError: damaged, or too large."""
     data, pos = bytes(decompress(batch.codec, batch.payload, bytes_max)), 0
     append_time = batch.max_timestamp if batch.is_log_append_time else None
     try:

@@ -1,7 +1,7 @@
-"""Seeing that stored batches are still what they were, before they leave: bit rot is found, not served.
+"""Verifying stored batches before they are sent, so that bit rot is detected and never served.
 
-The checksum does not cover offsets and leader epoch. So offsets must rise within their segment, from the batch of the
-index entry below the range to the header behind it, and leader epochs must not fall.
+The checksum does not cover offsets and leader epoch. Offsets must therefore rise within their segment, from the batch
+of the index entry below the range to the header after it, and leader epochs must not fall.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 from wire.records.crc import crc32c
 
 FACTS = Struct(">qiibIhi")
-"""base offset, batch length, leader epoch, magic, checksum, attributes, last offset delta"""
+"""Base offset, batch length, leader epoch, magic, checksum, attributes, last offset delta."""
 
 
 Paced = Callable[[int], Awaitable[None]]
-"""Called with how many bytes were just moved; may wait, so that no more than so many go in a second."""
+"""Called with the number of bytes just read or written; waits so that a rate is kept."""
 
 
 async def unpaced(_size: int) -> None:
-    """As fast as it goes."""
+    """Keep no rate."""
 
 
 async def check(segment: Segment, directory: str, position: int, size: int, pace: Paced = unpaced) -> None:
-    """See that the whole batches in a range of the segment hold, and note it there. CorruptLog."""
+    """Verify the whole batches in a range of the segment and record the range as verified. CorruptLog."""
     if not segment.may_hold(segment.base_offset):
         return
     await patiently(segment.require_loaded)
@@ -49,7 +49,7 @@ class Scrub:
         self.damage: str | None = None
 
     async def run(self, pace: Paced) -> None:
-        """Read all of it; what is wrong, if anything, is `damage` then."""
+        """Read and verify the range; `damage` then describes the first damaged batch."""
         file, wanted = self._segment.file, CHUNK_BYTES
         while self._position < self._end and self.damage is None:
             data = await read_file(file, self._position, min(wanted, self._end - self._position))
@@ -64,7 +64,7 @@ class Scrub:
             self._see_place(base, epoch, 0)
 
     def _take(self, view: memoryview) -> int:
-        """Check the whole batches at the begin of `view`; answers their bytes."""
+        """Verify the whole batches at the start of `view` and return their size in bytes."""
         at = 0
         while at + HEADER_BYTES <= len(view):
             base, length, epoch, magic, crc, _, delta = FACTS.unpack_from(view, at)
@@ -85,6 +85,6 @@ class Scrub:
         self._next_offset, self._epoch = last_offset + 1, epoch
 
     def _note(self, what: str, at: int = 0) -> None:
-        """Only the first counts."""
+        """Record the first damage."""
         if self.damage is None:
             self.damage = f"the batch at byte {self._position + at} {what}"

@@ -1,9 +1,9 @@
-"""A segment that another one follows. It never changes; until somebody reads it, it is a name and a size.
+"""Sealed segments: segments that another one follows. They never change, and stay unopened until they are read.
 
-1. Its indexes come from their files as far as these hold, and the rest from the log; then the files are put right.
-2. It ends where the next one begins, unless the topic is compacted; else something between them is lost.
-3. One that compaction has left empty is never opened to be read.
-4. What was not written by this process is checked, range by range, before it first leaves.
+1. Valid index files are used, and the rest of the segment is indexed from the log; then the index files are rewritten.
+2. A sealed segment ends where the next one begins, unless the topic is compacted; otherwise records between are lost.
+3. A segment that compaction left empty is never opened for a read.
+4. A range that this process did not write is verified once before it is first sent.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
 
 
 class SealedSegment(Segment):
-    """Reading it raises Pending until it is loaded.
+    """A sealed segment. Reading it raises Pending until it is loaded.
 
-    `is_dated`: its largest timestamp is known. `is_dropped`: its files are about to go. `unwritten`: its index files
-    are still to be written.
+    `is_dated`: its largest timestamp is known. `is_dropped`: its files are renamed for deletion. `unwritten`: its index
+    files are not written yet.
     """
 
     __slots__ = ("_disk", "_end_offset", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
@@ -33,19 +33,19 @@ class SealedSegment(Segment):
         self.is_loaded = self.is_dropped = self.unwritten = False
         is_empty = not size and opening.may_lack(base_offset, next_offset)
         self._end_offset = base_offset if is_empty else next_offset
-        """One above the last offset of its batches; `next_offset` as long as nobody has looked."""
+        """One above the last offset of its batches; `next_offset` until the segment was examined."""
         self.is_dated = is_empty
         self.aborted_unread = True
 
     @classmethod
     def found(cls, opening: Opening, base_offset: int, next_offset: int) -> SealedSegment:
-        """One that nobody has looked into."""
+        """Return a segment that was found in the directory, unopened."""
         size = opening.disk.size(file_name(opening.directory, base_offset, ".log"))
         return cls(opening, base_offset, next_offset, size)
 
     @classmethod
     def of(cls, active: ActiveSegment, opening: Opening) -> SealedSegment:
-        """The active segment, never to grow again."""
+        """Seal the active segment."""
         active.rest()
         sealed = cls(opening, active.base_offset, active.next_offset, active.size)
         sealed.aborted, sealed.aborted_unread = active.aborted, active.aborted_unread
@@ -77,14 +77,14 @@ class SealedSegment(Segment):
             self.file.close()
 
     def unload(self) -> None:
-        """Give descriptor and memory back; slices that are still being sent keep the file open."""
+        """Close the file and drop the indexes; file slices that are still being sent keep the file open."""
         if self.is_loaded and not self.unwritten:
             self.is_loaded = False
             self._opening.loaded.lend(self.file)
             del self.file, self.index, self.times
 
     async def load(self) -> None:
-        """Open the file and read the indexes, or build them."""
+        """Open the file and read the indexes, or rebuild them."""
         async with self._opening.loaded.loading:
             if not self.is_loaded:
                 await self._load()
@@ -109,7 +109,7 @@ class SealedSegment(Segment):
             self.reindexed()
 
     def _misfit(self, end: int) -> str | None:
-        """What is wrong with a segment that ends there."""
+        """Describe what is wrong with a segment that ends at offset `end`."""
         if self._opening.may_lack(end, self.next_offset):
             return None
         return f"ends at offset {end}, the next one begins at {self.next_offset}"
@@ -119,7 +119,7 @@ class SealedSegment(Segment):
             self.write()
 
     def write(self) -> None:
-        """Write the index files, unless the segment is about to go."""
+        """Write the index files, unless the segment is dropped."""
         if self.is_dropped:
             return
         replace(self._disk, self.path(".index"), self.index.encode())
@@ -129,21 +129,21 @@ class SealedSegment(Segment):
             self._opening.loaded.use(self)
 
     async def write_aborted(self) -> None:
-        """Write the transaction index, durably: unlike the others, one that is cut short looks whole."""
+        """Write the transaction index durably: unlike the other indexes, a truncated one looks whole."""
         if self.aborted and not self.aborted_unread and not self.is_dropped:
             await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
 
     def file_bytes(self, suffix: str) -> int:
-        """The size of one of its files, 0 where it is not there."""
+        """Return the size of one of its files, 0 if it does not exist."""
         path = self.path(suffix)
         return self._disk.size(path) if self._disk.exists(path) else 0
 
     def path(self, suffix: str) -> str:
-        """Of one of its files."""
+        """Return the path of its file with this suffix."""
         return file_name(self._directory, self.base_offset, suffix)
 
     def require_loaded(self) -> None:
-        """Pending, until the indexes are there."""
+        """Raise Pending until the indexes are loaded."""
         if not self.is_loaded:
             raise Pending(self.load, "load", self)
         self._opening.loaded.use(self)

@@ -1,4 +1,4 @@
-"""One segment of a log: a file of batches and its sparse indexes. What reading needs, and the one that grows."""
+"""A segment of a log: a file of batches and its sparse indexes. `Segment` is read; `ActiveSegment` also grows."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from wire.records.batch import LENGTH_OVERHEAD, Batch
 
 
 def file_name(directory: str, offset: int, suffix: str) -> str:
-    """Path of a file that belongs to `offset`: a segment's base, or where a snapshot was taken."""
+    """Return the path of a file named by `offset`: a segment's base offset, or the offset of a snapshot."""
     return f"{directory}/{offset:020d}{suffix}"
 
 
 class Segment:
-    """`next_offset` is one above the last offset; sizes and positions in bytes.
+    """A segment of a log. `next_offset` is one above the last offset; sizes and positions are in bytes.
 
-    `aborted`: transactions whose abort marker stands here; with `aborted_unread` only those that this process wrote.
-    `checked`: what was seen to hold its checksums.
+    `aborted`: the transactions whose abort marker is in this segment; with `aborted_unread`, only those that this
+    process wrote. `checked`: the byte ranges whose checksums are verified.
     """
 
     __slots__ = (
@@ -57,19 +57,19 @@ class Segment:
         return f"segment {self.base_offset}"
 
     def may_hold(self, offset: int) -> bool:
-        """Whether a batch may stand here that ends at or above `offset`."""
+        """Whether the segment may hold a batch that ends at or above `offset`."""
         return self.next_offset > max(offset, self.base_offset)
 
     def headers(self) -> Headers:
-        """A way through the batches. NotCached."""
+        """Return the batch headers of the segment. NotCached."""
         return Headers(self.file, self.size)
 
     def position_of(self, offset: int, headers: Headers) -> int:
-        """Where the first batch that ends at or above `offset` begins; the segment's size if none does."""
+        """Return the position of the first batch that ends at or above `offset`; the segment's size without one."""
         return headers.position_of(offset, self._verified(self.index.find(offset), headers))
 
     def _verified(self, entry: tuple[int, int] | None, headers: Headers) -> int:
-        """The position of an index entry. Mismatch: no batch begins there that ends with the entry's offset."""
+        """Return the position of an index entry. Mismatch: no batch begins there that ends with the entry's offset."""
         if entry is None:
             return 0
         last_offset, position = entry
@@ -81,7 +81,7 @@ class Segment:
         raise Mismatch(f"segment {self.base_offset}: no batch at byte {position} ends with offset {last_offset}")
 
     def position_since(self, timestamp: int, offset: int, headers: Headers) -> int:
-        """Where the first batch begins that ends at or above `offset` and has a record as young as `timestamp`."""
+        """Return the position of the first batch that ends at or above `offset` and has `timestamp` or a later one."""
         below = self.times.find_below(timestamp)
         if below is not None:
             of_timestamp, of_offset = below
@@ -92,16 +92,16 @@ class Segment:
         return headers.position_since(timestamp, self.position_of(offset, headers))
 
     def reindexed(self) -> None:
-        """The indexes were built anew."""
+        """Write the rebuilt indexes to the index files, as a sealed segment does. An active segment writes none."""
 
     def require_loaded(self) -> None:
-        """Pending, until the indexes are there; an active segment has them."""
+        """Raise Pending until the indexes are loaded. Those of an active segment are."""
 
     def require_date(self) -> None:
-        """Pending, until `max_timestamp` is known; an active segment knows it."""
+        """Raise Pending until `max_timestamp` is known. That of an active segment is."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
-        """(position, size) of the whole batches from the one with `offset` on that end below `upper_offset`."""
+        """Return (position, size) of the whole batches from the one with `offset` on that end below `upper_offset`."""
         headers = self.headers()
         start = self.position_of(offset, headers)
         end = self.size if upper_offset >= self.next_offset else self.position_of(upper_offset, headers)
@@ -117,9 +117,9 @@ class Segment:
 
 
 class ActiveSegment(Segment):
-    """The newest segment. `size_max`, `offset_max` and `timestamp_max` are what a batch may not pass without a roll.
+    """The newest segment. A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next one.
 
-    `indexed_bytes`: what its index files speak of; 0 where there are none, -1 where that is not known.
+    `indexed_bytes`: how much of the segment its index files cover; 0 without index files, -1 if that is not known.
     """
 
     __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "indexed_bytes", "offset_max", "size_max", "timestamp_max")
@@ -141,7 +141,7 @@ class ActiveSegment(Segment):
 
     @property
     def lacks_index(self) -> bool:
-        """Whether index files must be written for the next start to have what is indexed."""
+        """Whether index files must be written for the next start to find all index entries."""
         return self.indexed_bytes != self.size and (self.indexed_bytes != 0 or len(self.index) > 0)
 
     def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
@@ -151,13 +151,13 @@ class ActiveSegment(Segment):
         ) and self.size > 0
 
     def configure(self, config: LogConfig) -> None:
-        """Take limits from now on."""
+        """Apply the limits of these topic configs."""
         self.config = config
         self.size_max = config.segment_bytes
         self.begin(self._began_ms)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
-        """A batch of `size` bytes stands at the end of the file: index it."""
+        """Index a batch of `size` bytes that was written at the end of the file."""
         position = self.size
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
@@ -170,12 +170,12 @@ class ActiveSegment(Segment):
         self.next_offset = last_offset + 1
 
     def note_batch(self, batch: Batch) -> None:
-        """As `note`, for a batch that is parsed."""
+        """Index a parsed batch that was written at the end of the file."""
         last_offset = batch.base_offset + batch.last_offset_delta
         self.note(batch.batch_length + LENGTH_OVERHEAD, last_offset, batch.max_timestamp)
 
     def begin(self, timestamp: int) -> None:
-        """The first batch decides when the segment is old: `roll_ms` by the stamps of the records, less jitter."""
+        """Compute when the segment rolls: `roll_ms` after the timestamp of its first batch, less the jitter."""
         self._began_ms = timestamp
         self.timestamp_max = LONG_MAX if timestamp < 0 else timestamp + self.config.roll_ms - self._jitter_ms
 
@@ -188,12 +188,12 @@ class ActiveSegment(Segment):
             self.size_max = 0  # full: whatever comes next begins a segment
 
     def resume(self, index: OffsetIndex, times: TimeIndex, size: int, next_offset: int) -> None:
-        """Go on from indexes that a file held: all below `size` is in them."""
+        """Continue from indexes that were read from files and that cover all bytes below `size`."""
         self.index, self.times, self.size, self.next_offset = index, times, size, next_offset
         if times:
             self.max_timestamp, self.max_timestamp_offset = times.entry(-1)
 
     def rest(self) -> None:
-        """At roll, close and recovery the time index gets the largest timestamp; entries are then counted anew."""
+        """Add the largest timestamp to the time index and restart the index interval, at roll, close and recovery."""
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0

@@ -1,4 +1,4 @@
-"""The segments of one log, in order: finding an offset among them, adding one, letting some go."""
+"""The segments of one log, in order: searching an offset among them, adding segments, dropping segments."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ SUFFIXES = (*OWN_FILES, ".snapshot")
 
 
 class Segments:
-    """Sealed ones, ascending and without overlap, then the active one.
+    """The segments of one log: sealed ones, ascending and without overlap, then the active one.
 
-    `unsynced`: sealed and not yet durable. `doomed`: files renamed away, for the owner to remove after a while.
+    `unsynced`: sealed segments that are not durable yet. `doomed`: files renamed `.deleted`; the owner removes them
+    later.
     """
 
     __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
@@ -36,7 +37,7 @@ class Segments:
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches."""
+        """Return the size of all batches."""
         return sum(segment.size for segment in self.sealed) + self.active.size
 
     @property
@@ -45,11 +46,11 @@ class Segments:
         return len(self.sealed) + 1
 
     def every(self) -> list[Segment]:
-        """All of them."""
+        """Return all segments in order."""
         return [*self.sealed, self.active]
 
     def since(self, offset: int) -> Iterator[Segment]:
-        """The segment that may hold `offset`, and those behind it, but for those that compaction has left empty."""
+        """Yield the segment that may hold `offset` and all later ones, without those that compaction left empty."""
         first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
         if first + 1 < len(self.sealed) or offset < self.active.base_offset:
             for at in range(max(first, 0), len(self.sealed)):
@@ -58,9 +59,9 @@ class Segments:
         yield self.active
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
-        """(segment, position, size) of the whole batches to read. Pending or NotCached: not without waiting.
+        """Return (segment, position, size) of the whole batches to read. Pending or NotCached: the read needs the disk.
 
-        Compaction may have left nothing at or above `offset` in a segment; then the next one has it.
+        Compaction may have left no batch at or above `offset` in a segment; the next one is searched then.
         """
         for segment in self.since(offset):
             segment.require_loaded()
@@ -74,8 +75,10 @@ class Segments:
         return self.active, self.active.size, 0
 
     def roll(self, base_offset: int) -> ActiveSegment:
-        """Seal the active segment and begin another one. First goes an index that an earlier stop has left: to recovery
-        it says that the segment is durable.
+        """Seal the active segment and begin the next one at `base_offset`.
+
+        An index file left by an earlier clean shutdown is removed first: recovery takes an index as proof that the
+        segment is durable.
         """
         index = file_name(self._opening.directory, self.active.base_offset, ".index")
         if self._opening.disk.exists(index):
@@ -90,13 +93,13 @@ class Segments:
         return following
 
     def drop_oldest(self) -> None:
-        """Let a sealed segment go: its files get names that nobody reads."""
+        """Drop the oldest segment: its files get the suffix `.deleted`."""
         going = self.sealed.pop(0)
         self._drop(going)
         self.unsynced = [segment for segment in self.unsynced if segment is not going]
 
     def put(self, sources: list[SealedSegment], cleaned: SealedSegment) -> None:
-        """One segment takes the place of these, which follow each other."""
+        """Replace these adjacent segments by one compacted segment."""
         at = self.sealed.index(sources[0])
         self.sealed[at : at + len(sources)] = [cleaned]
         for segment in sources:
@@ -105,7 +108,7 @@ class Segments:
             self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
 
     async def drop_newest(self) -> ActiveSegment:
-        """Drop the active segment; the one before it is active now."""
+        """Drop the active segment and make the one before it active."""
         self._drop(self.active)
         before = self.sealed.pop()
         self.unsynced = [segment for segment in self.unsynced if segment is not before]
@@ -114,7 +117,7 @@ class Segments:
         return self.active
 
     async def cut(self, offset: int) -> ActiveSegment:
-        """Drop the batch of the active segment that holds `offset`, and all behind it."""
+        """Drop the batch of the active segment that holds `offset`, and all later ones."""
         base_offset = self.active.base_offset
         self._doom(base_offset, INDEXES)
         whole = await self._opened(base_offset)
@@ -130,7 +133,7 @@ class Segments:
         return segment
 
     def begin_anew(self, offset: int) -> ActiveSegment:
-        """Drop the only segment, and begin with an empty one."""
+        """Drop the only segment and begin an empty one."""
         self._drop(self.active)
         self.active = self._opening.active(offset)
         self.active.checked.add(0, TO_THE_END)
@@ -151,13 +154,13 @@ class Segments:
                 self.doomed.append(path + DELETED)
 
     def close(self) -> None:
-        """Give the files back; slices that are still being sent fail from now on."""
+        """Close all files; file slices that are still being sent fail from now on."""
         self.forget()
         for segment in self.sealed:
             segment.close()
         self.active.file.close()
 
     def forget(self) -> None:
-        """Let the files be closed when nobody reads them any more."""
+        """Let each file be closed once nobody reads it any more."""
         for segment in self.sealed:
             self._opening.loaded.forget(segment)

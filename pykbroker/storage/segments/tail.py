@@ -1,4 +1,4 @@
-"""The last batches of a log, remembered where almost every read goes: their offsets, positions and, if small, bytes."""
+"""The newest batches of a log, kept for the reads that follow an append: offsets, positions and, if small, bytes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from bisect import bisect_left, bisect_right
 from pykbroker.world.disk import Buffer
 
 BATCHES_REMEMBERED = 512
-"""At least; twice as many before the older half is forgotten."""
+"""How many batches are kept at least; at twice as many, the older half is dropped."""
 KEEP_BYTES_MAX = 16384
-"""Larger batches stay in the page cache alone."""
+"""The bytes of larger batches are in the page cache only."""
 BYTES_KEPT_MAX = 256 << 10
-"""Of each log; what would pass it leaves the newest half."""
+"""How many bytes are kept per log; a batch that would exceed this leaves only the newest half."""
 JOIN_BYTES_MAX = 65536
 NOWHERE = 2**63 - 1
 
 
 class Tail:
-    """The newest batches of the active segment. `first_offset` is where it begins, NOWHERE when it is empty."""
+    """The newest batches of the active segment. `first_offset` is that of the oldest one, NOWHERE without any."""
 
     __slots__ = ("_chunks", "_full_at", "_kept_from", "_offsets", "_positions", "first_offset")
 
@@ -25,7 +25,7 @@ class Tail:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all: the segment was sealed or cut."""
+        """Drop all batches: the segment was sealed or truncated."""
         self.first_offset = NOWHERE
         self._offsets: list[int] = []
         self._positions: list[int] = []
@@ -33,7 +33,7 @@ class Tail:
         self._keep_from(0)
 
     def add(self, base_offset: int, position: int, chunk: bytes | None) -> None:
-        """A batch was appended; `chunk` is it, or None if only the file has it."""
+        """Add a batch that was appended; `chunk` is its bytes, None to leave them to the file."""
         offsets = self._offsets
         if not offsets:
             self.first_offset = base_offset
@@ -50,21 +50,21 @@ class Tail:
             self.first_offset = offsets[0]
 
     def _let_go(self, position: int) -> None:
-        """Of the bytes of the batches before `position`."""
+        """Drop the bytes of the batches before `position`."""
         first, after = bisect_left(self._positions, self._kept_from), bisect_left(self._positions, position)
         self._chunks[first:after] = [None] * (after - first)
         self._keep_from(position)
 
     def _keep_from(self, position: int) -> None:
-        """No batch before `position` has its bytes here."""
+        """Set the position before which no batch has its bytes here."""
         self._kept_from, self._full_at = position, position + BYTES_KEPT_MAX - KEEP_BYTES_MAX
 
     def find(
         self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int, at_least_one: bool
     ) -> tuple[int, int, Buffer | None]:
-        """(position, size, bytes if remembered) of the whole batches from the one with `offset` on.
+        """Return (position, size, bytes if kept) of the whole batches from the one with `offset` on.
 
-        They end below `upper_offset`; `end_offset` and `end_position` are the log's. `offset` is in the tail.
+        They end below `upper_offset`. `offset` is in the tail; `end_offset` and `end_position` are the end of the log.
         """
         offsets, positions = self._offsets, self._positions
         first = bisect_right(offsets, offset) - 1
@@ -86,7 +86,7 @@ class Tail:
         return start, size, None if None in chunks else b"".join(chunks)  # type: ignore[arg-type]
 
     def bytes_from(self, offset: int, upper_offset: int, end_offset: int, end_position: int) -> int:
-        """Bytes of the whole batches from the one with `offset`, which is in the tail, below `upper_offset`."""
+        """Return the size of the whole batches from the one with `offset`, which is kept here, below `upper_offset`."""
         offsets = self._offsets
         first = bisect_right(offsets, offset) - 1
         if upper_offset >= end_offset:

@@ -1,7 +1,7 @@
-"""The aborted transactions whose markers stand in one segment, as a file. Without any there is no file.
+"""The transaction index: the aborted transactions whose markers are in one segment. Without any there is no file.
 
 Shape: 34-byte entries: version i16 = 0, producer id i64, first offset i64, last offset i64 (the marker's), last stable
-offset i64. Big-endian, last offsets rising. Written for Kafka; `rebuild` reads the log instead.
+offset i64. Big-endian, last offsets rising. The file is written for Kafka; `rebuild` reads the log instead.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ VERSION = 0
 
 
 def encode(aborted: Iterable[AbortedTransaction]) -> bytes:
-    """The file."""
+    """Return the content of the file."""
     return b"".join(ENTRY.pack(VERSION, *one) for one in aborted)

@@ -1,7 +1,7 @@
-"""Going through a segment's file batch by batch, from the disk and without trust.
+"""Walking over a segment's file batch by batch, from the disk and without trust in its content.
 
-What ends the walk early stands in `damage`, and `position` is where the good part ends: a batch that is cut off, of a
-wrong magic or checksum, or whose offsets go back. Memory: `CHUNK_BYTES`, or one batch if that is larger.
+A batch that is cut off, of a wrong magic or checksum, or whose offsets go back ends the walk: `damage` describes it,
+and `position` is the end of the last valid batch. Memory: `CHUNK_BYTES`, or one batch if that is larger.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from wire.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD,
 from wire.records.crc import crc32c
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-"""How far an offset may be above its segment's base."""
+"""The largest distance of an offset from its segment's base offset."""
 
 
 class Walk:
     """One pass from `position` to `end` (bytes) of the segment of `base_offset`.
 
-    `next_offset` is the least that the next batch may begin with.
+    `next_offset` is the smallest base offset that the next batch may have.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Walk:
         self._wanted = CHUNK_BYTES
 
     async def more(self) -> list[tuple[int, Batch]]:
-        """The batches of the next chunk, each with its position; empty at the end of what is good."""
+        """Return the batches of the next chunk, each with its position; an empty list after the last valid batch."""
         while self.damage is None and self.position < self._end:
             data = await read_file(self._file, self.position, min(self._wanted, self._end - self.position))
             if found := self._parse(data):
@@ -48,9 +48,9 @@ class Walk:
         return found
 
     def _take(self, view: memoryview, found: list[tuple[int, Batch]]) -> int:
-        """Take the batches at the front of `view` that are whole and hold; answers where they end.
+        """Append the valid whole batches at the start of `view` to `found`, and return where they end.
 
-        A start reads millions of batches, so this loop has no calls but those it cannot do without.
+        A start reads millions of batches, so this loop makes no avoidable call.
         """
         start, next_offset, offset_max, check_crc = self.position, self.next_offset, self._offset_max, self._check_crc
         at, last_at, end = 0, len(view) - HEADER_BYTES, 0
@@ -76,7 +76,7 @@ class Walk:
         return at
 
     def _stop(self, view: memoryview, at: int, start: int) -> None:
-        """Find out why the batch at `at` was not taken: it ends behind `view`, or it is damaged.
+        """Find out why the batch at `at` was not taken: it ends beyond `view`, or it is damaged.
 
         `start`: the position in the file at which `view` begins.
         """
