@@ -1,7 +1,7 @@
-"""Log compaction: which log is cleaned next, and how a pass over it is carried out.
+"""Log compaction: choosing the log that is compacted next, and one pass over it.
 
-1. The decision of what stays is pure and runs in another process (`core.compaction`); files are moved here alone.
-2. A cleaned segment takes the place of its originals in steps that survive a crash between any two (`log.swap`).
-3. Reading and writing keep to the configured pace.
+1. A pure machine in another process decides which records stay (`core.compaction`); only this package moves files.
+2. A compacted segment replaces its sources in steps that survive a crash between any two (`log.swap`).
+3. Reads and writes keep to the configured rate.
 Must not know: why a topic is compacted, clients.
 """

@@ -1,8 +1,7 @@
-"""The log cleaner: of all compacted logs of this broker the dirtiest is compacted, then the next, until none is due.
+"""The log cleaner: it compacts the dirtiest of this broker's compacted logs, then the next, until none is due.
 
-One at a time, whatever `log.cleaner.threads` says: a second would take the core that clients need. A log that cannot
-be compacted, because it is damaged, is left alone until the next start, as in Kafka; what the disk refuses is tried
-again.
+One log is compacted at a time, whatever `log.cleaner.threads` says: a second one would take the core that clients
+need. A damaged log is not compacted again before the next start, as in Kafka. After any other disk error it is retried.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from pykbroker.world.worker import Worker, WorkerGone, Workers
 logger = logging.getLogger(__name__)
 
 KEY_BYTES = 200
-"""What a key and its offset take in the worker's memory: in Kafka 24, for it has no objects."""
+"""The memory of a key and its offset in the worker. Kafka needs 24 bytes, since it makes no objects of them."""
 
 
 class Cleaned(Protocol):
-    """A partition, as far as it matters here."""
+    """A partition as the cleaner sees it."""
 
     @property
     def log(self) -> Log | None:
-        """None while it cannot be served."""
+        """Return the log, None while the partition is offline."""
 
     @property
     def is_online(self) -> bool:
@@ -44,15 +43,15 @@ class Cleaned(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """How far it is committed."""
+        """Return the offset below which all records are committed."""
 
     @property
     def directory(self) -> LogDirectory:
-        """Where it lies."""
+        """Return the log directory that holds the partition."""
 
 
 class CleanerSettings(NamedTuple):
-    """`log.cleaner.*`, as they are at the moment."""
+    """The current values of the `log.cleaner.*` configs."""
 
     backoff_ms: int
     keys_max: int
@@ -60,7 +59,10 @@ class CleanerSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> CleanerSettings:
-        """From the broker's values. The dedupe buffer bounds memory, so it holds fewer keys than Kafka's."""
+        """Compute the settings from the broker's configs.
+
+        `log.cleaner.dedupe.buffer.size` bounds the memory; it holds fewer keys than in Kafka.
+        """
         buffer_bytes, load = config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         return cls(
             config.log_cleaner_backoff_ms,
@@ -70,7 +72,7 @@ class CleanerSettings(NamedTuple):
 
 
 class Cleaner:
-    """`partitions` and `settings` are asked anew each time."""
+    """The log cleaner. It calls `partitions` and `settings` anew for every log."""
 
     def __init__(
         self,
@@ -84,13 +86,13 @@ class Cleaner:
         self._pace = Pace(lambda: self._settings().bytes_per_second)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Compact logs until cancelled."""
         while True:
             await self.round()
             await trio.sleep(self._settings().backoff_ms / 1000)
 
     async def round(self) -> None:
-        """Compact what is due. What fails is left for the next round."""
+        """Compact every log that is due. One that fails waits for the next round."""
         failed: set[Log] = set()
         if not (due := await self._dirtiest(failed)):
             return
@@ -104,7 +106,7 @@ class Cleaner:
             logger.warning("compaction stops for a while: %s", gone)
 
     async def _dirtiest(self, failed: set[Log]) -> tuple[Cleaned, Cleanable] | None:
-        """Of the logs that are due."""
+        """Return the dirtiest log that is due."""
         now_ms, found = self._wall_ms(), None
         for partition in list(self._partitions()):
             log = partition.log
@@ -127,7 +129,7 @@ class Cleaner:
         return found
 
     async def _clean(self, partition: Cleaned, cleanable: Cleanable, worker: Worker) -> bool:
-        """Whether it worked. WorkerGone."""
+        """Compact one log, and return whether that succeeded. WorkerGone."""
         log, dirt = cleanable.log, cleanable.dirt
         try:
             before = log.size_bytes

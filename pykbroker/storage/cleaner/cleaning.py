@@ -1,7 +1,7 @@
-"""Compacting one log once: its dirty segments are noted, then all are compacted, group by group.
+"""A compaction of one log: the keys of its dirty segments are collected, then all segments are rewritten in groups.
 
-The work is done by `core.compaction` in a worker; here bytes are read, written and swapped in, a piece at a time.
-A round needs no memory of an earlier one: a crash between two groups costs only the work.
+`core.compaction` does the work in a worker; this file reads, writes and swaps in bytes, a piece at a time. A round
+keeps no state for the next one: a crash between two groups costs only their work.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wire.records.batch import HEADER_BYTES
 
 PIECE_BYTES = 256 << 10
 MAX_TIMESTAMP = slice(35, 43)
-"""Where it stands in a batch's header."""
+"""The field's bytes in a batch header."""
 
 
 class Cleanable(msgspec.Struct):
@@ -38,7 +38,10 @@ class Cleanable(msgspec.Struct):
 
     @classmethod
     async def of(cls, log: Log, high_watermark: int, now_ms: int) -> Cleanable:
-        """Nothing that is not durable, nothing of an undecided transaction, nothing that is too young."""
+        """Find the segments that may be compacted.
+
+        They are durable, have no records of undecided transactions, and are older than the minimum compaction lag.
+        """
         config = log.config
         start = first_dirty(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
         segments = below(log.segments.sealed, min(log.last_stable_offset(high_watermark), log.recovery_point))
@@ -56,12 +59,12 @@ class Cleanable(msgspec.Struct):
 
     @property
     def is_due(self) -> bool:
-        """Whether it is dirty enough, or has waited for as long as it may."""
+        """Whether the log is dirty enough, or its maximum compaction lag has passed."""
         return self.dirt.is_due(self.log.config.min_cleanable_dirty_ratio)
 
 
 async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
-    """Whether any of these begins with a batch that is older."""
+    """Whether the first batch of any of these segments is older than `time_ms`."""
     for segment in segments:
         if segment.size:
             await patiently(segment.require_loaded)
@@ -72,16 +75,16 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
 
 
 class Cleaning:
-    """One round. `pace` is called with all bytes that are read or written."""
+    """A compaction of one log. `pace` is awaited with the size of everything read or written."""
 
     def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
         self._log, self._segments = cleanable.log, cleanable.segments
         self._dirt, self._worker, self._pace = cleanable.dirt, worker, pace
 
     async def run(self, now_ms: int, keys_max: int) -> int:
-        """Answers up to where the log is clean now.
+        """Compact the log and return its new cleaned offset.
 
-        CorruptLog: a batch does not hold. Interrupted, ApiError: the log is not what it was. OSError, WorkerGone.
+        CorruptLog: a batch is damaged. Interrupted, ApiError: the log changed or was deleted. OSError, WorkerGone.
         """
         log, (start, end, *_) = self._log, self._dirt
         aborted = await log.aborted_between(self._segments[0].base_offset, end)
@@ -94,7 +97,7 @@ class Cleaning:
         return clean
 
     async def _note(self, start: int, end: int) -> int:
-        """Note the keys of the dirty segments; answers up to where they fit."""
+        """Collect the keys of the dirty segments, and return the offset up to which they fit into memory."""
         for segment in self._segments:
             if segment.next_offset > start:
                 async with aclosing(self._pieces(segment, Note, Noted)) as pieces:
@@ -126,7 +129,7 @@ class Cleaning:
     async def _pieces(
         self, segment: SealedSegment, request: type[Note | Compact], answer: Any
     ) -> AsyncGenerator[Any, None]:
-        """The worker's answers to a segment, piece by piece. The last may have left some of it."""
+        """Yield the worker's answers for a segment, piece by piece. A full key map leaves the rest of a piece."""
         position, wanted = 0, PIECE_BYTES
         while position < segment.size:
             self._require(segment)
@@ -153,7 +156,7 @@ class Cleaning:
             raise
 
     def _require(self, segment: SealedSegment) -> None:
-        """Interrupted: the log is deleted, or not compacted any more, or was cut."""
+        """Raise Interrupted if the log was deleted or truncated, or is no longer compacted."""
         if self._log.is_deleted or not self._log.config.compacted or segment not in self._log.segments.sealed:
             raise Interrupted(f"segment {segment.base_offset} is to be compacted no more")
 

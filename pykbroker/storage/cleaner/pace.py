@@ -1,4 +1,4 @@
-"""Reading and writing no faster than a config allows, for work that nobody waits for."""
+"""A limit on the rate of reads and writes, for background work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import trio
 
 
 class Pace:
-    """Called with the bytes that were just moved, waits until they keep within the rate, which is asked each time."""
+    """A rate limit: a call with a number of bytes waits until the rate is kept.
+
+    `bytes_per_second` is called every time, since the config may change.
+    """
 
     def __init__(self, bytes_per_second: Callable[[], float]) -> None:
         self._bytes_per_second = bytes_per_second

@@ -1,4 +1,4 @@
-"""What a log directory does by the way: fsync what has rolled or waited long enough, remove what was let go."""
+"""The background work of a log directory: flush logs that rolled or that `flush.ms` demands, remove deleted files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pykbroker.world.off_loop import OffLoop
 logger = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_MS = 600_000
-"""`producer.id.expiration.check.interval.ms`"""
+"""`producer.id.expiration.check.interval.ms`."""
 
 
 class Chores:
-    """Rounds over all logs of a directory. Times in ms, of the wall clock."""
+    """The background work over all logs of a directory. Times are in ms of the wall clock."""
 
     def __init__(
         self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]
@@ -33,12 +33,15 @@ class Chores:
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
 
     def doom(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove these files, or directories with what is in them, in `delay_ms`."""
+        """Remove these files, or directories with their files, in `delay_ms`."""
         when = self._wall_ms() + delay_ms
         self._doomed += ((when, path) for path in paths)
 
     async def round(self) -> list[OSError]:
-        """Do what is due, and first what makes room; answers what the disk refused. One log does not stop another's."""
+        """Do all work that is due and return the errors of the disk. An error of one log does not stop the others.
+
+        Files are removed first, which makes room.
+        """
         now_ms = self._wall_ms()
         for few in portions(self._logs.values()):
             for log in few:
@@ -74,14 +77,14 @@ class Chores:
         return None
 
     def _waited_enough(self, log: Log, now_ms: int) -> bool:
-        """`flush.ms` have gone since it was first seen to have something to flush."""
+        """Whether the log has had records to flush for `flush.ms`."""
         if log.recovery_point >= log.log_end_offset:
             self._dirty_since.pop(log, None)
             return False
         return now_ms - self._dirty_since.setdefault(log, now_ms) >= log.config.flush_ms
 
     async def _remove(self, now_ms: int) -> None:
-        """Off the loop: to free a segment of 1 GiB takes the kernel 50 to 200 ms."""
+        """Remove files off the loop: freeing a segment of 1 GiB takes the kernel 50 to 200 ms."""
         due = [path for when, path in self._doomed if when <= now_ms]
         self._doomed = [(when, path) for when, path in self._doomed if when > now_ms]
         for path in due:
@@ -92,7 +95,7 @@ class Chores:
 
 
 def remove_tree(disk: Disk, path: str) -> None:
-    """Remove a file, or a directory with the files in it, if it is there."""
+    """Remove a file, or a directory with its files, if it exists."""
     if disk.is_directory(path):
         for name in disk.names(path):
             disk.remove(f"{path}/{name}")

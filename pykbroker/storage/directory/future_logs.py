@@ -1,8 +1,8 @@
-"""Copies of partitions on their way into a log directory (KIP-113), each in a directory that says `-future`.
+"""Copies of partitions that move into a log directory (KIP-113), each in a directory with the suffix `-future`.
 
-1. A copy holds what the partition's log held when it was asked, from its start on; it never has anything of its own.
-2. It is no log of the partition before it was taken over, and stands in no checkpoint: recovery reads it whole.
-3. At start it may be what is left of a partition that was taken over already, whose directory was to be renamed.
+1. A copy holds records of the partition's log from its log start offset on, and never any others.
+2. Until a copy takes over, it is not the partition's log and is in no checkpoint: recovery reads it whole.
+3. At a start a copy may already have taken over: a crash then came before its directory was renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """`names` are the directories there are, `logs` those of them that are open."""
+    """The copies in a log directory. `names` has the directories of all copies, `logs` those that are open."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class FutureLogs:
         self.logs: dict[TopicPartition, Log] = {}
 
     def found(self, key: TopicPartition, name: str) -> None:
-        """There is a directory, since before the start. Of two of one partition, one is enough."""
+        """Add a copy's directory that was found at start. A second copy of a partition is removed."""
         if key in self.names:
             self._chores.doom([name], 0)
         else:
             self.names[key] = name
 
     async def create(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start_offset: int) -> Log:
-        """An empty copy that is to begin at `start_offset`, or nothing: OSError."""
+        """Create an empty copy that begins at `start_offset`. OSError: it was not created."""
         name = free_name(self._disk, key, topic_id, FUTURE)
         self._disk.make_directory(name)
         try:
@@ -73,7 +73,7 @@ class FutureLogs:
         return log
 
     async def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Go on with a copy that was found. CorruptLog: it does not hold, or is of another topic."""
+        """Open a copy that was found at start. CorruptLog: it is damaged, or of another topic."""
         name = self.names[key]
         if await self.topic_id(key) != topic_id:
             raise CorruptLog(f"{self._disk.path}/{name} is of another topic of that name")
@@ -81,7 +81,7 @@ class FutureLogs:
         return log
 
     async def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Whose copy it is."""
+        """Return the topic id of a copy, None if its directory has none."""
         try:
             return decode_metadata(await read_whole(self._disk, f"{self.names[key]}/{METADATA}"))
         except FileNotFoundError:
@@ -101,16 +101,16 @@ class FutureLogs:
         )
 
     async def remove_doomed(self, key: TopicPartition) -> None:
-        """Remove the files that the copy has let go of: nobody reads them. OSError."""
+        """Remove the files that the copy has dropped; nobody reads a copy. OSError."""
         for path in self.logs[key].take_doomed() if key in self.logs else ():
             await self._off_loop(remove_tree, self._disk, path)
 
     def drop(self, key: TopicPartition) -> None:
-        """The copy is not wanted any more. OSError: it is still there."""
+        """Delete a copy. OSError: it is still there."""
         self._chores.doom([self._put_away(key, DELETE)], 0)
 
     def set_aside(self, key: TopicPartition) -> None:
-        """It is no partition's; the operator may look at it. OSError: it is still there."""
+        """Rename a copy that belongs to no partition, for the operator to examine. OSError: it keeps its name."""
         logger.warning("%s/%s is a copy of no partition, and is set aside", self._disk.path, self.names[key])
         self._put_away(key, STRAY)
 
@@ -123,13 +123,13 @@ class FutureLogs:
         return away
 
     def take(self, key: TopicPartition) -> Log:
-        """It is the partition's log from now on, and no copy."""
+        """Remove a copy from here and return it: it is now the partition's log."""
         del self.names[key]
         return self.logs.pop(key)
 
 
 def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:
-    """A name for a directory that is not, or not yet, the partition's own: like none that is there."""
+    """Return an unused directory name for a deleted or stray partition or a copy."""
     unique = int.from_bytes(topic_id, "big")
     while disk.exists(name := away_name(*key, f"{unique:032x}", why)):
         unique = (unique + 1) % 2**128

@@ -1,8 +1,8 @@
-"""One directory of log.dirs: its partitions' logs, its checkpoints, and the chores that keep both in order.
+"""A directory of log.dirs: its partitions' logs, its checkpoints, and the background work on both.
 
-1. The lock file keeps other brokers out while it is open.
-2. `.kafka_cleanshutdown` is taken away before anything is written, and put there after everything is durable. Where a
-   log went offline, or was found damaged after a crash, it is not: the next start must look at it as closely.
+1. The open lock file keeps other brokers out.
+2. `.kafka_cleanshutdown` is removed before anything is written, and written again after everything is durable. It is
+   not written if a log went offline, or was found damaged after a crash: the next start must check it as closely.
 3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and no clean shutdown is claimed.
 """
 
@@ -57,11 +57,11 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
-"""`log.flush.offset.checkpoint.interval.ms`, and that for log starts."""
+"""`log.flush.offset.checkpoint.interval.ms` and `log.flush.start.offset.checkpoint.interval.ms`."""
 
 
 class LogDirectory:
-    """`logs` are those that are open, by topic and partition. `clean`: the last broker here left in order."""
+    """A directory of log.dirs. `logs` has the open logs by partition. `clean`: the last shutdown here was clean."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ class LogDirectory:
         opener: OffLoop | None = None,
         loaded_max: int = LOADED_MAX,
     ) -> LogDirectory:
-        """Lock and read a formatted directory. StartError: another broker has it.
+        """Lock and read a formatted directory. StartError: another broker has locked it.
 
-        `jitter` draws from 0 to 1; the directories of a broker share an `opener`; `loaded_max` sealed segments may be
+        `jitter` draws from 0 to 1. The directories of a broker share an `opener`. `loaded_max` sealed segments may be
         open.
         """
         try:
@@ -130,7 +130,7 @@ class LogDirectory:
         return directory
 
     def statistics(self) -> DirectoryStatistics:
-        """As it is now, and since the start."""
+        """Return the current sizes, and the counters since the start."""
         logs, traffic = self.logs.values(), self._traffic
         return DirectoryStatistics(
             self.path,
@@ -146,7 +146,7 @@ class LogDirectory:
     # Partitions
 
     async def _look(self) -> None:
-        """Find the partitions; go on with deletions that were under way."""
+        """Find the partitions, and continue deletions that were interrupted."""
         for name in self._disk.names(""):
             if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
                 continue
@@ -169,7 +169,7 @@ class LogDirectory:
             return None
 
     def partitions(self) -> list[PartitionDirectory]:
-        """The partitions that have a directory, that of the cluster's metadata left out."""
+        """Return the partitions that have a directory, except that of the cluster's metadata."""
         return [
             PartitionDirectory(*key, topic_id)
             for key, topic_id in self._topic_ids.items()
@@ -177,15 +177,15 @@ class LogDirectory:
         ]
 
     def high_watermark(self, topic: str, partition: int) -> int:
-        """As it was last checkpointed, 0 if it never was."""
+        """Return the last checkpointed high watermark, 0 without one."""
         return self._checkpoints.left[HIGH_WATERMARKS].get((topic, partition), 0)
 
     async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """Recover a partition's log. CorruptLog: it is damaged, or it is another topic's; it must not be served.
+        """Recover a partition's log. CorruptLog: it is damaged or another topic's, and must not be served.
 
-        A directory that does not say whose it is, and of which nothing was said to be durable or committed, is what a
-        crash left of a new one. What a clean shutdown left, and is not opened now, stays as it was, and the next start
-        is told so and finds the same; taken for what a crash has left, some of it might pass.
+        A directory without a topic id, of which no checkpoint has an offset, is what a crash left of a new partition:
+        it gets this topic id. A log that is refused after a clean shutdown does not prevent the next shutdown from
+        being clean: the next start then refuses it again, where a start after a crash might accept parts of it.
         """
         self._offline.add((topic, partition))
         try:
@@ -211,9 +211,9 @@ class LogDirectory:
         return await self._open(topic, partition, config)
 
     async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        """Make a partition's directory and an empty log, or nothing: OSError.
+        """Create a partition's directory and an empty log. OSError: nothing was created.
 
-        It is durable with the log's first flush, or checkpoint.
+        It becomes durable with the log's first flush, or with a checkpoint.
         """
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
@@ -240,18 +240,18 @@ class LogDirectory:
             raise
 
     async def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """The directory is this topic's from now on, and what was known of another one's there is not of it."""
+        """Give a partition's directory this topic id, and erase all offsets of another topic of that name."""
         await self._release_name(topic, partition)
         replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
         self._topic_ids[topic, partition] = topic_id
 
     async def _release_name(self, topic: str, partition: int) -> None:
-        """No file says anything of another topic's partition of this name any more."""
+        """Erase the checkpoints of another topic's partition of this name."""
         self._forget(topic, partition)
         await self._checkpoints.erase([(topic, partition)])
 
     def _is_bare(self, topic: str, partition: int) -> bool:
-        """Whether nothing says that there is anything in its directory that must be kept."""
+        """Whether nothing shows that the partition's directory holds records that must be kept."""
         left = self._checkpoints.left
         if left[RECOVERY_POINTS].get((topic, partition)) or left[HIGH_WATERMARKS].get((topic, partition)):
             return False
@@ -261,14 +261,14 @@ class LogDirectory:
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
 
     def _lacks_segments(self, topic: str, partition: int) -> bool:
-        """Whether there is none, though the checkpoints say that there is something committed above its start."""
+        """Whether there is no segment, though the checkpoints have a high watermark above the log start offset."""
         left, key, name = self._checkpoints.left, (topic, partition), directory_name(topic, partition)
         if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
             return False
         return not any(file.endswith((".log", SWAP)) for file in self._disk.names(name))
 
     def _forget(self, topic: str, partition: int) -> bytes | None:
-        """Whose the directory was."""
+        """Forget a partition and return its topic id."""
         self._checkpoints.forget((topic, partition))
         return self._topic_ids.pop((topic, partition), None)
 
@@ -292,9 +292,9 @@ class LogDirectory:
         return log
 
     async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
-        """These partitions are gone at once, their files after `file.delete.delay.ms`. Those offline go, too.
+        """Delete these partitions at once, and their files after `file.delete.delay.ms`. Offline ones are deleted, too.
 
-        What the disk refuses to rename keeps its name, and at the next start it is a stray.
+        A directory that the disk refuses to rename keeps its name, and is a stray at the next start.
         """
         logs = {key: self.logs.pop(key, None) for key in keys}
         for log in logs.values():
@@ -313,7 +313,7 @@ class LogDirectory:
         await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
-        """Keep directories that are no partition's, under a name that says so, for the operator to look at."""
+        """Rename the directories of partitions that do not exist, for the operator to examine."""
         moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(
@@ -326,7 +326,7 @@ class LogDirectory:
             await self.sync_names()
 
     async def _put_away(self, topic: str, partition: int, why: str) -> str | None:
-        """Give a partition's directory another name; None where it is not there, or the disk refuses."""
+        """Rename a partition's directory and return the name; None if it does not exist, or the disk refuses."""
         await trio.lowlevel.checkpoint()
         name, topic_id = directory_name(topic, partition), self._forget(topic, partition)
         try:
@@ -343,12 +343,12 @@ class LogDirectory:
     # Copies on their way to another directory
 
     async def create_copy(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, start: int) -> Log:
-        """An empty copy, to begin at offset `start`, of a partition that lies elsewhere; or nothing: OSError."""
+        """Create an empty copy, from offset `start` on, of a partition in another directory. OSError: none was made."""
         await self._checkpoints.erase([(topic, partition)])
         return await self.futures.create((topic, partition), topic_id, config, start)
 
     def release(self, topic: str, partition: int) -> None:
-        """A copy elsewhere is the partition's log from now on; this one is to be removed. OSError: nothing changed."""
+        """Remove a partition's log, which a copy in another directory has replaced. OSError: nothing changed."""
         key = topic, partition
         log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
         log.retire(away)
@@ -357,7 +357,7 @@ class LogDirectory:
         self._chores.doom([away], log.config.file_delete_delay_ms)
 
     async def forget_released(self, topic: str, partition: int) -> None:
-        """Make it durable that this partition is not here any more."""
+        """Make it durable that this partition is no longer here."""
         await self.sync_names()
         try:
             await self._checkpoints.erase([(topic, partition)])
@@ -365,13 +365,13 @@ class LogDirectory:
             self.fail(refusal)
 
     def accept(self, topic: str, partition: int, topic_id: bytes) -> Log:
-        """The copy is the partition's log from now on; `settle` gives it the name of one."""
+        """Make the copy the partition's log; `settle` then renames its directory."""
         self._topic_ids[topic, partition] = topic_id
         self.logs[topic, partition] = log = self.futures.take((topic, partition))
         return log
 
     async def settle(self, topic: str, partition: int) -> None:
-        """Name a log that was accepted as the partition's logs are named. What is refused is done at the next start."""
+        """Rename the directory of an accepted copy to the partition's. After an error the next start does that."""
         try:
             await self.logs[topic, partition].rename(directory_name(topic, partition))
         except OSError as refusal:
@@ -380,7 +380,7 @@ class LogDirectory:
         await self.sync_names()
 
     async def promote(self, topic: str, partition: int) -> None:
-        """At start, when it is not open: the copy is all that there is of the partition. OSError: it stays a copy."""
+        """Make a copy that is not open the partition's log: a start found no other. OSError: it stays a copy."""
         key = topic, partition
         topic_id = await self.futures.topic_id(key)
         self._disk.rename(self.futures.names[key], directory_name(topic, partition))
@@ -389,7 +389,7 @@ class LogDirectory:
         await self.sync_names()
 
     async def sync_names(self) -> None:
-        """Make it durable which directories there are."""
+        """Make the names of the partition directories durable."""
         try:
             await self._disk.sync_directory("")
         except OSError as failure:
@@ -398,7 +398,10 @@ class LogDirectory:
     # Upkeep
 
     async def run(self) -> None:
-        """The chores and the checkpoints, until cancelled or the disk fails. What it refuses is tried again."""
+        """Do the background work and write the checkpoints, until cancelled or the disk fails.
+
+        Work that fails for another reason is retried.
+        """
         next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
         said: set[int | None] = set()
         while self.failed is None:
@@ -417,24 +420,24 @@ class LogDirectory:
             said = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
-        """The disk refused something. If that speaks of the whole disk, nothing that it says later counts."""
+        """Record an error of the disk. One that concerns the disk as a whole is final."""
         if self.failed is None and is_of_the_disk(failure):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
     def set_offline(self, topic: str, partition: int) -> None:
-        """This partition's log does not hold: the next start must look at it as closely as after a crash."""
+        """Note that this partition's log is damaged: the next start must check it as closely as after a crash."""
         self._offline.add((topic, partition))
 
     async def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Drop what a log holds from `offset` on. The checkpoint says first that it need not be there any more."""
+        """Truncate a log to `offset`. The recovery point checkpoint is lowered first."""
         log = self.logs[topic, partition]
         log.flusher.limit_recovery_point(offset)
         await self.checkpoint()
         await log.shrinker.truncate(offset)
 
     async def checkpoint(self) -> None:
-        """Write down how far each log is durable, and where it starts. One that is not yet safe itself is left out."""
+        """Write the recovery points and log start offsets of the logs, except logs that are not durable themselves."""
         placed = await self._placed()
         await self._checkpoints.write(
             RECOVERY_POINTS,
@@ -456,7 +459,7 @@ class LogDirectory:
         )
 
     async def checkpoint_cleaned(self) -> None:
-        """Write down how far each log is compacted."""
+        """Write the cleaned offset of each log."""
         await self._checkpoints.write(
             CLEANED,
             lambda: (
@@ -466,7 +469,7 @@ class LogDirectory:
         )
 
     async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write down how far each partition is committed. One whose log is not yet safe itself is left out."""
+        """Write the high watermark of each partition, except of logs that are not durable themselves."""
         placed = await self._placed()
         await self._checkpoints.write(
             HIGH_WATERMARKS,
@@ -477,7 +480,7 @@ class LogDirectory:
         )
 
     async def _placed(self) -> dict[TopicPartition, Log]:
-        """The logs that no crash can take away any more."""
+        """Return the logs whose directories are durable."""
         placed: dict[TopicPartition, Log] = {}
         for few in portions(self.logs.items()):
             placed.update([(key, log) for key, log in few if await self._is_placed(log)])
@@ -497,7 +500,7 @@ class LogDirectory:
         return True
 
     def _unopened(self, name: str) -> CheckpointOffsets:
-        """Of partitions that are here but offline: what was last known of them stays known."""
+        """Return the checkpointed offsets of partitions that are here but offline: they are kept."""
         return {
             key: offset
             for key, offset in self._checkpoints.left[name].items()
@@ -505,9 +508,9 @@ class LogDirectory:
         }
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
-        """Leave in order: close the logs, write the checkpoints, say that the shutdown was clean, unlock.
+        """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.
 
-        Return what the disk refused of that, if it had not failed before.
+        Return the error of the disk in this, unless the disk had failed before.
         """
         failed = self.failed is not None
         try:
@@ -526,7 +529,7 @@ class LogDirectory:
         return None
 
     async def leave_untouched(self) -> None:
-        """Nothing was written: whoever starts next finds what this one found."""
+        """Unlock a directory in which nothing was written: the next start finds it as this one did."""
         try:
             if self._marker is not None:
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, self._marker)
@@ -540,7 +543,7 @@ class LogDirectory:
         self._disk.unlock(LOCK)
 
     async def _close_logs(self) -> None:
-        """All of them, some at a time: each may wait for an fsync."""
+        """Close all logs, some at a time: each may wait for an fsync."""
         limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
 
         async def close(key: TopicPartition, log: Log) -> None:

@@ -1,7 +1,7 @@
-"""The offset checkpoints in the root of a log directory: what the last broker left there, and what this one writes.
+"""The offset checkpoints in the root of a log directory, read at a start and rewritten by this broker.
 
-A topic may be made again under the name of one that was deleted. What the files say of that one is erased, durably,
-before its directory goes: then what they say of a partition is said of the log that is there, also after a crash.
+A topic may be created again under the name of a deleted one. The offsets of the deleted topic are erased, durably,
+before its directory is renamed. The offsets of a partition in the files are therefore always those of the existing log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ NAMES = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
 class RootCheckpoints:
-    """`left`: by file, what was found and is still so. One writer at a time, and none once the directory is left."""
+    """The checkpoints of a log directory. `left`: by file, the offsets found at start that still hold.
+
+    There is one writer at a time, and none once the directory is closed.
+    """
 
     def __init__(self, disk: Disk, found: Mapping[str, CheckpointOffsets | None]) -> None:
         self.left = {name: dict(offsets or {}) for name, offsets in found.items()}
@@ -46,27 +49,27 @@ class RootCheckpoints:
 
     @classmethod
     async def read(cls, disk: Disk) -> RootCheckpoints:
-        """As they are; a file that does not hold says nothing."""
+        """Read the checkpoints. An invalid file counts as empty."""
         return cls(disk, {name: await _offsets(disk, name) for name in NAMES})
 
     def recovery_point(self, key: TopicPartition) -> int:
-        """Of a log that is opened now; UNLISTED where the file holds and says nothing of it."""
+        """Return the recovery point of a log that is opened; UNLISTED if a valid file does not list it."""
         return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
 
     async def begin(self) -> None:
-        """In a directory without partitions: say durably that none is listed."""
+        """Write a durable checkpoint without entries, in a directory without partitions."""
         if not self._lists_all:
             await self.write(RECOVERY_POINTS, dict)
             self._lists_all = True
 
     def forget(self, key: TopicPartition) -> None:
-        """This partition is gone."""
+        """Forget a deleted partition."""
         self._forgotten.add(key)
         for offsets in self.left.values():
             offsets.pop(key, None)
 
     async def erase(self, keys: Collection[TopicPartition]) -> None:
-        """No file says anything of these partitions when this returns, nor will after a crash. OSError: it may."""
+        """Erase all offsets of these partitions, durably. OSError: they may still be there."""
         for key in keys:
             self.forget(key)
         for name in NAMES:
@@ -75,7 +78,7 @@ class RootCheckpoints:
         self._forgotten.difference_update(keys)
 
     async def write(self, name: str, collect: Callable[[], CheckpointOffsets]) -> None:
-        """Replace a file, durably, by what `collect` answers when it is this writer's turn."""
+        """Replace a file, durably, by the offsets that `collect` returns once the file may be written."""
         async with self._writing:
             if self._is_closed:
                 return
@@ -85,12 +88,12 @@ class RootCheckpoints:
             self._on_disk[name] = offsets
 
     def close(self) -> None:
-        """Nothing is written any more: the directory may be another broker's."""
+        """Write nothing any more: another broker may lock the directory."""
         self._is_closed = True
 
 
 async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:
-    """None where nothing stands in the file, or nothing that holds."""
+    """Return the offsets in a file, None if it is missing, empty or invalid."""
     try:
         content = await read_disposable(disk, name)
         return decode_offsets(content) if content else None

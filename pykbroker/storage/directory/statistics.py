@@ -1,4 +1,4 @@
-"""What a log directory tells of itself: frozen, and made only when somebody asks."""
+"""The statistics of a log directory: a frozen snapshot, made on request."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStatistics:
-    """One of log.dirs. Sizes in bytes, of record batches; what is counted is counted since the start."""
+    """The statistics of one directory of log.dirs. Sizes are bytes of record batches, counters are since the start."""
 
     path: str
     failed: bool
-    """Nothing in it is served any more."""
+    """The disk failed: no partition in the directory is served any more."""
     logs: int
     segments: int
     size: int
     bytes_in: int
     bytes_out: int
-    """Also what is not sent from here, as sendfile takes it from the file."""
+    """The bytes read, including those that sendfile sends."""
     flushes: int

@@ -1,8 +1,8 @@
-"""Kafka's small text files: offsets of partitions in a log directory's root, leader epochs in a partition's.
+"""Kafka's checkpoint files: partitions' offsets in the root of a log directory, leader epochs in each partition's own.
 
-Shape: a line with version 0, a line with the number of entries, then the entries, a line each. An empty file has none.
-Disposable: CorruptCheckpoint where the text does not hold, which a file that was not synced may be. (There is no
-checksum: a digit that changed so that the numbers still rise is believed.)
+Shape: a line with version 0, a line with the number of entries, then one line per entry. An empty file has no entries.
+The files are disposable: CorruptCheckpoint for invalid text, which a file that was not fsynced may hold after a crash.
+They have no checksum: a changed digit is not detected if the numbers still rise.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 class CorruptCheckpoint(ValueError):
-    """The text is not what was once written."""
+    """A checkpoint file is invalid."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """`topic partition offset` for each."""
+    """Return the file with a line `topic partition offset` for each partition."""
     return _encode(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """Offsets by topic and partition."""
+    """Return the offsets by topic and partition. CorruptCheckpoint."""
     found: dict[TopicPartition, int] = {}
     for line in _decode(data):
         try:
@@ -42,12 +42,12 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
-    """`epoch start-offset` for each."""
+    """Return the file with a line `epoch start-offset` for each leader epoch."""
     return _encode(f"{epoch} {start}" for epoch, start in entries)
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
-    """(epoch, start offset), both rising. An empty file is not one that says that there are none."""
+    """Return (epoch, start offset) pairs, both rising. CorruptCheckpoint: invalid text, or an empty file."""
     if not data:
         raise CorruptCheckpoint("it is empty")
     found = []
@@ -68,7 +68,7 @@ def _encode(lines: Iterable[str]) -> bytes:
 
 
 def _decode(data: bytes) -> list[str]:
-    """The entries' lines."""
+    """Return the lines of the entries."""
     if not data:
         return []
     try:

@@ -1,4 +1,4 @@
-"""What may stand between a call and its answer: work that must be waited for, and files that do not hold."""
+"""Errors of plain calls into the log: `Pending` for work that must be awaited first, `CorruptLog` for damaged files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pykbroker.world.disk import NotCached
 
 T = TypeVar("T")
 WAITS_MAX = 10
-"""As often one call may wait for the same work: what other tasks need meanwhile may undo it."""
+"""The limit of waits of one call for the same work, which other tasks may undo meanwhile."""
 
 
 class CorruptLog(Exception):
-    """Batches that were once stored do not hold any more. Nothing was changed; the partition must not go on."""
+    """Stored batches are damaged. Nothing was changed; the partition goes offline."""
 
 
 class Mismatch(Exception):
-    """An index entry points where the log holds something else."""
+    """An index entry contradicts the log."""
 
 
 class Pending(NotCached):
-    """A plain call needs something that takes a while: loading, checking, rebuilding.
+    """A plain call needs work that must be awaited first: a load, a check, a rebuild.
 
-    `key` says in words what `work` does, and to what; it is the same for the same work.
+    `key` names the work and its object in words; equal keys mean the same work.
     """
 
     waits_max = WAITS_MAX
@@ -34,14 +34,15 @@ class Pending(NotCached):
         self._work, self.key = work, key
 
     async def fetch(self) -> None:
-        """Do it."""
+        """Do the work."""
         await self._work()
 
 
 async def patiently(call: Callable[[], T]) -> T:
-    """Return the result of a plain call, after waiting for whatever it misses.
+    """Return the result of a plain call, after awaiting the work that it needs.
 
-    OSError: the page cache never keeps what was read for it. AssertionError: what was done for it is always undone.
+    OSError: the page cache repeatedly dropped the bytes that were read for it. AssertionError: other tasks repeatedly
+    undid the work done for it.
     """
     waits: Counter[Hashable] = Counter()
     while True:

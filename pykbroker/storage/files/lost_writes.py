@@ -1,9 +1,9 @@
-"""After a failed fsync the page cache shows what may never reach the device, and takes it for clean.
+"""A note in a log directory that an fsync failed, so that the next start does not trust the page cache.
 
-So a file in the directory's root says that it happened, until the directory is left in order. While it says so, a
-start writes anew what it takes into a log that is not known to be durable: then the next fsync speaks of it again.
-The file needs no fsync itself. What it warns of is gone with the page cache, as it is.
-Not covered: a kill between the fsync and this file.
+After a failed fsync Linux marks the pages as clean, though their content may never reach the device. While the note
+exists, a start rewrites all that it accepts into a log without being known as durable: the next fsync then covers it.
+A clean shutdown removes the note. The note needs no fsync itself: a power failure that loses it also empties the page
+cache that it warns of. A kill of the process between the failed fsync and the note is not covered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "pykbroker.lost-writes"
 
 
 def note(disk: Disk) -> None:
-    """An fsync has failed."""
+    """Write the note that an fsync failed."""
     try:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
@@ -32,17 +32,17 @@ def note(disk: Disk) -> None:
 
 
 def are_noted(disk: Disk) -> bool:
-    """Whether what is read here may be in memory alone."""
+    """Whether an fsync failed, so that bytes read here may exist in memory only."""
     return disk.exists(NAME)
 
 
 def forget(disk: Disk) -> None:
-    """All that is in the directory is durable."""
+    """Remove the note: all files of the directory are durable."""
     if disk.exists(NAME):
         disk.remove(NAME)
 
 
 async def write_again(file: File, size: int) -> None:
-    """Let the next sync of the file cover its first `size` bytes, whatever became of the last one."""
+    """Rewrite the first `size` bytes of a file, so that its next fsync covers them."""
     for position in range(0, size, CHUNK_BYTES):
         file.write_over(position, await read_file(file, position, min(CHUNK_BYTES, size - position)))

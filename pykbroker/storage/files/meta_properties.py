@@ -1,4 +1,4 @@
-"""meta.properties: whose log directory this is. Java properties, written when the directory is formatted."""
+"""meta.properties: the identity of a log directory, as Java properties, written when the directory is formatted."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ VERSION = "1"
 
 
 class CorruptMeta(ValueError):
-    """The file does not say whose directory this is."""
+    """meta.properties is invalid or of another version."""
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
-    """`directory_id` has 16 bytes, `cluster_id` is text (a UUID as Kafka writes them, by custom)."""
+    """The identity of a log directory.
+
+    `directory_id` has 16 bytes; `cluster_id` is text, by custom a UUID in Kafka's form.
+    """
 
     cluster_id: str
     node_id: int
     directory_id: bytes
 
     def encode(self, now_ms: int) -> bytes:
-        """The file, with its date."""
+        """Return the content of the file, dated `now_ms`."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
         return (
             f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
@@ -33,7 +36,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> MetaProperties:
-        """CorruptMeta: another version, or something is missing."""
+        """Parse the file. CorruptMeta: another version, or a missing or invalid entry."""
         try:
             found = properties(data)
             if found["version"] != VERSION:
@@ -46,7 +49,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """The entries of the file. What has escapes, as no broker writes it, is left to a library that is slow to load."""
+    """Return the entries of the file. A library that is slow to load parses escapes, which no broker writes."""
     if b"\\" in data:
         import javaproperties
 

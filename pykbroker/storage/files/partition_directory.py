@@ -1,7 +1,7 @@
-"""Names of partitions' directories, and the file in each that says which topic it belongs to.
+"""The names of partition directories, and partition.metadata, the file in each that holds its topic id.
 
-`<topic>-<partition>`; `<topic>-<partition>.<32 hex>-delete` is to be removed, `-stray` is set aside, and `-future` is
-a copy that another log directory's partition is to be replaced by (KIP-113).
+`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex>-delete` is to be removed, `-stray` is set aside
+for the operator, and `-future` is a copy that will replace the partition in another log directory (KIP-113).
 partition.metadata: `version: 0`, a newline, `topic_id: <22 characters>`, no newline at the end.
 """
 
@@ -23,7 +23,7 @@ DELETE, STRAY, FUTURE = "delete", "stray", "future"
 
 
 class PartitionDirectory(msgspec.Struct, frozen=True):
-    """A partition that has a directory. `topic_id` is None where the file is missing or says nothing."""
+    """A partition that has a directory. `topic_id` is None if partition.metadata is missing or invalid."""
 
     topic: str
     partition: int
@@ -31,34 +31,37 @@ class PartitionDirectory(msgspec.Struct, frozen=True):
 
 
 def directory_name(topic: str, partition: int) -> str:
-    """Where the files of a partition are."""
+    """Return the name of a partition's directory."""
     return f"{topic}-{partition}"
 
 
 def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> tuple[str, int] | None:
-    """(topic, partition), None if the name is not a partition's; FUTURE_NAME as `pattern`: not that of its copy."""
+    """Return (topic, partition) of a directory, None for any other name. `pattern` FUTURE_NAME parses a copy's name."""
     found = pattern.fullmatch(name)
     return (found[1], int(found[2])) if found else None
 
 
 def away_name(topic: str, partition: int, unique: str, why: str) -> str:
-    """The name of a directory that is no partition's any more. `unique`: 32 hexadecimal digits; `why`: its ending."""
+    """Return a directory name for a deleted or stray partition or a copy.
+
+    `unique`: 32 hexadecimal digits. `why`: the suffix.
+    """
     end = f"-{partition}.{unique}-{why}"
     return topic[: NAME_MAX - len(end)] + end
 
 
 def may_be_copied(topic: str, partition: int) -> bool:
-    """Whether the name of a copy's directory has room for the topic's, in full."""
+    """Whether the name of a copy's directory has room for the full topic name."""
     return len(f"{topic}-{partition}.-{FUTURE}") + 32 <= NAME_MAX
 
 
 def encode_metadata(topic_id: bytes) -> bytes:
-    """The content of partition.metadata."""
+    """Return the content of partition.metadata."""
     return f"version: 0\ntopic_id: {id_text(topic_id)}".encode()
 
 
 def decode_metadata(data: bytes) -> bytes | None:
-    """The topic id, None if the file does not say."""
+    """Return the topic id, None if the file is invalid."""
     found = re.fullmatch(rb"version: 0\s+topic_id: ([-\w]{22})\s*", data)
     try:
         return id_bytes(found[1].decode()) if found else None

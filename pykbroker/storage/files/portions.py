@@ -1,4 +1,4 @@
-"""Thousands of logs in portions, between which others have their turn."""
+"""Splitting thousands of logs into portions, so that other tasks run between two of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AT_ONCE_MAX = 256
-"""Logs that are looked at in one step of the loop."""
+"""The number of logs that are handled in one step of the event loop."""
 
 
 def portions(things: Iterable[T], at_once_max: int = AT_ONCE_MAX) -> Iterator[list[T]]:
-    """All that there are now, in lists of a few; the caller lets others in after each."""
+    """Yield the items in lists of at most `at_once_max`. They are collected at the first call."""
     everything = list(things)
     for at in range(0, len(everything), at_once_max):
         yield everything[at : at + at_once_max]

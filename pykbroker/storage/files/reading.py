@@ -1,4 +1,4 @@
-"""Reading a file of a log directory a chunk at a time, with a thread only where the page cache does not have it."""
+"""Reading a file of a log directory in chunks, with a thread only if the page cache does not have the bytes."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What an OSError speaks of: the disk as a whole, or only the call that met it."""
+"""Sorting of OSErrors: either the disk as a whole failed, or only one call did."""
 
 from __future__ import annotations
 
 import errno
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""There may be room again."""
+"""The disk is full for now."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""This process, or the machine, has too many files open: nothing was tried."""
+"""This process, or the machine, has too many open files: the call did nothing."""
 OF_THE_CALL = frozenset(
     (
         None,
@@ -27,9 +27,9 @@ OF_THE_CALL = frozenset(
         errno.ENAMETOOLONG,
     )
 )
-"""The next call may succeed: something is used up for now, a file was closed by us, or a name is not as expected."""
+"""Errors after which the next call may succeed: a resource is used up for now, or a file or name is not as expected."""
 
 
 def is_of_the_disk(failure: OSError) -> bool:
-    """Whether nothing that the disk says later counts: EIO, EROFS, ESTALE, and all that is not known to be harmless."""
+    """Whether the disk failed, so that no later result of it counts: EIO, EROFS, ESTALE and every unlisted error."""
     return failure.errno not in OF_THE_CALL

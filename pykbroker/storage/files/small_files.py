@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: written beside their name, then renamed over it."""
+"""Files that are replaced as a whole: written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE_MAX = 64 << 20
 
 
 async def read_whole(disk: Disk, path: str) -> bytes:
-    """The content, at most SIZE_MAX of it; FileNotFoundError."""
+    """Return the content of a file, at most SIZE_MAX bytes of it. FileNotFoundError."""
     file = disk.open(path)
     try:
         return bytes(await read_file(file, 0, min(file.size, SIZE_MAX)))
@@ -23,7 +23,7 @@ async def read_whole(disk: Disk, path: str) -> bytes:
 
 
 async def read_disposable(disk: Disk, path: str) -> bytes | None:
-    """The content of a file that can be done without; None if there is none, or if this process may not read it."""
+    """Return the content of a file that can be rebuilt; None if it is missing or this process may not read it."""
     try:
         return await read_whole(disk, path)
     except FileNotFoundError:
@@ -34,7 +34,7 @@ async def read_disposable(disk: Disk, path: str) -> bytes | None:
 
 
 def _written(disk: Disk, path: str, data: bytes) -> File:
-    """`path` with exactly this content, open."""
+    """Return `path` open, with exactly this content."""
     file = disk.open(path, create=True)
     if file.size:
         file.truncate(0)
@@ -43,14 +43,14 @@ def _written(disk: Disk, path: str, data: bytes) -> File:
 
 
 def replace(disk: Disk, path: str, data: bytes) -> None:
-    """Replace the file atomically, but not durably: for what can be rebuilt."""
+    """Replace a file atomically, but not durably: for files that can be rebuilt."""
     file = _written(disk, path + ".tmp", data)
     file.close()
     disk.rename(path + ".tmp", path)
 
 
 async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
-    """Replace the file so that after a crash there is either the old or the new content."""
+    """Replace a file so that after a crash it has either the old or the new content."""
     file = _written(disk, path + ".tmp", data)
     try:
         await file.sync()
@@ -62,7 +62,7 @@ async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
 
 @contextmanager
 def warned(path: str) -> Iterator[None]:
-    """For a file that can be rebuilt: a disk that refuses to write it is worth a line, not a failure."""
+    """Turn an OSError into a warning, for a file that can be rebuilt."""
     try:
         yield
     except OSError as failure:

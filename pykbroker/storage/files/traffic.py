@@ -1,10 +1,10 @@
-"""What goes into and out of the logs of a directory."""
+"""Counters of the bytes written to and read from the logs of a directory."""
 
 from __future__ import annotations
 
 
 class Traffic:
-    """Counts since the start, of all logs, also those that are gone. Bytes are those of record batches."""
+    """Counters since the start, over all logs, deleted ones included. Bytes are those of record batches."""
 
     __slots__ = ("bytes_in", "bytes_out", "flushes")
 

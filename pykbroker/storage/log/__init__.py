@@ -1,7 +1,9 @@
-"""One partition's log: append, read, flush, delete and truncate.
+"""The log of one partition: append, read, flush, delete and truncate.
 
 1. A batch is validated before anything changes; an append that raises has changed nothing.
-2. Batches are stored as they came: offsets and epoch are patched outside the CRC, the rest only where a config says so.
-3. Work on the loop never waits for the disk: it raises NotCached or is a coroutine.
+2. Batches are stored as they came: the broker overwrites their offsets and leader epoch, which the CRC does not cover,
+   and other fields only where a config demands it.
+3. Work on the event loop never waits for the disk: it raises NotCached or is a coroutine.
+4. `Log` composes an appender, a reader, a flusher and a shrinker. They share one `LogState` and know no `Log`.
 Must not know: other logs, leadership, high watermarks of peers.
 """

@@ -52,7 +52,7 @@ unpack_header = HEADER.unpack_from
 
 
 class Appended(msgspec.Struct, gc=False):
-    """Where a batch stands in the log. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
+    """The place of a batch in the log. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
 
     base_offset: int
     last_offset: int

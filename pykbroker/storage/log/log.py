@@ -1,4 +1,4 @@
-"""One partition's log: an appender, a reader, a flusher and a shrinker over one state."""
+"""The log of one partition: an appender, a reader, a flusher and a shrinker over one state."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def no_jitter(_below: int) -> int:
 
 
 class Log:
-    """One partition's log. Offsets are absolute, sizes in bytes, times in ms since 1970.
+    """The log of one partition. Offsets are absolute, sizes in bytes, times in ms since 1970.
 
     1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
     2. A failed fsync is final (`failed`): what was written may be lost even if a later fsync succeeds.
-    3. The methods of the parts are attributes of the log, bound once, so that an append costs no call more.
+    3. Many methods of the parts are attributes of the log, bound once, so that a call reaches the part directly.
     """
 
     def __init__(self, opening: Opening, off_loop: OffLoop, recovered: RecoveredLog) -> None:

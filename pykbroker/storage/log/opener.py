@@ -1,6 +1,6 @@
-"""Batches are opened off the loop by one `Opener` for all logs, so that their memory has a bound.
+"""Opening batches off the event loop: one `Opener` serves all logs, so that the memory for it is bounded.
 
-One batch takes at most `LogConfig.decompressed_bytes_max`, two or three times while it is copied or compressed anew.
+One batch takes at most `LogConfig.decompressed_bytes_max`, two or three times that while it is copied or recompressed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPENED_AT_ONCE_MAX = 2
 
 
 class Opener:
-    """An `OffLoop` for functions that open a batch: `OPENED_AT_ONCE_MAX` run at a time, later calls wait in order."""
+    """An `OffLoop` for functions that open a batch. `OPENED_AT_ONCE_MAX` run at a time; later calls wait in order."""
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop, self._turns = off_loop, trio.Semaphore(OPENED_AT_ONCE_MAX)

@@ -1,4 +1,4 @@
-"""Which segments a log may let go: `retention.ms`, `retention.bytes`, and what lies below its start."""
+"""Retention: the segments that `retention.ms`, `retention.bytes` and the log start offset no longer keep."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pykbroker.storage.segments.segments import Segments
 async def expired(
     segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
 ) -> tuple[int, str]:
-    """(How many of the oldest segments may go, why). All of them: the active one must be sealed first.
+    """Return (how many of the oldest segments may be deleted, why). If it is all, the active one must be sealed first.
 
-    Nothing goes that the high watermark has not passed. Timestamps are the records', so the old may be young; a
-    segment whose records have none is not too old, ever.
+    No segment above the high watermark is deleted. Age is measured by the timestamps of the records; a segment without
+    timestamps never expires by age.
     """
     every = segments.every()
     if every[-1].size == 0:

@@ -1,7 +1,7 @@
-"""What a topic's configs change in a client's batch before it is stored, and the look at every record of it.
+"""Rewriting a client's batch as the topic's configs demand before it is stored, and validating its records.
 
-Pure, so that a thread may run it: decompression, compression and the walk over records are the only long work that an
-append can mean.
+The functions are pure, so that a thread may run them: decompression, compression and the walk over records are the
+only long work in an append.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from wire.records.record import NoKeys, validate_records
 from wire.records.walk import TooLong
 
 CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
-"""`compression.type`; "producer" keeps what came."""
+"""The codecs of `compression.type`; "producer" is missing, since it keeps the codec of the batch."""
 NO_TIMESTAMP = -1
 PACKED_AT_ONCE_BYTES_MAX = 65536
-"""A larger batch is compressed anew off the loop, and so is one that may decompress to more than twice of it."""
+"""A batch is recompressed off the loop if it is larger, or may decompress to more than twice this."""
 WALKED_AT_ONCE_BYTES_MAX = 1 << 20
-"""What a batch may decompress to on the loop to have its records walked: a millisecond, of zstd."""
+"""The decompressed size up to which records are walked on the loop: one millisecond with zstd."""
 WALKED_AT_ONCE_RECORDS_MAX = 10_000
-"""So many are walked on the loop, in 4 ms where they are of different sizes, and as many headers."""
+"""The number of records, and of headers, up to which they are walked on the loop: 4 ms if their sizes differ."""
 GZIP_COST = 4
-"""How many times as long as others gzip takes."""
+"""The time that gzip takes, as a multiple of other codecs'."""
 COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 class LongWork(Exception):
-    """A batch takes longer to be opened than it seemed, and has to be opened off the loop."""
+    """Opening a batch takes longer than its header suggests, and must happen off the loop."""
 
 
 def opens_records(config: LogConfig) -> bool:
-    """Whether every record must be looked at: the batch header does not tell keys, nor the oldest timestamp."""
+    """Whether every record must be examined: the batch header has neither the keys nor the oldest timestamp."""
     return config.validate_records or config.compacted or config.message_timestamp_before_max_ms != LONG_MAX
 
 
 def rewrites(config: LogConfig) -> bool:
-    """Whether any batch of this topic may need `rewritten`."""
+    """Whether any batch of this topic may have to pass `rewritten`."""
     return config.log_append_time or config.compression_type in CODECS or opens_records(config)
 
 
 def is_long_work(data: Buffer, config: LogConfig) -> bool:
-    """Whether `rewritten` would hold up the loop. What does not parse is refused soon enough."""
+    """Whether `rewritten` would block the event loop. A batch that does not parse is refused quickly."""
     if len(data) < HEADER_BYTES:
         return False
     codec, target, looks = data[22] & CODEC_MASK, CODECS.get(config.compression_type), opens_records(config)
@@ -71,7 +71,7 @@ def is_long_work(data: Buffer, config: LogConfig) -> bool:
 
 
 def _room(codec: Codec, payload: memoryview, enough: int) -> int:
-    """How many bytes this may decompress to; counted no further than `enough`. Of gzip, which may lie, as it claims."""
+    """Return how many bytes `payload` may decompress to, counted up to `enough`; for gzip, the size that it claims."""
     match codec:
         case Codec.NONE:
             return len(payload)
@@ -88,9 +88,9 @@ def _room(codec: Codec, payload: memoryview, enough: int) -> int:
 
 
 def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = False) -> Batch:
-    """The batch as it is to be stored, its offsets aside. ApiError: a record in it is refused.
+    """Return the batch as it is to be stored, apart from its offsets. ApiError: a record in it is refused.
 
-    `at_once`: on the loop. LongWork: it must not be.
+    `at_once`: the caller is on the event loop. LongWork: the batch is too large for that.
     """
     bytes_max = config.decompressed_bytes_max
     if at_once:
@@ -121,7 +121,7 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = F
 
 
 def _looked_at(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, headers_max: int | None) -> Batch:
-    """The batch with the timestamp of its youngest record as its largest, whatever its header says, as in Kafka."""
+    """Return the batch with its youngest record's timestamp as the largest, whatever its header says, as in Kafka."""
     oldest, youngest = validate_records(batch, bytes_max, key_required=config.compacted, headers_max=headers_max)
     if config.log_append_time:
         return batch

@@ -1,10 +1,10 @@
-"""A compacted segment takes the place of those that it was made of, whatever crash comes meanwhile.
+"""Replacing segments by the compacted segment that was made of them, safely at any crash.
 
-Its files are durable as `.cleaned`. Then, each step made durable before the next one:
-1. they are named `.swap`: while one is still named `.cleaned`, a start drops them, and the old segments are all there;
-2. the old files get the suffix `.deleted`, those of the first segment before the others: a start completes the swap;
-3. `.swap` is taken off the new ones.
-Readers have the new segment from step 2 on. Those that are still in an old one have its files until these are removed.
+The files of the compacted segment are durable as `.cleaned`. Then, each step made durable before the next one:
+1. They are renamed `.swap`. While any is still named `.cleaned`, a start drops them: the old segments are all there.
+2. The old files get the suffix `.deleted`, those of the first segment before the others. A start completes the swap.
+3. The suffix `.swap` is removed.
+Readers use the new segment from step 2 on. Reads of an old segment that are under way keep its files until removal.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pykbroker.storage.segments.segments import OWN_FILES, Segments
 
 
 class Interrupted(Exception):
-    """The log became another one while it was compacted: it was cut, or shrank, or is not compacted any more."""
+    """The log changed while it was compacted: it was truncated, lost segments, or is no longer compacted."""
 
 
 def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
-    """Interrupted: they are not all there any more."""
+    """Raise Interrupted if the log no longer has all these segments."""
     at = bisect_left(segments.sealed, sources[0].base_offset, key=lambda one: one.base_offset)
     if segments.sealed[at : at + len(sources)] != sources:
         raise Interrupted(f"segment {sources[0].base_offset} is not what it was")
@@ -32,7 +32,7 @@ def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
 async def swap(
     opening: Opening, segments: Segments, flusher: Flusher, sources: list[SealedSegment], cleaned: SealedSegment
 ) -> None:
-    """Put `cleaned`, which is durable, in the place of `sources`. Nobody else changes the segments meanwhile.
+    """Put `cleaned`, which is durable, in the place of `sources`. The caller keeps other changes of segments away.
 
     ApiError: the log was deleted. OSError: the disk refused; after step 1 that is final for this log.
     """

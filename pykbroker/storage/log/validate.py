@@ -1,6 +1,6 @@
-"""What a broker demands of a client's batch, and what it says when it does not get it.
+"""The rules for a client's batch, and the error of each rule.
 
-The log tests all rules at once; only a batch that fails comes here to learn which one. The order is Kafka's.
+The appender tests all rules at once. Only a batch that fails comes here to find the broken rule, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from wire.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC,
 from wire.records.compression import Codec
 
 REFUSED_ATTRIBUTES = 0x2F
-"""Codec, LogAppendTime and control bit: together above the last codec when one of them must not be."""
+"""Codec, LogAppendTime and control bits: as one number above the last codec if any of them is not allowed."""
 SIZE_TO_MAGIC = 17
 RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, no key, no value, no headers."""
+"""A record's length, attributes, two deltas, no key, no value and no headers."""
 COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN
-"""A batch that is not opened may claim what would fill the most that is ever decompressed."""
+"""The number of records that an unopened batch may claim: as many as fit into the largest decompressed size."""
 
 
 def single_batch(data: Buffer) -> Buffer:
-    """The one batch in `data`, without the beginning of another that was cut off. ApiError if there is not just one."""
+    """Return the one batch in `data`, without a following batch that is cut off. ApiError: there is not exactly one."""
     size = _size_at(data, 0)
     if size is None or size > len(data):
         raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch for this partition")
@@ -34,7 +34,7 @@ def single_batch(data: Buffer) -> Buffer:
 
 
 def _size_at(data: Buffer, at: int) -> int | None:
-    """What the batch at `at` claims to need; None when not even that is there."""
+    """Return the claimed size of the batch at `at`; None if even that is cut off."""
     if at + SIZE_TO_MAGIC > len(data):
         return None
     length, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
@@ -48,7 +48,7 @@ def _size_at(data: Buffer, at: int) -> int | None:
 
 
 def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
-    """Why what is to be one whole batch cannot be appended; None if it can."""
+    """Return why `data`, which is to be one whole batch, cannot be appended; None if it can."""
     try:
         batch = Batch.read(single_batch(data))
     except ApiError as error:

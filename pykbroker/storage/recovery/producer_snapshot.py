@@ -1,10 +1,10 @@
-"""The producers of a log at one offset, as a file: what recovery need not read the log for.
+"""A producer snapshot: the producers of a log at one offset, as a file, so that recovery reads less of the log.
 
 Shape: version i16 = 1, CRC-32C u32 of all after it, count i32, then for each producer: id i64, epoch i16,
 last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of the open
 transaction i64; -1 for none. Big-endian.
-Kafka keeps the last of the five remembered batches. Here the older ones stand before it, as entries of their own, so
-that those of them that come again are known after a restart, too; in Kafka, which reads them, the last entry counts.
+Kafka writes only the last of a producer's five remembered batches. Here the older ones precede it as entries of their
+own, so that retries of them are detected after a restart, too. Kafka reads such a file: its last entry counts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NO_BATCH = WrittenBatch(-1, -1, -1, 0, -1)
 
 
 class CorruptSnapshot(ValueError):
-    """Not a producer snapshot, or a damaged one."""
+    """A producer snapshot is invalid, damaged, or contradicts its log."""
 
 
 def encode(producers: Iterable[ProducerState]) -> bytes:
-    """The file."""
+    """Return the content of the file."""
     entries = b"".join(entry for one in producers for entry in _entries(one))
     content = (len(entries) // ENTRY.size).to_bytes(4, "big") + entries
     return VERSION.to_bytes(2, "big") + crc32c(content).to_bytes(4, "big") + content
@@ -59,7 +59,7 @@ def _entries(one: ProducerState) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> Producers:
-    """The producers in the file. CorruptSnapshot."""
+    """Return the producers in the file. CorruptSnapshot."""
     try:
         version, crc, count = HEAD.unpack_from(data)
     except error:

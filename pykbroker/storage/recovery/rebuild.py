@@ -1,6 +1,6 @@
-"""State that a log's batches tell: producers at an offset, leader epochs, aborted transactions of a segment.
+"""Rebuilding state from a log's batches: producers at an offset, leader epochs, aborted transactions of a segment.
 
-Checksums are looked at: a bit that flipped in a marker would show aborted records, or hold up readers for ever.
+Checksums are verified: a flipped bit in a marker would expose aborted records, or block readers for ever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
-    """Show every batch that begins in start..end (exclusive), in order. CorruptLog."""
+    """Call `visitor` with every batch that begins from `start` to below `end`, in order. CorruptLog."""
     for segment in segments:
         if not segment.may_hold(start) or segment.base_offset >= end:
             continue
@@ -52,10 +52,10 @@ def _position(segment: Segment, offset: int) -> int:
 async def producers_at(
     disk: Disk, directory: str, segments: Sequence[Segment], offset: int, snapshots: Sequence[int] | None = None
 ) -> Producers:
-    """The producers of all below `offset`: from the newest snapshot that holds, and the log from there on.
+    """Return the producers of all records below `offset`, from the newest valid snapshot and the log after it.
 
-    One from below the log's begin is of no use, as nobody knows what was written between. `snapshots`: the offsets of
-    those that there are, ascending, where the caller has looked.
+    A snapshot from below the start of the log is ignored: the records in between are unknown. `snapshots`: the offsets
+    of the existing snapshots, ascending, if the caller has listed the directory.
     """
     producers, start = Producers(), 0
     begin = segments[0].base_offset if segments else offset
@@ -79,7 +79,7 @@ async def producers_at(
 async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], segment: Segment) -> None:
     """Complete `segment.aborted` from the log.
 
-    The .txnindex file is not asked: it has no checksum, and when it is missing it might never have been there.
+    The .txnindex file is ignored: it has no checksum, and a missing file may never have been written.
     """
     producers = await producers_at(disk, directory, segments, segment.base_offset)
     found: dict[int, AbortedTransaction] = {}
@@ -95,7 +95,7 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
 
 
 async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> LeaderEpochs | None:
-    """As the file has them; None if it is not among the names in the directory, or does not hold."""
+    """Return the leader epochs from their file; None if `names` lacks it or it is invalid."""
     if EPOCHS not in names:
         return None
     try:
@@ -107,7 +107,7 @@ async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> Leade
 
 
 async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
-    """As the batches in `segments` have them."""
+    """Return the leader epochs found in the batches of `segments`."""
     epochs = LeaderEpochs()
     if segments:
         await visit(
@@ -120,4 +120,4 @@ async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
 
 
 def void(_: object) -> None:
-    """For a visitor that has no use for an answer."""
+    """Discard the result of a visitor's call."""

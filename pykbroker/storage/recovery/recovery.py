@@ -1,20 +1,21 @@
-"""Opening a partition's directory: find the segments, cut a torn tail, rebuild what goes with the log.
+"""Opening a partition's directory: find the segments, cut off a torn tail, rebuild the state that goes with the log.
 
 1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
-   on is, with checksums; what lies below was synced and is checked when it is read.
-2. The first batch that does not hold ends the log, if it is not below the recovery point. Below, CorruptLog.
-3. So does the first segment that does not follow the one before. Only compaction makes gaps: below the offset up to
-   which the log is known to be compacted, or behind a segment with an index, which is written when the segment is
-   durable, and is removed before one rolls that grew since. (Kafka's have one always.) Any other one is a hole that a
-   power loss left.
-4. The log reaches to its recovery point, also after a crash; where it does not, what was synced is missing. After a
-   clean shutdown it ends there.
-5. It begins where its leader epochs do, for they are cut, durably, before segments are let go. One that was never in
-   a checkpoint has let nothing go.
-6. After a crash it may end earlier than it did, if what was not synced was lost, and goes on; a line says what tells
-   of more: the high watermark's checkpoint, a producer snapshot, a leader epoch. A kill of the broker loses nothing.
-7. What lies behind its end is durably gone before anything is written: else a power loss might bring it back behind
-   what follows.
+   on is read, with checksums; records below it were fsynced and are verified when they are read.
+2. The first invalid batch at or above the recovery point ends the log. Below it, CorruptLog.
+3. A segment that does not follow the one before ends the log too. Only compaction leaves gaps: below the cleaned
+   offset, or after a segment with an index. pykbroker writes an index when the segment is durable, and a roll removes
+   one that was written before the segment grew. (Kafka's segments always have one.) Any other gap is the hole of a
+   power failure.
+4. The log reaches to its recovery point, also after a crash; if it does not, fsynced records are missing. After a clean
+   shutdown it ends exactly there.
+5. The log begins where its leader epochs do: they are cut, durably, before segments are deleted. A log that no
+   checkpoint lists has deleted nothing.
+6. After a crash the log may end earlier than before, if records that were not fsynced are lost. It continues, and a
+   warning names the file that proves the loss: the high watermark checkpoint, a producer snapshot, a leader epoch. A
+   kill of the broker loses nothing.
+7. Bytes after the new end are removed durably before anything is written: otherwise a power failure might bring them
+   back after new records.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ NO_SNAPSHOT = -1
 
 
 class RecoveredLog(msgspec.Struct):
-    """What recovery found: all that a log is made of. `unsynced`: sealed segments not known to be durable.
+    """The state that recovery found. `unsynced`: sealed segments that are not known to be durable.
 
-    `is_placed`: the directory was closed in order, with what is in it, and nothing was done to it since.
-    `epochs_durable`: what the file says of leader epochs; None where that is not known, or may not be durable.
-    `snapshot_offset`: of the newest producer snapshot, -1 where there is none.
+    `is_placed`: a clean shutdown made the directory and its files durable, and nothing has changed since.
+    `epochs_durable`: the content of the leader epoch file; None if it is unknown or may not be durable.
+    `snapshot_offset`: the offset of the newest producer snapshot, -1 without one.
     """
 
     active: ActiveSegment
@@ -68,7 +69,7 @@ class RecoveredLog(msgspec.Struct):
 
 
 def begin(opening: Opening) -> RecoveredLog:
-    """The state of a new log, whose directory holds no segment yet: nothing of it has to be looked for."""
+    """Return the state of a new log, whose directory holds no segment: nothing is searched for."""
     start = opening.log_start_offset
     state = RecoveredLog(
         opening.active(start),
@@ -87,7 +88,7 @@ def begin(opening: Opening) -> RecoveredLog:
 
 
 async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
-    """The state of a log, from its files. CorruptLog: damage below the recovery point."""
+    """Return the state of a log, from its files. CorruptLog: damage below the recovery point."""
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory, clean=clean)
     snapshots = offsets_of(names, ".snapshot")
@@ -139,7 +140,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
 
 
 async def _bound(opening: Opening, state: RecoveredLog) -> None:
-    """Hold what was found against where the log should begin and end. CorruptLog: what was synced is missing."""
+    """Compare the log with where it should begin and end. CorruptLog: fsynced records are missing."""
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
@@ -150,7 +151,7 @@ async def _bound(opening: Opening, state: RecoveredLog) -> None:
 
 
 def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
-    """Warn of what was there before a crash and is not any more. `told`: how far the log reached, by who says so."""
+    """Warn of records that existed before a crash and are lost. `told`: how far the log reached, by witness."""
     witness = max(told, key=told.__getitem__)
     if told[witness] > max(end, opening.log_start_offset):
         logger.warning(
@@ -166,7 +167,7 @@ def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
-    """The segments, or none if the first ones never were durable. CorruptLog: they were, and are missing."""
+    """Return the segments, or none if the first ones never became durable. CorruptLog: they did, and are missing."""
     begin = bases[0]
     if epochs is not None and epochs.entries:
         begin = epochs.entries[0][1]
@@ -185,13 +186,13 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
 
 
 def indexes_of(names: list[str], base_offset: int) -> list[str]:
-    """The index files of a segment among the names of its directory."""
+    """Return the index files of a segment among the names of its directory."""
     own = [f"{base_offset:020d}{suffix}" for suffix in INDEXES]
     return [name for name in own if name in names]
 
 
 async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> None:
-    """After a clean shutdown: find the end of the active segment. CorruptLog: it is not where the log was closed."""
+    """Find the end of the active segment after a clean shutdown. CorruptLog: the log was not closed there."""
     segment = state.active
     present = indexes_of(names, segment.base_offset)
     loading = await load(opening.disk, opening.directory, segment, present)
@@ -211,13 +212,13 @@ async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> 
 
 
 def _require_all(opening: Opening, end: int) -> None:
-    """CorruptLog: the log ends too early. Where it begins later, what is missing was deleted."""
+    """Raise CorruptLog if the log ends below its recovery point. A missing beginning was deleted."""
     if end < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
 
 
 async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None:
-    """Read these segments with their checksums, up to the first batch that does not hold; `bases[0]` is active."""
+    """Read these segments with their checksums up to the first invalid batch; `bases[0]` is the active segment."""
     is_doubtful = lost_writes.are_noted(opening.disk)
     if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
         await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
@@ -243,7 +244,7 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None
 
 
 async def _scan_segment(state: RecoveredLog) -> str | None:
-    """Take every batch of the active segment into the state; answers what is wrong with those behind them."""
+    """Take every valid batch of the active segment into the state; return what is wrong with the one after them."""
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
     leader_epoch: int | None = None
@@ -261,7 +262,7 @@ async def _scan_segment(state: RecoveredLog) -> str | None:
 
 
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
-    """Whether the segment of `base` goes on where the one before it ends. CorruptLog: what is missing was synced."""
+    """Whether the segment of `base` continues the one before it. CorruptLog: fsynced records between are missing."""
     end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
     is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
     if opening.may_lack(end, base) and (end == base or is_gap):
@@ -275,8 +276,9 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
 
 
 async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: list[int]) -> None:
-    """What is behind the good part of the file is no part of the log, for good, and first these segments go: as long
-    as the cut is not durable, they are found to lie behind one. CorruptLog: it was synced.
+    """Truncate `segment` to its valid batches, durably. CorruptLog: the damage is below the recovery point.
+
+    The segments `behind` are removed first: until the truncation is durable, recovery finds them after a damaged one.
     """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
@@ -317,7 +319,7 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
 
 
 async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
-    """The log ends below its start: what records were deleted up to was lost, and is not missed."""
+    """Restart a log that ends below its start offset: the records up to there were deleted anyway."""
     start = opening.log_start_offset
     logger.warning(
         "%s: ends at offset %d, below its start %d; begins anew there",
@@ -332,7 +334,10 @@ async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
 
 
 def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *, taken: bool) -> None:
-    """Snapshots stay where segments begin, and the newest one; after a crash one is taken at the end."""
+    """Remove snapshots that are no longer needed; after a crash, write one at the end of the log.
+
+    The newest one stays, and those at the base offset of a segment.
+    """
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
     newest = max((offset for offset in found if offset <= end), default=NO_SNAPSHOT)
@@ -348,7 +353,7 @@ def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *
 
 
 def needs_snapshot(active: ActiveSegment, newest: int) -> bool:
-    """Whether the next start would need more than a few KiB of the active segment to know the producers at its end.
+    """Whether the next start would have to read more than a few KiB of the active segment to rebuild the producers.
 
     `newest`: the offset of the newest snapshot.
     """

@@ -1,4 +1,4 @@
-"""What a batch in the log means for the state that goes with it; appends, followers and recovery all come here."""
+"""Replaying a stored batch into the producers' state. Appends, replication and recovery share it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ABORT, COMMIT = 0, 1
 
 
 def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Take a batch that stands in the log. Answers what readers must skip, if it ends such a transaction.
+    """Take a batch of the log into `producers`. Return the aborted transaction that it ends, if any.
 
     DecodeError: a control batch whose record does not parse.
     """
@@ -39,7 +39,7 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
 
 
 def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """As `remember`, for a batch from a file. CorruptLog: nobody stored a control batch like that."""
+    """Take a batch read from a file into `producers`, like `remember`. CorruptLog: an invalid control batch."""
     try:
         return remember(producers, batch)
     except DecodeError as damage:
@@ -47,7 +47,10 @@ def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
 
 
 def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Key: version i16, type i16 (0 abort, 1 commit); value: version i16, coordinator epoch i32."""
+    """End the transaction of a marker.
+
+    Key: version i16, type i16 (0 abort, 1 commit). Value: version i16, coordinator epoch i32.
+    """
     for record in records(batch, MARKER_BYTES_MAX):
         try:
             _, kind = MARKER_KEY.unpack_from(record.key or b"\0\0\xff\xff")

@@ -1,7 +1,7 @@
-"""Whether a producer snapshot is of this log and of this offset: one of another partition, or an older one, holds too.
+"""Checking a producer snapshot against its log: one of another partition or of an earlier time has a valid CRC, too.
 
-It is held against the batches before its offset, of one segment only: the last few, and the newest ones that it names
-itself. One that names nobody who wrote there is believed.
+A snapshot is compared with batches before its offset, in one segment only: the last few, and the newest ones that it
+names. One that names no producer of these batches is trusted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from pykbroker.storage.segments.walk import Walk
 from wire.records.batch import HEADER, HEADER_BYTES, Batch
 
 LOOKED_UP_MAX = 3
-"""Batches that it names."""
+"""The number of batches named by a snapshot that are looked up in the log."""
 WINDOW_BYTES = 16384
-"""Before its offset."""
+"""The size of the part before the offset of a snapshot that is compared with it."""
 
 
 async def require_fit(producers: Producers, segments: Sequence[Segment], taken: int) -> None:
-    """CorruptSnapshot: it contradicts the log before offset `taken`. What cannot be read contradicts nothing."""
+    """Raise CorruptSnapshot if the producers contradict the log before offset `taken`.
+
+    A log that cannot be read contradicts nothing.
+    """
     ends = {one.batches[-1].last_offset: one.producer_id for one in producers.entries() if one.batches}
     if max((*ends, *(one.txn_first_offset for one in producers.entries())), default=-1) >= taken:
         raise CorruptSnapshot("it is of later offsets")
@@ -41,7 +44,7 @@ async def require_fit(producers: Producers, segments: Sequence[Segment], taken: 
 
 
 async def _require_end(segment: Segment, offset: int, producer_id: int) -> None:
-    """A batch of this producer ends there, unless compaction has left none."""
+    """Raise CorruptSnapshot unless a batch of this producer ends at `offset`, or compaction has removed it."""
     position = await _position_of(segment, offset)
     if position >= segment.size:
         return
@@ -56,7 +59,7 @@ async def _position_of(segment: Segment, offset: int) -> int:
 
 
 async def _require_newest(segment: Segment, producers: Producers, taken: int) -> None:
-    """It does not lag behind what the last batches before `taken` say of those that it knows."""
+    """Raise CorruptSnapshot if the producers lag behind the last batches before `taken`."""
     end = segment.size if taken >= segment.next_offset else await _position_of(segment, taken)
     entry = segment.index.find_position(end - WINDOW_BYTES)
     walk = Walk(segment.file, entry[1] if entry else 0, end, segment.base_offset, segment.base_offset, check_crc=False)
@@ -69,7 +72,10 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
 
 
 def _knows(producer: ProducerState | None, newest: Batch) -> bool:
-    """Whether this may be what was known after a producer's batch. It may be forgotten, but for an open transaction."""
+    """Whether this may be a producer's state after its batch `newest`.
+
+    It may have expired, unless a transaction is open.
+    """
     if producer is None:
         return newest.is_control or not newest.is_transactional
     if newest.is_control:

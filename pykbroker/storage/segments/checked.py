@@ -8,7 +8,7 @@ TO_THE_END = 2**63 - 1
 
 
 class Checked:
-    """Byte ranges, disjoint and ascending; ranges that touch are joined."""
+    """The verified byte ranges, disjoint and ascending; ranges that touch are joined."""
 
     __slots__ = ("_ends", "_starts")
 

@@ -53,7 +53,7 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def roll_ms(self) -> int:
-        """Return the age at which a segment rolls. The maximum compaction lag counts: compaction skips active segments."""
+        """Return the age at which a segment rolls. The maximum compaction lag limits it in a compacted topic."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @property

@@ -25,7 +25,7 @@ from wire.records.zigzag import read_varint, read_varlong
 
 AT_ONCE_BYTES_MAX = 16384
 RECORDS_MAX = 100_000
-"""How many records of one batch are examined."""
+"""The number of records that are examined in one batch."""
 KEPT_MAX = 64
 
 

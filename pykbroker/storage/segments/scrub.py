@@ -41,7 +41,7 @@ async def check(segment: Segment, directory: str, position: int, size: int, pace
 
 
 class Scrub:
-    """One pass over a segment's bytes from `position`, where a batch begins, to `end`, where one ends."""
+    """A pass over a segment's bytes from `position`, where a batch begins, to `end`, where one ends."""
 
     def __init__(self, segment: Segment, position: int, end: int) -> None:
         self._segment, self._position, self._end = segment, position, end

@@ -33,7 +33,7 @@ class SealedSegment(Segment):
         self.is_loaded = self.is_dropped = self.unwritten = False
         is_empty = not size and opening.may_lack(base_offset, next_offset)
         self._end_offset = base_offset if is_empty else next_offset
-        """One above the last offset of its batches; `next_offset` until the segment was examined."""
+        """The offset after the last batch; `next_offset` until the segment was examined."""
         self.is_dated = is_empty
         self.aborted_unread = True
 

@@ -7,11 +7,11 @@ from bisect import bisect_left, bisect_right
 from pykbroker.world.disk import Buffer
 
 BATCHES_REMEMBERED = 512
-"""How many batches are kept at least; at twice as many, the older half is dropped."""
+"""The number of batches that are kept at least; at twice as many, the older half is dropped."""
 KEEP_BYTES_MAX = 16384
 """The bytes of larger batches are in the page cache only."""
 BYTES_KEPT_MAX = 256 << 10
-"""How many bytes are kept per log; a batch that would exceed this leaves only the newest half."""
+"""The bytes that are kept per log; a batch that would exceed this leaves only the newest half."""
 JOIN_BYTES_MAX = 65536
 NOWHERE = 2**63 - 1
 

@@ -17,7 +17,7 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class Walk:
-    """One pass from `position` to `end` (bytes) of the segment of `base_offset`.
+    """A pass from `position` to `end` (bytes) of the segment of `base_offset`.
 
     `next_offset` is the smallest base offset that the next batch may have.
     """
