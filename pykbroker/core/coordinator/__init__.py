@@ -1,5 +1,5 @@
-"""What group and transaction coordinators have in common: their keys, their records, and their topics.
+"""Keys, records and topics that group and transaction coordinators have in common.
 
-1. A key belongs to one partition of its topic, found by Java's hash of the key.
-2. A record is decided here and framed by the shell that appends it.
+1. Java's hash of a key selects the partition of the coordinator's topic.
+2. Records are decided here; the shell that appends them frames them.
 """

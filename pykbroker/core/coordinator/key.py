@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic a group or a transactional id belongs to: Java's hash of its name."""
+"""The partition of a coordinator's topic for a group id or transactional id, by Java's hash of its name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES_REMEMBERED = 4096
 
 @lru_cache(NAMES_REMEMBERED)
 def partition_of(name: str, partitions: int) -> int:
-    """As `Utils.abs(name.hashCode()) % partitions`; a hash without a positive counterpart counts as 0."""
+    """Return `Utils.abs(name.hashCode()) % partitions`, where `Utils.abs(Integer.MIN_VALUE)` is 0."""
     hashed = 0
     units = name.encode("utf-16-be", "surrogatepass")
     for place in range(0, len(units), 2):

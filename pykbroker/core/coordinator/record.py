@@ -1,7 +1,7 @@
-"""What the logs of the coordinators hold: records about a key, and the ends of transactions.
+"""Records in the logs of coordinators: values of keys, and transaction markers.
 
-Both kinds of coordinators decide in these terms; batches are made of them, and read back into them, by their shell.
-Records that are alike may be read back many at once, as a run.
+Group and transaction coordinators decide in these terms; their shell frames them into batches and reads them back.
+Similar records may be read back together as one run.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ NO_PRODUCER = -1
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
-    """The newest value of a key; None deletes it. `version` is the value's.
+    """A key's new value; None deletes the key. `version` is the value's version.
 
-    With a producer it is part of that producer's transaction, and counts once the transaction is committed.
+    A record with a producer id belongs to that producer's transaction and takes effect when the transaction commits.
     """
 
     key: CoordinatorKey

@@ -1,4 +1,4 @@
-"""The topics in which coordinators keep their records, made when the first client asks for a coordinator."""
+"""The internal topics of coordinators, created when the first client looks for a coordinator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
 class CoordinatorTopic(msgspec.Struct, frozen=True):
-    """One of them; `configs` by name."""
+    """The definition of a coordinator's topic; `configs` maps config names to values."""
 
     name: str
     partitions: int
@@ -18,7 +18,7 @@ class CoordinatorTopic(msgspec.Struct, frozen=True):
     configs: dict[str, str]
 
     def creation(self) -> CreatableTopic:
-        """Part of a CreateTopics request."""
+        """Return the topic's part of a CreateTopics request."""
         configs = [CreatableTopicConfig(name, value) for name, value in self.configs.items()]
         return CreatableTopic(
             name=self.name, num_partitions=self.partitions, replication_factor=self.replication_factor, configs=configs
@@ -26,7 +26,7 @@ class CoordinatorTopic(msgspec.Struct, frozen=True):
 
 
 def groups_topic(config: BrokerConfig) -> CoordinatorTopic:
-    """`__consumer_offsets`, as the configs want it."""
+    """Return `__consumer_offsets` as the broker's configs define it."""
     return CoordinatorTopic(
         GROUP_METADATA_TOPIC,
         config.offsets_topic_num_partitions,
@@ -40,7 +40,7 @@ def groups_topic(config: BrokerConfig) -> CoordinatorTopic:
 
 
 def transactions_topic(config: BrokerConfig) -> CoordinatorTopic:
-    """`__transaction_state`, as the configs want it."""
+    """Return `__transaction_state` as the broker's configs define it."""
     return CoordinatorTopic(
         TRANSACTION_STATE_TOPIC,
         config.transaction_state_log_num_partitions,

@@ -1,5 +1,5 @@
-"""Incremental fetch sessions (KIP-227): what a session holds, and which sessions a broker keeps.
+"""Incremental fetch sessions (KIP-227), and the bounded cache of them.
 
-1. A session answers with the partitions that changed since its last answer.
-2. The cache is bounded in sessions and in partitions; what does not fit is served without a session.
+1. A session's response has only the partitions that changed since its last response.
+2. The cache is bounded in sessions and in partitions. A client that does not fit is served without a session.
 """

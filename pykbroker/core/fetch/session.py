@@ -1,11 +1,12 @@
-"""Fetch sessions: a client says only what changed in its wishes, and is told only what changed in the logs (KIP-227).
+"""Fetch sessions: a client sends only changes to its partitions, and receives only changes in the logs (KIP-227).
 
-1. A session is an ordered set of partitions. One that gave records goes to the end, so that each gets its turn.
-2. The epoch counts a session's requests: 1 after the one that opened it, and from 2**31 - 1 back to 1.
-3. A partition is left out of an incremental answer when it has no records, no error, nowhere to send the client, and
-   the high watermark and log start offset that the client was told last.
-4. A session is by topic name or by topic id, for life.
-Knows no log, no clock, no connection: `SessionPartition.replica` is the caller's.
+1. A session is an ordered set of partitions. A partition that returned records moves to the end, so that every
+   partition gets its turn.
+2. The epoch counts a session's requests. It is 1 after the opening request and wraps from 2**31 - 1 to 1.
+3. An incremental response omits a partition that has no records, no error, no preferred read replica, no diverging
+   epoch, and the same high watermark and log start offset as in its last response.
+4. A session identifies topics by name or by topic id; this never changes. This module knows no log, clock or
+   connection: `SessionPartition.replica` belongs to the caller.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ NOT_TOLD = -1
 NO_DIVERGENCE = EpochEndOffset()
 
 PartitionKey = tuple[bytes | str, int]
-"""Topic id or name, and partition index."""
+"""Topic id or topic name, and partition index."""
 
 
 class SessionPartition(msgspec.Struct, gc=False):
-    """One partition that a client wants, and what it was told of it last (-1: nothing)."""
+    """A partition that a client fetches, and the offsets of the last response about it (-1: none yet)."""
 
     key: PartitionKey
     topic_id: bytes
     topic: str
-    """Its name; empty while the id is of no topic that is known."""
+    """The topic's name; empty while the topic id is unknown."""
     asked: FetchPartition
     high_watermark: int = NOT_TOLD
     log_start_offset: int = NOT_TOLD
     replica: Any = None
-    """Where the caller found it last."""
+    """The replica that the caller found last."""
 
 
 Wishes = dict[PartitionKey, SessionPartition]
@@ -53,7 +54,7 @@ FetchedPartition = tuple[SessionPartition, PartitionData]
 
 
 class FetchSession(msgspec.Struct, gc=False):
-    """What one client fetches. Times in ms. A follower's session is `privileged`."""
+    """The partitions that one client fetches. Times in ms. The session of a follower is `privileged`."""
 
     id: int
     partitions: Wishes
@@ -63,12 +64,12 @@ class FetchSession(msgspec.Struct, gc=False):
     used_ms: int
     epoch: int = 1
     size: int = -1
-    """Its partitions when it was used last."""
+    """The number of partitions at the last request."""
     settled: bool = False
-    """Old enough, when it was used last, to give way to a larger one."""
+    """Whether the session was old enough at its last request to be evicted for a larger one."""
 
     def update(self, request: FetchRequest) -> None:
-        """Add, change and forget what an incremental request says."""
+        """Add, change and remove partitions as an incremental request says."""
         for key, wanted in wishes(request, by_id=self.by_id).items():
             self.partitions.setdefault(key, wanted).asked = wanted.asked
         for topic in request.forgotten_topics_data:
@@ -76,12 +77,12 @@ class FetchSession(msgspec.Struct, gc=False):
                 self.partitions.pop((topic.topic_id if self.by_id else topic.topic, index), None)
 
     def advance(self) -> int:
-        """The epoch that the next request must bear."""
+        """Raise the epoch and return it: the next request must carry it."""
         self.epoch = self.epoch + 1 if self.epoch < EPOCH_MAX else 1
         return self.epoch
 
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
-        """What of `found` the client does not know yet. What gave records goes to the end."""
+        """Return the changes among `found`. Partitions that returned records move to the end."""
         news = [one for one in found if is_news(*one)]
         remember(news)
         for wanted, data in news:
@@ -91,7 +92,7 @@ class FetchSession(msgspec.Struct, gc=False):
 
 
 class Fetching(msgspec.Struct, gc=False):
-    """One request: the partitions it is about, in order. `epoch` is what its session has until the next request."""
+    """One Fetch request: its partitions, in order. `epoch` is its session's epoch until the next request."""
 
     partitions: Wishes
     by_id: bool
@@ -101,7 +102,10 @@ class Fetching(msgspec.Struct, gc=False):
     epoch: int = NO_EPOCH
 
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
-        """What the client needs to be told. INVALID_FETCH_SESSION_EPOCH: it has asked again before this was ready."""
+        """Return the response.
+
+        INVALID_FETCH_SESSION_EPOCH: the client sent another request before this one was answered.
+        """
         session = self.session
         if session is None:
             return respond(NO_SESSION, found)
@@ -111,7 +115,7 @@ class Fetching(msgspec.Struct, gc=False):
 
 
 def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
-    """The partitions of a request. One that comes twice keeps its first place and its last wish."""
+    """Return the partitions of a request. A repeated partition keeps its first position and its last fields."""
     wanted: Wishes = {}
     for topic in request.topics:
         name, topic_id = topic.topic, topic.topic_id
@@ -122,7 +126,10 @@ def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
 
 
 def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
-    """Rule 3. An error tells -1 for both offsets, so the partition is news again once it is over."""
+    """Whether rule 3 includes the partition.
+
+    An error resets both offsets to -1, so the partition is sent again after it.
+    """
     return bool(
         data.high_watermark != wanted.high_watermark
         or data.log_start_offset != wanted.log_start_offset
@@ -134,13 +141,13 @@ def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
 
 
 def remember(told: list[FetchedPartition]) -> None:
-    """The client knows this now."""
+    """Remember the offsets that are sent to the client."""
     for wanted, data in told:
         wanted.high_watermark, wanted.log_start_offset = data.high_watermark, data.log_start_offset
 
 
 def respond(session_id: int, found: list[FetchedPartition]) -> FetchResponse:
-    """Partitions in this order; neighbours of one topic stand together."""
+    """Return a response with the partitions in this order. Consecutive partitions of a topic share one entry."""
     response = FetchResponse(session_id=session_id)
     topic: bytes | str | None = None
     partitions: list[PartitionData] = []

@@ -1,10 +1,11 @@
-"""The fetch sessions of one broker: bounded, and who may push out whom when they are too many (KIP-227).
+"""The fetch sessions of one broker: their bounds, and which session is evicted for another (KIP-227).
 
-1. A session that was not used for two minutes gives way to any new one, the one unused longest first.
-2. Without such a one, the least that may give way goes, if it is less than the new one: a consumer's is less than a
-   follower's, and the one with fewer partitions is less.
-3. May give way: to a follower every consumer's, to anybody every session that is used for more than two minutes.
-4. Where nobody gives way, the newcomer fetches without a session. So does who would bring in too many partitions.
+1. A session that was unused for two minutes is evicted for any new one, the longest unused first.
+2. Otherwise the lowest evictable session is evicted if it ranks below the new one. A consumer's session ranks below a
+   follower's, and a session with fewer partitions ranks below one with more.
+3. A follower may evict every consumer's session; any client may evict a session that is older than two minutes.
+4. If no session can be evicted, the new client is served without a session, and so is a client that would exceed the
+   bound of partitions.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ EVICTION_MS_MIN = 120_000
 OPENING_EPOCH, CLOSING_EPOCH = 0, -1
 SESSION_ID_MAX = 2**31 - 1
 PARTITIONS_MAX = 100_000
-"""Of all sessions together, some 40 MB. Kafka has no such bound."""
+"""Partitions of all sessions together, some 40 MB. Kafka has no such bound."""
 
 Rank = tuple[bool, int, int]
-"""Privileged, partitions, id: the least goes first."""
+"""Privileged, partitions, id. The lowest rank is evicted first."""
 
 
 class Draw(Protocol):
     """The part of `random.Random` that session ids need."""
 
     def randrange(self, start: int, stop: int) -> int:
-        """From `start` up to, not including, `stop`."""
+        """Return a number from `start` to below `stop`."""
 
 
 class Statistics(NamedTuple):
-    """The cache at one moment; `evictions` counts from the start."""
+    """A snapshot of the cache; `evictions` counts since the broker started."""
 
     sessions: int
     partitions: int
@@ -45,7 +46,7 @@ class Statistics(NamedTuple):
 
 
 class FetchSessionCache:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots). Times in ms, of a clock that only rises."""
+    """At most `slots` sessions (max.incremental.fetch.session.cache.slots). Times in ms of a monotonic clock."""
 
     def __init__(self, slots: int, rng: Draw) -> None:
         self._slots, self._rng = slots, rng
@@ -55,7 +56,7 @@ class FetchSessionCache:
         self._evictions = self._partitions = 0
 
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:
-        """What a request is about. ApiError: its session is not known, or is not as the client believes."""
+        """Return a request's partitions. ApiError: its session is unknown, or in another epoch than the client's."""
         epoch = request.session_epoch
         if epoch in (CLOSING_EPOCH, OPENING_EPOCH):
             if request.session_id and (closed := self._sessions.get(request.session_id)) is not None:
@@ -72,11 +73,10 @@ class FetchSessionCache:
         return Fetching(session.partitions, by_id, privileged, False, session, session.advance())
 
     def open(self, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> FetchResponse:
-        """The response of an opening request, with the id of its session where there was room for one."""
+        """Return the response to an opening request, with the id of the new session if there was room for one."""
         return respond(self._open(fetching, found, now_ms), found)
 
     def statistics(self) -> Statistics:
-        """How full the cache is."""
         return Statistics(len(self._sessions), self._partitions, self._evictions)
 
     def _session(self, request: FetchRequest, by_id: bool) -> FetchSession:
@@ -90,13 +90,13 @@ class FetchSessionCache:
         return session
 
     def _check_room(self, session: FetchSession) -> None:
-        """A session that has grown too large ends, as if it had never been."""
+        """Remove a session that exceeds the bound of partitions, and refuse its request as if it had never existed."""
         if self._partitions + len(session.partitions) - session.size > PARTITIONS_MAX:
             self._remove(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def _open(self, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> int:
-        """The id of a new session, or NO_SESSION."""
+        """Return the id of a new session, or NO_SESSION if there is no room."""
         partitions, privileged = fetching.partitions, fetching.privileged
         if self._partitions + len(partitions) > PARTITIONS_MAX:
             return NO_SESSION
@@ -123,7 +123,7 @@ class FetchSessionCache:
                 insort(ranks, rank(session))
 
     def _evict(self, newcomer: Rank, now_ms: int) -> bool:
-        """Make room for one session, if rules 1 to 3 let it."""
+        """Evict one session for the new one. False: rules 1 to 3 allow none."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -157,5 +157,5 @@ class FetchSessionCache:
 
 
 def rank(session: FetchSession) -> Rank:
-    """Where a session stands among those that may give way."""
+    """Return the session's rank among the evictable ones."""
     return session.privileged, session.size, session.id

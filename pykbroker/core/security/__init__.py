@@ -1,6 +1,6 @@
-"""Who may do what: Kafka's operations and resources, the table of what each API needs, and the seam of an authorizer.
+"""Authorization: Kafka's operations and resource types, the permissions of each API, and the authorizer's interface.
 
-1. An authorizer is asked with a principal, an operation, a resource type and a name, and answers yes or no.
-2. Every API that is served has its entry in `permissions.PERMISSIONS`.
+1. An authorizer gets a principal, an operation, a resource type and a name, and answers yes or no.
+2. Every API that is served has an entry in `permissions.PERMISSIONS`.
 3. Nothing here knows connections or requests.
 """

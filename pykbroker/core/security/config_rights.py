@@ -1,4 +1,4 @@
-"""On what a right is needed to see or change the configs of a resource, and the error without it."""
+"""The permission that reading or changing a resource's configs needs, and the error without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ NEEDS: dict[int, tuple[ResourceType, ErrorCode]] = {
 
 
 def check_config_right(authorizer: Authorizer, principal: str, operation: Operation, resource: tuple[int, str]) -> None:
-    """`ApiError` for one who may not. That there is no such kind of resource anybody may be told."""
+    """Raise ApiError if the principal lacks the permission.
+
+    Unknown resource types pass: any client may learn they do not exist.
+    """
     kind, name = resource
     if kind in NEEDS:
         needed, code = NEEDS[kind]

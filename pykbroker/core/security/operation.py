@@ -1,4 +1,4 @@
-"""Operations and resource types as they travel in ACL messages. Source: KIP-11, AclOperation, ResourceType."""
+"""Operations and resource types, numbered as in ACL messages. Source: KIP-11, AclOperation, ResourceType."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Operation(IntEnum):
-    """What is done to a resource."""
+    """An operation on a resource."""
 
     READ = 3
     WRITE = 4
@@ -21,7 +21,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """What it is done to."""
+    """A type of resource that operations apply to."""
 
     TOPIC = 2
     GROUP = 3
@@ -58,4 +58,4 @@ SUPPORTED = {
     ),
     ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE),
 }
-"""The operations that exist for a resource type (KIP-430)."""
+"""The operations that each resource type has (KIP-430)."""

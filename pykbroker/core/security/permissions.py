@@ -1,4 +1,4 @@
-"""What each API needs: an operation on a resource type, one row an API. No row: the API cannot be served.
+"""The operation and resource type that each API needs, one row for an API. An API without a row cannot be served.
 
 Source: the table "Operations and Resources on Protocols" of Kafka's security documentation.
 """
@@ -10,7 +10,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from wire.api import ApiKey
 
 Needs = tuple[tuple[Operation, ResourceType], ...]
-"""Any one of them is enough where an API has several; an empty one needs nothing."""
+"""Any of the pairs suffices if an API has several. An API with none needs no permission."""
 
 PERMISSIONS: dict[ApiKey, Needs] = {
     ApiKey.PRODUCE: ((Operation.WRITE, ResourceType.TOPIC),),
@@ -105,7 +105,7 @@ PERMISSIONS: dict[ApiKey, Needs] = {
 
 
 def permitted(authorizer: Authorizer, principal: str, key: ApiKey, name: str = "") -> bool:
-    """Whether one of an API's needs is met, on the resource of this name where it is not the cluster."""
+    """Whether the principal has one of the API's permissions, on the cluster or on the resource `name`."""
     needs = PERMISSIONS[key]
     for operation, resource in needs:
         named = CLUSTER_NAME if resource is ResourceType.CLUSTER else name

@@ -1,4 +1,4 @@
-"""The clients that asked for subscriptions or pushed metrics of late: what each was told, and when it came."""
+"""The clients that recently asked for subscriptions or pushed metrics: their subscriptions and their last requests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from wire.error_codes import ErrorCode
 
 CLIENTS_MAX = 16_384
 ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-"""Who is told so may ask before it is time."""
+"""Errors after which a client may ask for subscriptions before its interval has passed."""
 
 
 @dataclass(slots=True)
 class TelemetryClient:
-    """One client instance. Times in ms of a clock that only rises."""
+    """One client instance. Times are in ms of a monotonic clock."""
 
     wanted: RequestedMetrics
     asked_at_ms: float = -inf
@@ -27,7 +27,10 @@ class TelemetryClient:
     terminating: bool = False
 
     def ask(self, now_ms: float) -> RequestedMetrics:
-        """What it shall push. ApiError THROTTLING_QUOTA_EXCEEDED: too early."""
+        """Return the metrics that the client should push.
+
+        ApiError THROTTLING_QUOTA_EXCEEDED: its interval has not passed.
+        """
         if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.wanted.interval_ms:
             self.asked_at_ms = now_ms
         elif self.last_error not in ASK_ANEW:
@@ -36,7 +39,10 @@ class TelemetryClient:
         return self.wanted
 
     def push(self, subscription_id: int, now_ms: float, *, terminating: bool) -> None:
-        """It pushes, for the last time if `terminating`. ApiError: not now, never again, or not for what it has."""
+        """Accept the client's metrics; `terminating` marks its last push.
+
+        ApiError: the client has already terminated, pushes too early, or sends an outdated subscription id.
+        """
         if self.terminating:
             raise ApiError(ErrorCode.INVALID_REQUEST, "it has pushed for the last time")
         self.terminating = terminating
@@ -49,7 +55,7 @@ class TelemetryClient:
 
 
 class TelemetryClients:
-    """At most CLIENTS_MAX of them; who came least lately is forgotten first."""
+    """At most CLIENTS_MAX clients. The least recently seen client is forgotten first."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[bytes, TelemetryClient] = OrderedDict()
@@ -57,7 +63,7 @@ class TelemetryClients:
         self._subscriptions = subscriptions(self._configs)
 
     def client(self, instance_id: bytes, properties: ClientProperties, configs: ConfigsImage) -> TelemetryClient:
-        """One that is known, or one that is new, as all are when a config has changed."""
+        """Return the client, known or new. A change of the subscriptions forgets all clients."""
         if configs is not self._configs:
             self._follow(configs)
         client = self._clients.get(instance_id)
@@ -70,7 +76,7 @@ class TelemetryClients:
         return client
 
     def _follow(self, configs: ConfigsImage) -> None:
-        """Begin anew if the subscriptions are others now."""
+        """Read the subscriptions anew, and forget all clients if they changed."""
         self._configs, before = configs, self._subscriptions
         self._subscriptions = subscriptions(configs)
         if self._subscriptions != before:

@@ -1,4 +1,4 @@
-"""Which metrics a client should push, and how often: the subscriptions that match it, together."""
+"""The metrics that a client should push and their interval: the union of the subscriptions that match it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ UNKNOWN = "unknown"
 INTERVAL_MS_DEFAULT = 300_000
 
 ClientProperties = Mapping[str, str]
-"""What is known of a client, by the names that a match may have."""
+"""A client's properties, by the names that a subscription's `match` uses."""
 
 
 class RequestedMetrics(msgspec.Struct, frozen=True, gc=False):
-    """What one client is asked for; ALL alone stands for every metric."""
+    """The metrics that one client should push. ALL alone stands for every metric."""
 
     id: int
     metrics: tuple[str, ...]
@@ -31,7 +31,7 @@ class RequestedMetrics(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """One resource of client metrics."""
+    """One config resource of type CLIENT_METRICS."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -39,19 +39,19 @@ class Subscription(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, texts: Texts) -> Subscription:
-        """From its configs, which were checked when they were set."""
+        """Build a subscription from its configs, which were validated when they were set."""
         values = {name: row.default for name, row in CLIENT_METRICS.items()} | read(CLIENT_METRICS, texts)
         pairs = (str(pattern).rstrip("=").split("=") for pattern in values["match"])  # type: ignore[union-attr]
         patterns = tuple((what.strip(), re.compile(expression.strip())) for what, expression in pairs)
         return cls(tuple(values["metrics"]), int(values["interval.ms"]), patterns)  # type: ignore[arg-type]
 
     def matches(self, client: ClientProperties) -> bool:
-        """Each of its patterns matches the whole of what it is about."""
+        """Whether every pattern matches the whole value of its client property."""
         return all(pattern.fullmatch(client[what]) for what, pattern in self.patterns)
 
 
 def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
-    """All there are."""
+    """Return all subscriptions among the configs."""
     return tuple(
         Subscription.of(texts)
         for (kind, _), texts in configs.resources.items()
@@ -60,7 +60,7 @@ def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
 
 
 def wanted(client_instance_id: bytes, client: ClientProperties, existing: tuple[Subscription, ...]) -> RequestedMetrics:
-    """What this client is asked for: all metrics of those that match it, at the shortest of their intervals."""
+    """Return the metrics of all subscriptions that match the client, at the shortest of their intervals."""
     matching = [one for one in existing if one.matches(client)]
     metrics = tuple(dict.fromkeys(metric for one in matching for metric in one.metrics))
     metrics = (ALL,) if ALL in metrics else metrics
@@ -70,7 +70,7 @@ def wanted(client_instance_id: bytes, client: ClientProperties, existing: tuple[
 
 
 def properties(instance_id: bytes, client_id: str | None, host: str, port: int) -> ClientProperties:
-    """What a subscription can match of a client. What software it runs is not known to who answers it."""
+    """Return the client properties that a subscription can match. The client's software is unknown here."""
     return {
         "client_id": client_id or "",
         "client_instance_id": id_text(instance_id),
