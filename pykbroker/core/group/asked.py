@@ -1,4 +1,4 @@
-"""What a machine is asked: a message of the protocol with what is known of its sender, or something of the broker's."""
+"""Requests to a group machine: protocol messages with their sender, and the broker's own requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A request from the network. `client_host` begins with a slash, as in Kafka's records."""
+    """A request from a client. `client_host` starts with a slash, as in Kafka's records."""
 
     message: Any
     version: int
@@ -19,13 +19,13 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class FetchOffsets(msgspec.Struct, frozen=True):
-    """One group of an OffsetFetch, its topics by name; answered with an OffsetFetchResponseGroup."""
+    """One group of an OffsetFetch request, with topics by name. The reply is an OffsetFetchResponseGroup."""
 
     group: OffsetFetchRequestGroup
     require_stable: bool
 
 
 class ForgetTopics(msgspec.Struct, frozen=True):
-    """These topics are gone: what was committed for them goes, too. Not answered."""
+    """The notice that topics were deleted, so that their committed offsets are deleted, too. It has no reply."""
 
     topics: frozenset[str]

@@ -1,6 +1,6 @@
-"""Classic groups: clients that agree among themselves, through the coordinator, on who reads what.
+"""Classic groups: their members choose a leader's assignment through the coordinator.
 
-1. `state` has the tables: which state may follow which, and what each answers.
-2. A rebalance has two halves: all members join (`join`, `rebalance`), then all fetch what the leader gave (`sync`).
-3. The record of a generation is written when its leader has assigned; `stored` turns a group into it and back.
+1. `state` has the tables of transitions and of each state's error codes.
+2. A rebalance has two halves: all members join (`join`, `rebalance`), then all fetch the leader's assignment (`sync`).
+3. A generation is stored when its leader has sent the assignment; `stored` converts groups to records and back.
 """

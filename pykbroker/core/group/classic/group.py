@@ -1,4 +1,4 @@
-"""A classic group: its members, its generation, and the protocol that they have in common."""
+"""A classic group: its members, its generation, and its members' common protocol."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CONSUMER = "consumer"
 
 
 class ClassicGroup:
-    """`state_ms` is since when, of day, it is in its state; -1 in records of old.
+    """A classic group. `state_ms` is the wall-clock time at which its state began; -1 in records without it.
 
-    `assigned_ms` is when the leader brought the assignments of this generation, -inf where that is not known.
-    `pending` have been given a member id and not used it yet; `unsynced` have joined a generation and not asked for
-    their assignment yet. `topics` are those subscribed to; None where that is not known. `must_begin`: the last record
-    is that of a group that has just become a classic one.
+    `assigned_ms` is when the leader sent this generation's assignment; -inf if unknown. `pending` has member ids that
+    were given out and have not joined yet; `unsynced` has members that have joined the generation and not sent
+    SyncGroup yet. `topics` has the subscribed topics; None if unknown. `must_begin` is set if the last record converted
+    a consumer group to this classic group.
     """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
@@ -47,7 +47,7 @@ class ClassicGroup:
     # Members
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member. ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        """Return the member. ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is not None and known != member_id:
@@ -60,14 +60,14 @@ class ClassicGroup:
         return member
 
     def check_current(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
-        """As `check`, for one that says in which generation it is. ApiError also ILLEGAL_GENERATION."""
+        """Return the member if `generation` is the current one. ApiError as `check`, or ILLEGAL_GENERATION."""
         member = self.check(member_id, instance_id)
         if generation != self.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return member
 
     def add(self, member: ClassicMember) -> None:
-        """A new member; the first one leads. It is pending no longer."""
+        """Add a new member, which is no longer pending. The first member becomes the leader."""
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
@@ -78,7 +78,7 @@ class ClassicGroup:
             self.static[member.instance_id] = member.id
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Forget a member, pending or not; if it led, another one leads."""
+        """Remove a member, pending or not. If it was the leader, another member becomes the leader."""
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -92,7 +92,7 @@ class ClassicGroup:
         return member
 
     def rename(self, member: ClassicMember, member_id: str) -> None:
-        """A static member goes on under another id, in the same place."""
+        """Give a static member a new member id in the same position."""
         assert member.instance_id is not None
         self.members = {member_id if known == member.id else known: one for known, one in self.members.items()}
         self.static[member.instance_id] = member_id
@@ -103,20 +103,20 @@ class ClassicGroup:
         member.id = member_id
 
     def speak(self, member: ClassicMember, protocols: Protocols) -> None:
-        """The member says anew which protocols it knows."""
+        """Replace the member's supported protocols."""
         self._knowing.subtract({name for name, _ in member.protocols})
         member.protocols = protocols
         self._knowing.update({name for name, _ in protocols})
 
     def park_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
-        """The member's caller waits for the rebalance from now on, or no longer; answers who did before."""
+        """Park the member's JoinGroup caller, or none. Return the caller that was parked before."""
         before, member.joining = member.joining, token
         self.joined += (token is not None) - (before is not None)
         return before
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether something has yet to be assigned anew: a rebalance is under way, or about to begin."""
+        """Whether a rebalance is in progress or about to begin."""
         return self.must_begin or self.state in (
             ClassicGroupState.PREPARING_REBALANCE,
             ClassicGroupState.COMPLETING_REBALANCE,
@@ -124,30 +124,30 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether a rebalance has nobody left to wait for."""
+        """Whether a rebalance waits for no further member."""
         return self.joined == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the most patient member would have the others wait."""
+        """Return the longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # Protocols
 
     def takes(self, protocol_type: str, names: list[str]) -> bool:
-        """Whether one who knows these protocols could be a member."""
+        """Whether a client that supports these protocols can be a member."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and names)
         return self.protocol_type == protocol_type and any(self._knowing[name] == len(self.members) for name in names)
 
     def select_protocol(self) -> str:
-        """Of those that all know, the one that most like best."""
+        """Return the protocol with the most votes among those that all members support."""
         candidates = {name for name, count in self._knowing.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def elect(self) -> bool:
-        """A leader among those who have joined, the old one if it has. False: there is none."""
+        """Choose a leader that has joined, the current one if possible. False: no member has joined."""
         led = self.members.get(self.leader or "")
         if led is not None and led.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
@@ -158,23 +158,23 @@ class ClassicGroup:
     # States
 
     def move(self, state: ClassicGroupState, wall_ms: int) -> None:
-        """Go on to a state that may follow this one."""
+        """Change to a state that may follow the current one."""
         assert self.state in MAY_FOLLOW[state], f"{self.id}: {self.state} -> {state}"
         self.previous_state, self.state, self.state_ms = self.state, state, wall_ms
 
     def begin_generation(self, wall_ms: int) -> None:
-        """All who are members now are members of the next generation."""
+        """Begin the next generation with the current members."""
         self.generation += 1
         self.protocol = self.select_protocol()
         self.learn_topics()
         self.move(ClassicGroupState.COMPLETING_REBALANCE, wall_ms)
 
     def learn_topics(self) -> None:
-        """What the members subscribe to, in the protocol that they agreed on."""
+        """Read the members' subscribed topics from their metadata for the selected protocol."""
         self.topics = None
         if self.protocol_type == CONSUMER and (self.protocol is not None or not self.members):
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member reads the topic; consumers of whom that is not known may read any."""
+        """Whether a member may read the topic. If a consumer group's subscriptions are unknown, any topic counts."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics

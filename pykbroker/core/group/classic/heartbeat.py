@@ -1,4 +1,4 @@
-"""Heartbeat: a member shows that it lives, and learns whether it must join again."""
+"""Heartbeat: a member keeps its session alive and learns whether it must rejoin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """It counts as a sign of life also while the group rebalances."""
+    """Extend the member's session, also while the group rebalances, and reply with the state's error code."""
     request: HeartbeatRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)

@@ -1,4 +1,4 @@
-"""JoinGroup: a member enters a classic group, or a rebalance of it."""
+"""JoinGroup: a member joins a classic group or a rebalance of it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,21 @@ from wire.messages.join_group import JoinGroupRequest
 MEMBER_ID_REQUIRED_VERSION_FIRST = 4
 SKIP_ASSIGNMENT_VERSION_FIRST = 9
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""How long one may be parked that has no member id yet; a rebalance that takes longer lets it ask again."""
+"""Time a new member's JoinGroup may be parked.
+
+If the rebalance takes longer, the member is removed and may join again.
+"""
 PENDING_MEMBERS_MAX = 10_000
-"""Of a group: member ids that were given out and not used yet. Each is forgotten after a session timeout."""
+"""Unused member ids of one group. Each is forgotten after a session timeout."""
 PROTOCOLS_MAX, PROTOCOLS_BYTES_MAX = 1000, 4 << 20
-"""Of a member: in how many ways it says what it wants, and how much in all. It is kept before a record bounds it."""
+"""Protocols of one member, and their bytes in total.
+
+They are kept in memory before the size of a record bounds them.
+"""
 
 
 def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Answer, or park the caller until the rebalance that it sets off, or that is under way, has ended."""
+    """Answer a JoinGroup, or park its caller until the rebalance that it starts, or that is in progress, has ended."""
     request: JoinGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -49,7 +55,7 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def check_member(shard: Shard, request: JoinGroupRequest) -> None:
-    """ApiError: the time between heartbeats is too short, or too long, or the member says more than can be kept."""
+    """Raise ApiError if the session timeout is out of bounds, or the member has too many or too large protocols."""
     least_ms, most_ms = shard.settings.group_min_session_timeout_ms, shard.settings.group_max_session_timeout_ms
     if not least_ms <= request.session_timeout_ms <= most_ms:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -59,7 +65,7 @@ def check_member(shard: Shard, request: JoinGroupRequest) -> None:
 
 
 def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[ClassicGroup, bool]:
-    """The group, or a new one for its first member; an empty consumer group gives way to one."""
+    """Return the group and whether it is new. A new member replaces an empty consumer group by a classic one."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ClassicGroup):
         return group, False
@@ -72,7 +78,10 @@ def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[Classic
 
 
 def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
-    """Whether there is room. While a group rebalances, those count who have joined: the others may never come."""
+    """Whether the group has room.
+
+    While it rebalances only members that have joined count, since the others may not return.
+    """
     member = group.members.get(member_id)
     if group.state is ClassicGroupState.EMPTY:
         return True
@@ -82,7 +91,7 @@ def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
 
 
 def _stranger(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
-    """One without a member id gets one: to ask again with it, or, static or of an old client, at once."""
+    """Give a client a member id. Static members and old clients join with it at once, others get MEMBER_ID_REQUIRED."""
     request: JoinGroupRequest = asked.message
     member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
     if request.group_instance_id is not None:
@@ -129,7 +138,7 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token:
 
 
 def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
-    """One who comes back with a member id: from MEMBER_ID_REQUIRED, for a rebalance, or for an answer that was lost."""
+    """Handle a client with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after it missed a response."""
     request: JoinGroupRequest = asked.message
     if request.member_id in group.pending:
         if request.group_instance_id is not None:
@@ -151,7 +160,7 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
 def _replace(
     shard: Shard, group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step
 ) -> None:
-    """A static member was started again: it takes its own place, and whoever was there is fenced."""
+    """Replace a static member that has restarted: the new instance takes its place and the old one is fenced."""
     request: JoinGroupRequest = asked.message
     rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
@@ -168,7 +177,7 @@ def _replace(
 
 
 def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step) -> None:
-    """It goes on in the generation that it was in, with the assignment that it had."""
+    """Continue the current generation with the replaced member's assignment, without a rebalance."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader
     group.speak(member, protocols(request))
@@ -189,7 +198,7 @@ def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: A
 
 
 def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
-    """Whether the group would choose the same protocol if this member knew these ones."""
+    """Whether the group would still select the same protocol if the member supported these ones."""
     known = member.protocols
     group.speak(member, protocols)
     selected = group.select_protocol() if group.takes(group.protocol_type, [name for name, _ in protocols]) else None
@@ -198,7 +207,10 @@ def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Proto
 
 
 def _speak(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, token: Token, step: Step) -> None:
-    """What the member says now, and that it waits; who waited for it before is not kept waiting."""
+    """Update the member's protocols and timeouts, and park its caller.
+
+    A caller parked before gets REBALANCE_IN_PROGRESS.
+    """
     group.speak(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     before = group.park_joining(member, token)
@@ -207,10 +219,10 @@ def _speak(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest
 
 
 def protocols(request: JoinGroupRequest) -> Protocols:
-    """What the member says of itself, as it is kept."""
+    """Return the request's protocols in the form in which a member keeps them."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
 
 
 def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
-    """Version 0 has none and means the session's."""
+    """Return the rebalance timeout. Version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms

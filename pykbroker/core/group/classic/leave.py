@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, by themselves or put out by an administrator who names static ones."""
+"""LeaveGroup: members leave, or an administrator removes static members."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMBERS_VERSION_FIRST = 3
 
 
 def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Each member is answered for itself; the others rebalance once. Before version 3 there is one, and no list."""
+    """Remove each member of the request, then rebalance once. Before version 3 a request has one member and no list."""
     request: LeaveGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -33,12 +33,12 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def leaving(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:
-    """Who leaves."""
+    """Return the members that the request names."""
     return [MemberIdentity(member_id=request.member_id)] if version < MEMBERS_VERSION_FIRST else request.members
 
 
 def answer(identities: list[MemberIdentity], codes: list[ErrorCode], version: int) -> LeaveGroupResponse:
-    """What each of them is told."""
+    """Return the response with each member's error code."""
     if version < MEMBERS_VERSION_FIRST:
         return LeaveGroupResponse(error_code=codes[0])
     return LeaveGroupResponse(

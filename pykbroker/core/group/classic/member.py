@@ -1,4 +1,4 @@
-"""A member of a classic group: what it said of itself, what it was assigned, and whether it waits for an answer."""
+"""A member of a classic group: its protocols, its assignment, and its parked callers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from pykbroker.core.outcome import Token
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Names, the one it likes best first, with what the leader shall know of it under that name."""
+"""(name, metadata) of a member's protocols, the preferred one first. The metadata is for the group's leader."""
 
 
 @dataclass(slots=True)
 class ClassicMember:
-    """`is_new` until its first generation. `joining` and `syncing` are the callers that are parked."""
+    """A member of a classic group.
+
+    `is_new` holds until its first generation; `joining` and `syncing` are parked callers.
+    """
 
     id: str
     instance_id: str | None
@@ -29,13 +32,13 @@ class ClassicMember:
 
     @property
     def awaits_answer(self) -> bool:
-        """Who is parked cannot send heartbeats, and need not."""
+        """Whether the member has a parked caller. It then cannot send heartbeats and need not."""
         return self.joining is not None or self.syncing is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said of itself under this name."""
+        """Return the member's metadata for this protocol; empty if it does not support the protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: Container[str]) -> str:
-        """The one it likes best; all candidates are known to every member."""
+        """Return the member's preferred protocol among the candidates, all of which it supports."""
         return next(name for name, _ in self.protocols if name in candidates)

@@ -1,4 +1,4 @@
-"""A rebalance of a classic group: who sets it off, how long it waits, and what comes of it."""
+"""The rebalance of a classic group: its start, its deadlines, and the next generation."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from wire.messages.sync_group import SyncGroupResponse
 
 SESSION, JOIN, SYNC, BEGIN = "session", "join", "sync", "begin"
-"""What falls due: a member's next heartbeat, the end of the wait for members to join, and for them to sync; and the
-rebalance of a group that has just become a classic one, or whose members have been given time to sync.
+"""Kinds of deadlines: a member's next heartbeat, the end of the wait for JoinGroup, and of the wait for SyncGroup.
+
+BEGIN is the rebalance of a group that was just converted to a classic one, or whose members were given time for
+SyncGroup.
 """
 
 SYNC_PATIENCE_MS = 10
-"""How long after the leader's SyncGroup a JoinGroup of the same members waits for the SyncGroups of the others.
+"""Time after the leader's SyncGroup during which a JoinGroup waits for the SyncGroups of the other members.
 
-Kafka answers the leader after an append in another thread, 2 to 5 ms later, and so gives its followers that time.
+Kafka answers the leader after an append in another thread, 2 to 5 ms later, and so gives the other members that time.
 """
 
 
 def expect(shard: Shard, group: ClassicGroup, member_id: str, timeout_ms: int, step: Step) -> None:
-    """The member has shown that it lives, and must do so again within this time."""
+    """Restart the member's session: its next heartbeat is due within `timeout_ms`."""
     shard.timers.set(Due(SESSION, group.id, member_id), step.now_ms + timeout_ms)
 
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Something about the members has changed."""
+    """Start a rebalance after a change of the members, or complete the one in progress if all have joined."""
     if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         prepare(shard, group, step)
     else:
@@ -39,7 +41,10 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None
 
 
 def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """A member joins anew, which may have been faster than another one's SyncGroup of the generation that ends."""
+    """Start a rebalance for a member that rejoins.
+
+    Other members may still be about to send SyncGroup: wait for them first.
+    """
     until_ms = group.assigned_ms + SYNC_PATIENCE_MS
     if group.state is ClassicGroupState.STABLE and group.unsynced and step.now_ms < until_ms:
         shard.timers.set(Due(BEGIN, group.id), until_ms)
@@ -48,14 +53,14 @@ def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None
 
 
 def complete_if_all_joined(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """End the wait; but a first rebalance waits its time out."""
+    """Complete the rebalance if all members have joined. A group's first rebalance waits for its full delay."""
     preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
     if preparing and group.all_joined and group.previous_state is not ClassicGroupState.EMPTY:
         complete_join(shard, group, step)
 
 
 def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Everybody must join again. Who already waits for an assignment is told so."""
+    """Start a rebalance: all members must rejoin. Parked SyncGroup callers get REBALANCE_IN_PROGRESS."""
     for member in group.members.values():
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             member.assignment = b""
@@ -77,14 +82,14 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
 
 
 def begin_due(shard: Shard, due: Due, step: Step) -> None:
-    """All must join, unless that is under way, or the group is gone by now."""
+    """Start a rebalance, unless one is in progress or the group has been deleted."""
     group = shard.groups.get(due.group_id)
     if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
         prepare(shard, group, step)
 
 
 def join_due(shard: Shard, due: Due, step: Step) -> None:
-    """The wait is over, unless members came while a first rebalance was put off: then it is put off again."""
+    """Complete the rebalance. A first rebalance is delayed again if members joined during its delay."""
     group = shard.classic(due.group_id)
     if group.member_added and group.initial_ms_left:
         group.member_added = False
@@ -96,9 +101,9 @@ def join_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def complete_join(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Begin the next generation with those who have joined, and with static members, who may have been away.
+    """Begin the next generation with the members that have joined, and with static members, which may return later.
 
-    If none of the static ones that are left has joined, wait on.
+    If only static members are left and none of them has joined, wait for another rebalance timeout.
     """
     shard.timers.cancel(Due(JOIN, group.id))
     group.initial_ms_left, group.member_added = None, False
@@ -120,7 +125,7 @@ def complete_join(shard: Shard, group: ClassicGroup, step: Step) -> None:
 
 
 def sync_due(shard: Shard, due: Due, step: Step) -> None:
-    """Who has not asked for its assignment by now is gone."""
+    """Remove the members that have not sent SyncGroup in time."""
     group = shard.classic(due.group_id)
     if group.unsynced:
         for member_id in sorted(group.unsynced):
@@ -129,10 +134,9 @@ def sync_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
-    """A member was not heard of in time: it is gone, unless it waits for an answer of ours.
+    """Remove a member whose session has timed out, unless it has a parked caller.
 
-    One that is new has no heartbeats to send and might wait here with a connection that is long dead: it is let go,
-    and asks again if it is still there.
+    A new member has no heartbeats yet, and its parked connection may be dead: it is removed and may join again.
     """
     group = shard.groups.get(due.group_id)
     if not isinstance(group, ClassicGroup):
@@ -152,14 +156,14 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def remove(shard: Shard, group: ClassicGroup, member: ClassicMember, step: Step) -> None:
-    """The member is gone; its caller, if one is parked, learns that it is no member."""
+    """Remove the member; its parked callers get UNKNOWN_MEMBER_ID."""
     refuse_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
     shard.timers.cancel(Due(SESSION, group.id, member.id))
     group.remove(member.id)
 
 
 def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, step: Step) -> None:
-    """Whoever is parked for this member is told that it need not wait."""
+    """Answer the member's parked callers with this error."""
     joining, syncing = group.park_joining(member, None), member.syncing
     member.syncing = None
     if joining is not None:
@@ -169,7 +173,7 @@ def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, m
 
 
 def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
-    """Tell a member that has joined about the generation; if it leads, about all members."""
+    """Answer the member's parked JoinGroup with the generation; the leader's answer has all members."""
     token = group.park_joining(member, None)
     if token is not None:
         step.reply(token, generation(group, member.id))
@@ -178,7 +182,7 @@ def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
 def answer_sync(
     shard: Shard, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse, step: Step
 ) -> None:
-    """Answer the caller that waits for the member's assignment; its heartbeats begin."""
+    """Answer the member's parked SyncGroup and restart its session."""
     token: Token = member.syncing
     member.syncing = None
     step.reply(token, response)
@@ -186,7 +190,7 @@ def answer_sync(
 
 
 def generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
-    """The generation as this member shall know it."""
+    """Return the member's JoinGroup response for the current generation."""
     members = (
         [
             JoinGroupResponseMember(one.id, one.instance_id, one.metadata(group.protocol))
@@ -206,5 +210,5 @@ def generation(group: ClassicGroup, member_id: str) -> JoinGroupResponse:
 
 
 def failed_join(code: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """A refusal, in the form that Kafka gives it."""
+    """Return a JoinGroup response with an error."""
     return JoinGroupResponse(error_code=code, member_id=member_id)

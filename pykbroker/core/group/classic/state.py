@@ -1,15 +1,16 @@
 """The states of a classic group, as tables.
 
-              JoinGroup of a member     SyncGroup                Heartbeat    goes on to
-Empty         a stranger's starts one   UNKNOWN_MEMBER_ID        likewise     PreparingRebalance: someone joins
-Preparing     parks                     REBALANCE_IN_PROGRESS    likewise     Completing: all have joined, or time is up
-                                                                              Empty: nobody is left
-Completing    news: prepares again      parks; the leader's      NONE         Stable: the leader has assigned
-              same: answers again       writes the generation                 Preparing: one came, went or was silent
-Stable        news, leader: prepares,   its assignment           NONE         Preparing: likewise
-              once all have synced or
-              SYNC_PATIENCE_MS are over
-              same: answers again
+              JoinGroup of a member        SyncGroup               Heartbeat  transitions
+Empty         starts a rebalance           UNKNOWN_MEMBER_ID       same       PreparingRebalance: a member joins
+Preparing     parks                        REBALANCE_IN_PROGRESS   same       Completing: all have joined, or timeout
+                                                                              Empty: no member is left
+Completing    new protocols: rebalances    parks; the leader's     NONE       Stable: the leader has assigned
+              unchanged: answers again     stores the generation              Preparing: a member joins or is removed
+Stable        new protocols, or leader:    its assignment          NONE       Preparing: as from Completing
+              rebalances once all have
+              synced, or SYNC_PATIENCE_MS
+              have passed
+              unchanged: answers again
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from wire.error_codes import ErrorCode
 
 
 class ClassicGroupState(StrEnum):
-    """Named as clients are told."""
+    """A state, by the name that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -30,7 +31,7 @@ class ClassicGroupState(StrEnum):
 
 
 DEAD = "Dead"
-"""What a group is called that does not exist."""
+"""The state that responses give for a group that does not exist."""
 
 MAY_FOLLOW: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     ClassicGroupState.EMPTY: frozenset((ClassicGroupState.PREPARING_REBALANCE,)),
@@ -40,11 +41,11 @@ MAY_FOLLOW: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     ClassicGroupState.COMPLETING_REBALANCE: frozenset((ClassicGroupState.PREPARING_REBALANCE,)),
     ClassicGroupState.STABLE: frozenset((ClassicGroupState.COMPLETING_REBALANCE,)),
 }
-"""After which states a state may come."""
+"""The states from which each state may be entered."""
 
 
 class StateAnswers(NamedTuple):
-    """What a state says to a member of the right generation, and to who wants to delete the group."""
+    """The error codes of a state: for requests of a member in the current generation, and for DeleteGroups."""
 
     heartbeat: ErrorCode
     sync: ErrorCode

@@ -1,4 +1,4 @@
-"""A classic group as its record, GroupMetadataValue, and back."""
+"""Conversion of a classic group to its record, GroupMetadataValue, and back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pykbroker.core.group.classic.state import ClassicGroupState
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 VALUE_VERSION = 3
-"""What Kafka 4.3.1 writes; version 4 is for readers that are newer."""
+"""The version that Kafka 4.3.1 writes. Version 4 is for newer readers."""
 
 
 def deleted(group_id: str) -> CoordinatorRecord:
-    """The group is no more."""
+    """Return the record that deletes the group."""
     return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
 
 
 def empty(group: ClassicGroup, generation: int, wall_ms: int) -> CoordinatorRecord:
-    """The group has no members."""
+    """Return the record of the group without members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=generation,
@@ -34,7 +34,7 @@ def empty(group: ClassicGroup, generation: int, wall_ms: int) -> CoordinatorReco
 def assigned(
     group: ClassicGroup, assignments: Mapping[str, bytes], renamed: Mapping[str, str] | None = None
 ) -> CoordinatorRecord:
-    """The group's generation, with what each member was assigned; `renamed` members are called otherwise from now."""
+    """Return the record of the group's generation and assignments. `renamed` maps old member ids to new ones."""
     names = renamed or {}
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
@@ -64,9 +64,9 @@ def _stored(member: ClassicMember, name: str, protocol: str | None, assignment: 
 
 
 def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """Make the group what its record says. Members that are known keep what records do not hold.
+    """Set the group's state from its record. Known members keep the fields that records do not hold.
 
-    A record without members of the generation that the group is in has founded the group; who joins it meanwhile stays.
+    A record without members, in the group's current generation, only created the group: members that are joining stay.
     """
     if not value.members and value.generation == group.generation:
         return

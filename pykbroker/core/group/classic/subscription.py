@@ -1,4 +1,4 @@
-"""Which topics the members of a group of consumers subscribe to, as far as their bytes say so."""
+"""The topics that the members of a classic consumer group subscribe to, read from their metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wire.stored.framing import decode_versioned
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all; None where one is not understood, as of clients that use the bytes in their own way."""
+    """Return all subscribed topics; None if a subscription is not in the format of Kafka's consumer protocol."""
     topics: set[str] = set()
     try:
         for subscription in subscriptions:

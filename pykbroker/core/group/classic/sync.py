@@ -1,4 +1,4 @@
-"""SyncGroup: a member of a new generation fetches its assignment, and its leader brings those of all."""
+"""SyncGroup: the leader of a new generation sends all assignments, and each member fetches its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Answer with the assignment, or park the caller until the leader has brought it."""
+    """Answer with the member's assignment, or park the caller until the leader has sent it."""
     request: SyncGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -50,7 +50,7 @@ def _park(member: ClassicMember, token: Token, step: Step) -> None:
 
 
 def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, step: Step) -> None:
-    """Write the generation, and answer all who wait for it. Whom the leader forgot has an empty assignment."""
+    """Store the generation and answer all parked callers. A member that the leader left out has an empty assignment."""
     given = {one.member_id: bytes(one.assignment) for one in request.assignments}
     step.write(stored.assigned(group, given))
     group.assigned_ms = step.now_ms
