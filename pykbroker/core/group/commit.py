@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: who may commit for a group, and the records of it."""
+"""OffsetCommit and TxnOffsetCommit: the check of the committing member, and the records of the offsets."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
 
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
 VALUE_VERSION, EXPIRING_VALUE_VERSION = 4, 1
-"""What Kafka 4.3.1 writes; the older one is the last that has a time of expiry."""
+"""The version that Kafka 4.3.1 writes, and the last version that has an expire timestamp."""
 NO_RETENTION = -1
 TIME_MS_MAX = 2**63 - 1
-"""What the record of an offset can say, 292 million years after 1970."""
+"""The largest timestamp of a record: 292 million years after 1970."""
 CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
 
 
 def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
-    """Partition by partition; only metadata that is too long is refused. It counts as a sign of life."""
+    """Commit each partition's offset; only oversized metadata is refused. A classic member's session is extended."""
     request: plain.OffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
@@ -60,7 +60,10 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
 
 
 def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
-    """As `commit`, but what is written holds when the transaction is committed, and says nothing of the member."""
+    """Commit offsets as part of a transaction.
+
+    They take effect when it commits, and do not extend the member's session.
+    """
     request: txn.TxnOffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -92,7 +95,7 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
 
 
 def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> None:
-    """What the transaction committed holds from its marker on, or is forgotten. Answered with None."""
+    """Write a marker, which applies or discards the transaction's offsets. The reply is None."""
     step.write(asked)
     step.reply(token, None)
 
@@ -100,8 +103,10 @@ def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> No
 def check_classic(
     group: ClassicGroup, member_id: str, instance_id: str | None, generation: int, *, transactional: bool
 ) -> None:
-    """ApiError: this one may not commit now. Without member and generation, as admins do, only an empty group takes it;
-    transactions of old clients know no members.
+    """Raise ApiError if the member may not commit now.
+
+    A commit without member and generation, as from an admin client, needs an empty group. TxnOffsetCommit requests of
+    old clients have no member and are accepted.
     """
     if generation < 0 and group.state is ClassicGroupState.EMPTY:
         return
@@ -120,9 +125,9 @@ def check_consumer(
     epoch: int,
     version: int | None = None,
 ) -> None:
-    """ApiError: this one may not commit now. An epoch that is over will do for partitions held since then (KIP-1251).
+    """Raise ApiError if the member may not commit now. `version` is the OffsetCommit's; None in a transaction.
 
-    `version`: of an OffsetCommit; None in a transaction.
+    An older epoch is accepted for partitions that the member has owned since then (KIP-1251).
     """
     if epoch < 0 and not group.members:
         return
@@ -174,5 +179,5 @@ def _write(
 
 
 def utf16_units(text: str) -> int:
-    """The length of a string as Kafka counts it, whatever the config's name says."""
+    """Return a string's length in UTF-16 units, as Kafka counts it, although offset.metadata.max.bytes says bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

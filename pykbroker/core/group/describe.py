@@ -1,4 +1,4 @@
-"""ListGroups and DescribeGroups: which groups there are, and what they are doing."""
+"""ListGroups and DescribeGroups: the groups of this coordinator and their states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 
 
 def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Those in one of the states and of one of the types, in whatever case; an empty filter lets all pass."""
+    """List the groups of the requested states and types, compared without case. An empty filter matches all."""
     request: ListGroupsRequest = asked.message
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
@@ -48,7 +48,7 @@ def _listed(group: Group) -> ListedGroup:
 
 
 def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """What is not there is dead; only newer clients are told that it was not found."""
+    """Describe the groups. A missing group is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
     request: DescribeGroupsRequest = asked.message
     step.reply(
         token,

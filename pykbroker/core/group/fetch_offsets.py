@@ -1,4 +1,4 @@
-"""OffsetFetch: what a group has committed. A group or partition of which nothing is known has offset -1."""
+"""OffsetFetch: a group's committed offsets. An unknown group or partition has offset -1."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ NO_OFFSET = -1
 
 
 def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -> Steps[None]:
-    """Of the partitions asked for, or of all; with `require_stable` those that a transaction may change are refused."""
+    """Return the offsets of the requested partitions, or of all.
+
+    With `require_stable`, a partition with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT.
+    """
     group_id, topics = asked.group.group_id, asked.group.topics
     _check(shard, asked)
     if topics is None:
@@ -44,7 +47,7 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
 
 
 def _check(shard: Shard, asked: FetchOffsets) -> None:
-    """A member of a consumer group may ask only in its epoch; who names no member may always ask.
+    """Raise ApiError if a consumer group's member is not in its current epoch. Requests without a member always pass.
 
     Members that use the classic protocol know their epoch as a generation.
     """
@@ -60,7 +63,7 @@ def _check(shard: Shard, asked: FetchOffsets) -> None:
 
 
 def _answer(partition: int, topic_id: bytes, held: Committed | None, unstable: bool) -> OffsetFetchResponsePartitions:
-    """An offset of another topic that had this name is none."""
+    """Return the partition's offset. An offset of an earlier topic of the same name does not count."""
     if unstable:
         return OffsetFetchResponsePartitions(partition, NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if held is None or (topic_id != NIL and held.topic_id not in (NIL, topic_id)):

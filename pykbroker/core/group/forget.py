@@ -1,4 +1,4 @@
-"""How offsets and groups go: OffsetDelete, DeleteGroups, deleted topics, and retention."""
+"""Deletion of offsets and groups: OffsetDelete, DeleteGroups, deleted topics, and retention."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from wire.messages.offset_delete import (
 from wire.stored.group_offsets import OffsetCommitKey
 
 EXPIRY, FORGETTING = "expiry", "forgetting"
-"""What falls due: the next look at which offsets have expired, and at which are of topics that are gone."""
+"""Kinds of deadlines: the next search for expired offsets, and the search for offsets of deleted topics."""
 OFFSETS_MAX = 2000
-"""Looked at in one step."""
+"""Offsets that one step checks."""
 
 
 def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
-    """OffsetDelete. Of a group with members only those of topics that none of them reads."""
+    """Handle OffsetDelete. In a group with members, topics that a member subscribes to are refused."""
     request: OffsetDeleteRequest = asked.message
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -61,7 +61,7 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
 
 
 def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
-    """DeleteGroups: each on its own, with all that it has committed."""
+    """Handle DeleteGroups: delete each group with all its offsets."""
     request: DeleteGroupsRequest = asked.message
     response = DeleteGroupsResponse()
     for group_id in dict.fromkeys(request.groups_names):
@@ -77,14 +77,14 @@ def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps
 
 
 def forget_topics(shard: Shard, asked: ForgetTopics, token: Token, step: Step) -> None:
-    """Nothing is committed any more for topics that are gone. Not answered, and not done at once."""
+    """Schedule the deletion of all offsets of deleted topics. The request has no reply."""
     shard.gone |= asked.topics
     shard.unforgotten = shard.offsets.groups()
     shard.timers.set(Due(FORGETTING), step.now_ms)
 
 
 def forgetting_due(shard: Shard, due: Due, step: Step) -> None:
-    """Look at some groups for offsets of topics that are gone."""
+    """Delete the offsets of deleted topics in some groups."""
     looked = 0
     while shard.unforgotten and looked < OFFSETS_MAX:
         group_id = shard.unforgotten.pop()
@@ -99,7 +99,7 @@ def forgetting_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def expiry_due(shard: Shard, due: Due, step: Step) -> None:
-    """Look at some groups; when all were looked at, the next round begins after the check interval."""
+    """Expire offsets in some groups. After all groups, the next round begins after the check interval."""
     if not shard.unexpired:
         shard.unexpired = list(reversed(shard.groups))
     looked = 0
@@ -112,7 +112,7 @@ def expiry_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def _expire(shard: Shard, group: Group, step: Step) -> int:
-    """Write off what has expired of a group, and the group if nothing is left; answers how many were looked at."""
+    """Delete the group's expired offsets, and the group if nothing is left. Return how many offsets were checked."""
     looked = kept = 0
     for topic, partitions in shard.offsets.of_group(group.id).items():
         read = group.subscribes(topic)
@@ -132,12 +132,15 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
 
 
 def _is_awaited(group: Group) -> bool:
-    """Whether somebody has been given a member id just now, and is about to join."""
+    """Whether a client has an unused member id and is about to join."""
     return isinstance(group, ClassicGroup) and bool(group.pending)
 
 
 def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms: int) -> bool:
-    """Counted from the commit, or, in a group whose members have left, from then. Members keep what they might read."""
+    """Whether the offset's retention has passed since its commit, or since a classic group became empty.
+
+    A classic group with members keeps all offsets unless it is Stable and its subscriptions are known.
+    """
     if committed.expire_ms != NEVER:
         return wall_ms >= committed.expire_ms
     since_ms = committed.commit_ms
@@ -161,5 +164,5 @@ def _delete(group: Group, step: Step) -> None:
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """Nothing is committed for the partition."""
+    """Return the record that deletes the partition's offset."""
     return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

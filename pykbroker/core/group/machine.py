@@ -1,6 +1,6 @@
 """The group coordinator of one partition of `__consumer_offsets`. Hosted by `coordinator.runtime`.
 
-`HANDLE` is the table of what can be asked, `DUE` of what falls due, `replay.REPLAY` of what the log can say.
+`HANDLE` is the table of requests, `DUE` of deadlines, `replay.REPLAY` of records.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Question = Asked | FetchOffsets | ForgetTopics | Marker
 
 
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
-    """What the classic protocol asks is served by a consumer group, too, if it has members."""
+    """Return a handler of a classic request, which may also come from a member of a consumer group."""
 
     def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         group = shard.groups.get(asked.message.group_id)
@@ -95,12 +95,15 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
 
 
 def nothing_set(group_id: str) -> Texts:
-    """Of groups that have no configs of their own."""
+    """Return the configs of a group without its own: none."""
     return {}
 
 
 class GroupMachine:
-    """Matches `coordinator.machine.CoordinatorMachine`. `configs_of` has what is set for a group alone."""
+    """The machine of one partition's groups. Matches `coordinator.machine.CoordinatorMachine`.
+
+    `configs_of` returns the configs that are set for one group.
+    """
 
     def __init__(
         self,
@@ -113,11 +116,11 @@ class GroupMachine:
 
     @property
     def deadline_ms(self) -> float:
-        """When `tick` has something to do; inf when idle."""
+        """Return when `tick` is due next; inf when idle."""
         return self._shard.timers.deadline_ms
 
     def loaded(self, now_ms: float, wall_ms: int) -> GroupOutcome:
-        """Every member of a group is given a whole session; a group that is larger than is allowed now rebalances."""
+        """Restart every member's session. A group above the maximum size rebalances."""
         shard, step = self._shard, Step(now_ms, wall_ms)
         shard.timers.set(Due(forget.EXPIRY), now_ms + shard.settings.offsets_retention_check_interval_ms)
         for group in list(shard.groups.values()):
@@ -133,14 +136,14 @@ class GroupMachine:
     def handle(
         self, request: Question, token: Token, now_ms: float, wall_ms: int
     ) -> GroupOutcome | Steps[GroupOutcome]:
-        """Decide, or park the caller. `ApiError` refuses the whole request, and then nothing has changed."""
+        """Decide the request or park its caller. `ApiError` refuses the whole request; nothing has changed then."""
         step = Step(now_ms, wall_ms)
         kind = type(request.message) if isinstance(request, Asked) else type(request)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 
     def tick(self, now_ms: float, wall_ms: int) -> GroupOutcome:
-        """The one thing that is due first."""
+        """Handle the deadline that is due first."""
         step = Step(now_ms, wall_ms)
         due = self._shard.timers.pop_due(now_ms)
         if due is not None:
@@ -148,7 +151,7 @@ class GroupMachine:
         return step.outcome()
 
     def replay(self, entry: Entry[StoredRecord]) -> None:
-        """Take a record of the log into the state."""
+        """Apply a record of the log to the state."""
         replay(self._shard, entry)
 
 

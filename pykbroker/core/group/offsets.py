@@ -1,7 +1,7 @@
-"""What groups have committed: the offsets that hold, and those of transactions that are still open.
+"""Committed offsets of groups, and pending offsets of open transactions.
 
-Of an offset outside of transactions and one inside, the one that stands later in the log holds, whenever the
-transaction ends: compaction keeps just that one.
+If a partition has one offset from a transaction and one from outside, the one with the later record applies, whenever
+the transaction ends: compaction keeps only that record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEVER = NO_LEADER_EPOCH = -1
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """One partition's offset. Times in ms since 1970; `expire_ms` is -1 where the broker's retention counts."""
+    """One partition's committed offset. Times in ms since 1970; `expire_ms` is -1 if the broker's retention applies."""
 
     offset: int
     leader_epoch: int
@@ -31,7 +31,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:
-        """As the record at this offset says."""
+        """Build the offset from the record at `record_offset`."""
         if isinstance(value, LegacyOffsetCommitValue):
             return cls(
                 value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp, record_offset=record_offset
@@ -53,12 +53,12 @@ NO_TOPICS: Topics = {}
 
 
 def read_run(cursor: RecordCursor) -> OffsetRun[Committed] | None:
-    """Read committed offsets that lie one behind the other in a batch; None where the next record is none."""
+    """Read consecutive records of committed offsets in a batch. None: the next record is of another kind."""
     return read_offset_run(cursor, Committed)
 
 
 class GroupOffsets:
-    """By group, topic and partition. Nothing that is empty is kept."""
+    """Offsets by group, topic and partition. Empty groups and topics are removed."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Topics] = {}
@@ -66,11 +66,11 @@ class GroupOffsets:
         self._open: dict[str, set[int]] = {}  # the producers with pending offsets, by group
 
     def of_group(self, group_id: str) -> Topics:
-        """What holds for a group."""
+        """Return the group's committed offsets."""
         return self._groups.get(group_id, NO_TOPICS)
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """What holds for a partition."""
+        """Return the partition's committed offset."""
         return self.of_group(group_id).get(topic, {}).get(partition)
 
     def put(self, group_id: str, topic: str, committed: Partitions) -> None:
@@ -83,7 +83,7 @@ class GroupOffsets:
         self._open.setdefault(group_id, set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget what holds, and what was to."""
+        """Remove the partition's committed and pending offsets."""
         _drop(self._groups, group_id, topic, partition)
         for producer_id in list(self._open.get(group_id, ())):
             _drop(self._pending[producer_id], group_id, topic, partition)
@@ -91,18 +91,18 @@ class GroupOffsets:
                 self._close(group_id, producer_id)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may change what holds for the partition."""
+        """Whether an open transaction has an offset for the partition."""
         return any(
             partition in self._pending[producer_id].get(group_id, NO_TOPICS).get(topic, {})
             for producer_id in self._open.get(group_id, ())
         )
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether the group takes part in an open transaction."""
+        """Whether an open transaction has an offset for the group."""
         return group_id in self._open
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Every partition for which something holds or is pending, once."""
+        """Return each partition with a committed or pending offset once."""
         for topic, partitions in self.of_group(group_id).items():
             for partition in partitions:
                 yield topic, partition
@@ -115,11 +115,11 @@ class GroupOffsets:
                         yield topic, partition
 
     def groups(self) -> list[str]:
-        """All groups for which anything holds or is pending."""
+        """Return all groups with a committed or pending offset."""
         return list(dict.fromkeys([*self._groups, *self._open]))
 
     def end(self, producer_id: int, commit: bool) -> None:
-        """The producer's transaction has ended."""
+        """Apply the pending offsets of the producer's transaction, or discard them if it aborted."""
         for group_id, topics in self._pending.pop(producer_id, {}).items():
             self._close(group_id, producer_id)
             for topic, partitions in topics.items() if commit else ():
@@ -129,7 +129,7 @@ class GroupOffsets:
                         self.put(group_id, topic, {partition: committed})
 
     def _close(self, group_id: str, producer_id: int) -> None:
-        """The producer has nothing pending for the group any more."""
+        """Note that the producer has no pending offsets for the group any more."""
         producers = self._open[group_id]
         producers.discard(producer_id)
         if not producers:

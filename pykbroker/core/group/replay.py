@@ -1,7 +1,7 @@
-"""What each record of `__consumer_offsets` changes: a function for a type of key, and a table of them.
+"""The effect of each record of `__consumer_offsets`: a function for each type of key, and a table of them.
 
-A transactional record counts once its marker is replayed. What is said of share and streams groups is passed over: none
-can be joined here, and their records stay in the log for a broker that knows them.
+A transactional record takes effect when its marker is replayed. Records of share and streams groups are ignored: such
+groups cannot be joined here, and their records stay in the log for a broker that supports them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OLDEST_TIME_MS = -1
 
 
 def replay(shard: Shard, entry: Entry[StoredRecord]) -> None:
-    """Take a record of the log, or a run of them, into the state."""
+    """Apply a record of the log, or a run of records, to the state."""
     record = entry.value
     if isinstance(record, OffsetRun):
         _offsets(shard, record.group, record.topic, record.offsets, entry.producer_id)
@@ -54,7 +54,7 @@ def _offset(
 
 
 def _offsets(shard: Shard, group_id: str, topic: str, committed: Partitions, producer_id: int) -> None:
-    """A group that nothing else is known of is a simple one."""
+    """Apply offsets. A group with offsets and no other record is a simple group."""
     if group_id not in shard.groups:
         shard.groups[group_id] = ClassicGroup(group_id, OLDEST_TIME_MS)
     if producer_id != NO_PRODUCER:
@@ -78,7 +78,7 @@ def _classic(shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | No
 
 
 def forget_timers(shard: Shard, group: ClassicGroup) -> None:
-    """The group goes: nothing of it falls due any more."""
+    """Cancel all deadlines of a deleted group."""
     for kind in (JOIN, SYNC, BEGIN):
         shard.timers.cancel(Due(kind, group.id))
     for member_id in (*group.members, *group.pending):

@@ -1,4 +1,4 @@
-"""What the group coordinator obeys of the broker's configs, under Kafka's names, and of those of single groups."""
+"""The broker's configs that the group coordinator depends on, under Kafka's names, and the configs of single groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS_OF_MINUTE = 60_000
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """Times in ms. The defaults are Kafka's."""
+    """Settings with Kafka's defaults; times in ms."""
 
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_heartbeat_interval_ms: int = 5000
@@ -35,17 +35,17 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     @property
     def upgrades(self) -> bool:
-        """Whether a classic group with members becomes a consumer group when one joins who uses that protocol."""
+        """Whether a classic group becomes a consumer group when a member with the consumer protocol joins."""
         return self.group_consumer_migration_policy in ("upgrade", "bidirectional")
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes a classic one when the last member goes that was no classic one."""
+        """Whether a consumer group becomes a classic one when its last member with the consumer protocol leaves."""
         return self.group_consumer_migration_policy in ("downgrade", "bidirectional")
 
     @classmethod
     def of(cls, config: BrokerConfig) -> GroupSettings:
-        """What the configs say."""
+        """Build the settings from the broker's configs."""
         return cls(
             group_consumer_assignors=tuple(dict.fromkeys(ASSIGNORS[name] for name in config.group_consumer_assignors)),
             group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
@@ -66,7 +66,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
         )
 
     def consumer_session_timeout_ms(self, own: Texts) -> int:
-        """Of a consumer group with these configs of its own. The broker's bounds may be newer: they win."""
+        """Return a consumer group's session timeout. `own` has the group's own configs; the broker's bounds apply."""
         return within(
             own,
             GROUP["consumer.session.timeout.ms"],
@@ -76,7 +76,10 @@ class GroupSettings(msgspec.Struct, frozen=True):
         )
 
     def consumer_heartbeat_interval_ms(self, own: Texts) -> int:
-        """As `consumer_session_timeout_ms`."""
+        """Return a consumer group's heartbeat interval.
+
+        `own` has the group's own configs; the broker's bounds apply.
+        """
         return within(
             own,
             GROUP["consumer.heartbeat.interval.ms"],
@@ -87,6 +90,6 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
 
 def within(own: Texts, config: Row, default: int, low: int, high: int) -> int:
-    """What a group has set, as near as it may be; the default where that is nothing, or no number."""
+    """Return the group's value moved into the bounds; the default if it is not set or no number."""
     text = own.get(config.name)
     return default if text is None or not can_be(config, text) else min(max(int(text), low), high)

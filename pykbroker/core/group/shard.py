@@ -1,4 +1,4 @@
-"""The state of one partition of `__consumer_offsets`: its groups, their offsets, and what falls due when."""
+"""The state of one partition of `__consumer_offsets`: its groups, their offsets, and their deadlines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Group = ClassicGroup | ConsumerGroup
 
 
 class Due(NamedTuple):
-    """What falls due: `machine.DUE` says what each kind means. Names are empty where the kind needs none."""
+    """A deadline; `machine.DUE` defines the kinds. The ids are empty where the kind needs none."""
 
     kind: str
     group_id: str = ""
@@ -29,7 +29,10 @@ class Due(NamedTuple):
 
 
 class Shard:
-    """A group that holds nothing but offsets is a classic one without a protocol type: a simple group."""
+    """The groups and offsets of one partition.
+
+    A simple group has only offsets: a classic group without a protocol type.
+    """
 
     def __init__(
         self,
@@ -49,7 +52,7 @@ class Shard:
         self.unforgotten: list[str] = []  # groups that the search for those has yet to look at
 
     def classic(self, group_id: str) -> ClassicGroup:
-        """A classic group. ApiError UNKNOWN_MEMBER_ID: there is none of this name, so no member of it either."""
+        """Return a classic group. ApiError UNKNOWN_MEMBER_ID: it does not exist."""
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

@@ -1,4 +1,4 @@
-"""One call or one due timer of the machine while it is being decided: records and replies, in the order they come."""
+"""The records and replies that one call or one due deadline of the machine produces, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pykbroker.core.outcome import Outcome, Token
 
 
 class Step:
-    """`now_ms` is the clock of deadlines, `wall_ms` the time of day that is stored."""
+    """The records and replies so far.
+
+    `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records.
+    """
 
     __slots__ = ("now_ms", "records", "replies", "wall_ms")
 
@@ -19,13 +22,11 @@ class Step:
         self.replies: list[tuple[Token, Any]] = []
 
     def write(self, record: LogRecord) -> None:
-        """The log shall hold this."""
         self.records.append(record)
 
     def reply(self, token: Token, response: Any) -> None:
-        """Whoever waits by this token shall get the response, once the records are committed."""
+        """Send the response to the caller with this token once the records are committed."""
         self.replies.append((token, response))
 
     def outcome(self) -> Outcome[LogRecord, Any]:
-        """All of it."""
         return Outcome(tuple(self.records), tuple(self.replies))

@@ -1,4 +1,4 @@
-"""Who has which partitions: sets of partitions by topic id, and what two of them have in common."""
+"""Assignments: sets of partitions by topic id, and operations on them."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 TopicIdPartition = tuple[bytes, int]
-"""A partition: its topic's id, and its index."""
+"""A partition: topic id and index."""
 Assignment = Mapping[bytes, frozenset[int]]
-"""By topic id; a topic without partitions is not in it."""
+"""Partitions by topic id. A topic without partitions has no entry."""
 NOTHING: Assignment = {}
 
 
 class TopicPartitions(Protocol):
-    """As messages and records have them."""
+    """A topic's partitions in a message or record."""
 
     topic_id: bytes
     partitions: list[int]
 
 
 def of(listed: Iterable[TopicPartitions]) -> Assignment:
-    """From a message or a record."""
+    """Return the assignment in a message or record."""
     return {bytes(one.topic_id): frozenset(one.partitions) for one in listed if one.partitions}
 
 
 def common(left: Assignment, right: Assignment) -> Assignment:
-    """What is in both."""
+    """Return the partitions in both assignments."""
     return _full({topic: partitions & right.get(topic, frozenset()) for topic, partitions in left.items()})
 
 
 def without(left: Assignment, right: Assignment) -> Assignment:
-    """What is in the first one only."""
+    """Return the partitions of `left` that are not in `right`."""
     return _full({topic: partitions - right.get(topic, frozenset()) for topic, partitions in left.items()})
 
 
 def joined(left: Assignment, right: Assignment) -> Assignment:
-    """What is in one of them."""
+    """Return the partitions in either assignment."""
     return {topic: left.get(topic, frozenset()) | right.get(topic, frozenset()) for topic in {**left, **right}}
 
 
 def each(assignment: Assignment) -> Iterator[TopicIdPartition]:
-    """Every partition, in order."""
+    """Return every partition, in order within a topic."""
     for topic, partitions in assignment.items():
         for partition in sorted(partitions):
             yield topic, partition

@@ -1,10 +1,11 @@
-"""The server's assignors: who of a group's members shall read which partitions (KIP-848).
+"""The server-side assignors of consumer groups (KIP-848).
 
-1. Every partition of a topic that somebody subscribes to has one member, who subscribes to the topic.
-2. `uniform` gives members that subscribe to the same topics the same number of partitions, give or take one; with
-   different subscriptions nobody has two more than another one who could take over. It moves no more than that takes.
-3. `range` gives each member a stretch of each topic, members in the order of their names, so that topics with as many
-   partitions are split alike. It does not look at what was before.
+1. Every partition of a subscribed topic is assigned to one member that subscribes to the topic.
+2. `uniform` balances the number of partitions. Members with the same subscriptions differ by at most one; with
+   different subscriptions no member has two more than another one that could take over a partition. It moves as few as
+   possible.
+3. `range` gives each member a contiguous range of each topic, with members in the order of their names, so that topics
+   with the same number of partitions are split alike. It ignores the previous assignment.
 Source: KIP-848; `uniform`, `range` of Kafka's group coordinator.
 """
 
@@ -17,11 +18,11 @@ import msgspec
 from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
 
 MOVES_MAX = 100_000
-"""In search of balance among members of different subscriptions: past these it stays as it is."""
+"""Moves that balance members with different subscriptions. Past these the assignment stays as it is."""
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """A member: the ids of its topics, what it was to have before, and the name of a static one."""
+    """A member for the assignors: its topic ids, its previous target, and its instance id if it is static."""
 
     topics: frozenset[bytes]
     had: Assignment = {}
@@ -33,7 +34,7 @@ MemberAssignments = dict[str, Assignment]
 
 
 def uniform(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
-    """Balanced, and with as few moves as that takes. `partitions`: how many each topic has."""
+    """Balance the partitions with as few moves as possible. `partitions` has each topic's partition count."""
     subscribed = sorted({topic for member in members.values() for topic in member.topics if topic in partitions})
     held: dict[str, dict[TopicIdPartition, None]] = {name: {} for name in members}
     taken: set[TopicIdPartition] = set()
@@ -53,7 +54,10 @@ def uniform(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignme
 
 
 def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
-    """All could have all: those with most keep what is one above the even share, as far as that goes."""
+    """Balance members with the same subscriptions.
+
+    Members with the most partitions keep the one above the even share.
+    """
     if not held:
         return
     share, extra = divmod(len(free) + sum(map(len, held.values())), len(held))
@@ -71,7 +75,7 @@ def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPart
 
 
 def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
-    """Give what is free to whoever of its subscribers has least, then move from who has two more than another."""
+    """Give free partitions to the subscriber with the fewest, then move from members with two more than another one."""
     subscribers: dict[bytes, list[str]] = {}
     for name, member in members.items():
         for topic in member.topics:
@@ -95,7 +99,7 @@ def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], fre
 
 
 def ranges(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
-    """A stretch of each topic for each of its subscribers."""
+    """Give each subscriber a contiguous range of each of its topics."""
     shares: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in members}
     order = sorted(members, key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
     for topic in sorted({topic for member in members.values() for topic in member.topics if topic in partitions}):
@@ -121,4 +125,4 @@ ASSIGNORS: dict[str, Callable[[Members, Mapping[bytes, int]], MemberAssignments]
     "uniform": uniform,
     "range": ranges,
 }
-"""By the names that `group.consumer.assignors` has of them, the default first."""
+"""The assignors by their names in `group.consumer.assignors`, the default first."""

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must say, whatever the group: INVALID_REQUEST, or UNSUPPORTED_ASSIGNOR."""
+"""Checks of a ConsumerGroupHeartbeat that need no group: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
-"""What a member epoch may say instead of an epoch; static members that leave for now come back."""
+"""Special values of a request's member epoch. LEAVING_FOR_NOW is for static members that will return."""
 OWN_ID_VERSION_FIRST = 1
-"""From here on members choose their own ids."""
+"""The first version in which members choose their own member ids."""
 
 
 def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
-    """ApiError: the request says too little, or what does not go together."""
+    """Raise ApiError if a required field is missing, or a field has an invalid value."""
     epoch = request.member_epoch
     fault = None
     if not request.group_id.strip():
@@ -40,7 +40,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
 
 
 def full(size_max: int) -> ApiError:
-    """The group has no room for another member."""
+    """Return the error of a group that has no room for another member."""
     return ApiError(
         ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {size_max} members."
     )

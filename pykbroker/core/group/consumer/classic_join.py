@@ -1,6 +1,7 @@
-"""JoinGroup to a consumer group: a member that uses the classic protocol comes in, or takes its next step.
+"""JoinGroup to a consumer group: a member that uses the classic protocol joins, or takes its next step.
 
-It waits for nobody, and nobody leads: its generation is the epoch that it has reached, SyncGroup has its assignment.
+The request never waits for other members and no member is the leader: the generation is the member's epoch, and
+SyncGroup returns its assignment.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 
 
 def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Answered at once. A static one that takes the place of the last who used the other protocol ends the group."""
+    """Answer a JoinGroup at once.
+
+    If a static member replaces the last one that used the consumer protocol, the group becomes a classic one.
+    """
     request: JoinGroupRequest = asked.message
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
@@ -69,7 +73,7 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, version: int) -> bool:
-    """Whether the member must ask again, with the id that it is given. ApiError: it may not come in."""
+    """Whether the member must ask again with its new member id. ApiError: it may not join."""
     if member_id not in group.members and len(group.members) >= shard.settings.group_consumer_max_size:
         raise full(shard.settings.group_consumer_max_size)
     names = [protocol.name for protocol in request.protocols]
@@ -81,7 +85,7 @@ def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """The same under the name of each protocol, so the first one is read."""
+    """Return the subscription in the first protocol's metadata; all protocols have the same one."""
     try:
         return read_subscription(bytes(request.protocols[0].metadata))
     except DecodeError as error:

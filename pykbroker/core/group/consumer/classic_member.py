@@ -1,6 +1,6 @@
-"""SyncGroup, Heartbeat and LeaveGroup of members that use the classic protocol in a consumer group.
+"""SyncGroup, Heartbeat and LeaveGroup of consumer group members that use the classic protocol.
 
-They learn from their heartbeats that there is something to do: JoinGroup is their next step, see `classic_join`.
+A heartbeat tells such a member to rejoin; JoinGroup is then its next step, see `classic_join`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wire.stored.consumer_group import ClassicMemberMetadata
 
 
 def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """What the member has, unless it must join again first. Whatever a leader might have brought is passed over."""
+    """Return the member's assignment, unless it must rejoin first. Assignments in the request are ignored."""
     request: SyncGroupRequest = asked.message
     group, said, classic, has = _member(shard, request)
     protocol = classic.supported_protocols[0]
@@ -46,7 +46,10 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """The member joins again to reach the group's epoch, to give back, and to have what others have given back."""
+    """Extend the session. REBALANCE_IN_PROGRESS: the member must rejoin.
+
+    It rejoins to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
+    """
     request: HeartbeatRequest = asked.message
     group, said, _, has = _member(shard, request)
     expect(shard, group.id, request.member_id, said, step)
@@ -62,7 +65,10 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """Each is answered for itself; the members that are gone are removed together. Any member may leave in this way."""
+    """Reply for each member on its own, and remove all of them together.
+
+    Members of either protocol may leave this way.
+    """
     request: LeaveGroupRequest = asked.message
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
@@ -81,7 +87,7 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:
-    """The id of the member that leaves; an administrator names a static one only. ApiError: there is none."""
+    """Return the id of the leaving member. An administrator may name a static member by its instance id alone."""
     member_id = identity.member_id
     if identity.group_instance_id is not None:
         member_id = member_id or group.static.get(identity.group_instance_id, "")
@@ -94,7 +100,10 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:
 def _member(
     shard: Shard, request: SyncGroupRequest | HeartbeatRequest
 ) -> tuple[ConsumerGroup, StoredMember, ClassicMemberMetadata, Current]:
-    """The member in its group. ApiError: it is none, uses the other protocol, or is in another generation."""
+    """Return the group and its member.
+
+    ApiError: it is unknown, uses the consumer protocol, or is in another generation.
+    """
     group = shard.groups[request.group_id]
     assert isinstance(group, ConsumerGroup)
     if request.group_instance_id is not None:
@@ -109,6 +118,6 @@ def _member(
 
 
 def _waits(group: ConsumerGroup, member_id: str, has: Current) -> bool:
-    """Whether another member still holds something that this one is to have."""
+    """Whether another member still owns a partition of this member's target."""
     missing = without(group.target_of(member_id), has.assigned)
     return any(not group.is_free(topic_id, index) for topic_id, index in each(missing))

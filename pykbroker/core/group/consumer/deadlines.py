@@ -1,4 +1,4 @@
-"""What falls due for a member of a consumer group, and when."""
+"""The deadlines of a consumer group's member."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 
 CONSUMER_SESSION, REVOCATION = "consumer session", "revocation"
-"""A member's next heartbeat, and that it has given back what it was to give back."""
+"""Kinds of deadlines: a member's next heartbeat, and the end of its revocation of partitions."""
 REJOIN, FETCH = "rejoin", "fetch"
-"""And of one that uses the classic protocol: that it joins again, and that it fetches its assignment."""
+"""Kinds of deadlines of members that use the classic protocol: their next JoinGroup, and their SyncGroup."""
 
 
 def expect(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
-    """The member has shown that it lives, and must do so again in time."""
+    """Restart the member's session."""
     classic = said.classic_member_metadata
     session_ms = (
         shard.settings.consumer_session_timeout_ms(shard.configs_of(group_id))
@@ -26,13 +26,13 @@ def expect(shard: Shard, group_id: str, member_id: str, said: StoredMember, step
 
 
 def expect_rejoin(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
-    """The member is told to join again, and has its time for that from when it was told first."""
+    """Start the member's rebalance timeout, unless an earlier request to rejoin has started it."""
     due = Due(REJOIN, group_id, member_id)
     if shard.timers.get(due) == inf:
         shard.timers.set(due, step.now_ms + said.rebalance_timeout_ms)
 
 
 def forget(shard: Shard, group_id: str, member_id: str) -> None:
-    """The member goes: nothing of it falls due any more."""
+    """Cancel all deadlines of a removed member."""
     for kind in (CONSUMER_SESSION, REVOCATION, REJOIN, FETCH):
         shard.timers.cancel(Due(kind, group_id, member_id))

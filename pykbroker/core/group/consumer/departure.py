@@ -1,6 +1,6 @@
-"""How members of a consumer group go: by themselves, for good or, static ones, for now; or because they are silent.
+"""Members that leave a consumer group: on request, for good or, if static, for now; or after a timeout.
 
-When those that are left all use the classic protocol, the group becomes a classic one.
+If all remaining members use the classic protocol, the group becomes a classic one.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 RETRY_MS = 1000
-"""After the log has refused that a member is put out."""
+"""Time until the next attempt after the log refused the removal of a member."""
 
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, step: Step) -> None:
-    """Answered with the epoch that the member came with."""
+    """Remove the member, or mark a static one as away, and reply with the request's member epoch."""
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
         raise no_consumer_group(group, request.group_id)
@@ -50,7 +50,7 @@ def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, st
 
 
 def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
-    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID: another member bears this name."""
+    """Raise UNKNOWN_MEMBER_ID if the instance id is unknown, FENCED_INSTANCE_ID if another member has it."""
     known = group.static.get(instance_id)
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -62,18 +62,18 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
 
 
 def no_consumer_group(group: ClassicGroup | None, group_id: str, kind: str = "Group") -> ApiError:
-    """There is no group of this name, or only a classic one. `kind`: of what there is none."""
+    """Return the error for a group that is missing or a classic one. `kind` begins the message about a missing one."""
     why = f"{kind} {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
 def unknown(group: ConsumerGroup, member_id: str) -> ApiError:
-    """No member of this group."""
+    """Return the error for a member id that is not in this group."""
     return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.id}.")
 
 
 def remove(draft: GroupDraft, shard: Shard, member_ids: Collection[str]) -> None:
-    """These members are gone for good: the others are assigned what they had."""
+    """Remove members for good and raise the group's epoch, so that their partitions are reassigned."""
     group = draft.group
     if may_downgrade(shard, group, member_ids):
         downgrade(draft, shard, member_ids, group.epoch)
@@ -89,7 +89,7 @@ def remove(draft: GroupDraft, shard: Shard, member_ids: Collection[str]) -> None
 
 
 def tombstones(draft: GroupDraft, member_id: str) -> None:
-    """Nothing stands of the member any more."""
+    """Delete all records of the member."""
     group_id = draft.group.id
     draft.write(stored.current(group_id, member_id, None))
     draft.write(stored.target(group_id, member_id, None))
@@ -97,7 +97,7 @@ def tombstones(draft: GroupDraft, member_id: str) -> None:
 
 
 def resume(shard: Shard, group: ConsumerGroup, step: Step) -> None:
-    """After a load every member has a whole session, and the time that it has to give back what it must."""
+    """Restart every member's session and revocation deadline after a load."""
     for member_id, said in group.members.items():
         expect(shard, group.id, member_id, said, step)
         unrevoked = group.current.get(member_id, Current()).state is MemberState.UNREVOKED_PARTITIONS
@@ -106,14 +106,14 @@ def resume(shard: Shard, group: ConsumerGroup, step: Step) -> None:
 
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
-    """A member was not heard of in time, or has not done in time what it was to do."""
+    """Remove a member whose session, or deadline to rejoin or to fetch its assignment, has passed."""
     group = shard.groups.get(due.group_id)
     if isinstance(group, ConsumerGroup) and due.member_id in group.members:
         _put_out(shard, group, due, step)
 
 
 def revocation_due(shard: Shard, due: Due, step: Step) -> None:
-    """A member has kept for too long what it was to give back."""
+    """Remove a member that has not revoked its partitions in time."""
     group = shard.groups.get(due.group_id)
     if isinstance(group, ConsumerGroup):
         has = group.current.get(due.member_id)
@@ -122,6 +122,6 @@ def revocation_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def _put_out(shard: Shard, group: ConsumerGroup, due: Due, step: Step) -> None:
-    """It falls due again, unless the log takes what is written: that ends all deadlines of the member."""
+    """Remove the member. The deadline is set again, in case the log refuses the records; replaying them cancels it."""
     shard.timers.set(due, step.now_ms + RETRY_MS)
     remove(GroupDraft(group, step), shard, [due.member_id])

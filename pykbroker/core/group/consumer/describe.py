@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: the members of consumer groups, what they have and what they shall have."""
+"""ConsumerGroupDescribe: the members of consumer groups, their assignments and their targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """A group that is not there, or is a classic one, was not found."""
+    """Describe the groups. A missing group, or a classic one, gets GROUP_ID_NOT_FOUND."""
     request: wire.ConsumerGroupDescribeRequest = asked.message
     step.reply(
         token,
@@ -44,7 +44,7 @@ def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
 
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
-    """What it is to give back is still assigned to it."""
+    """Return a member's description. Partitions that it is revoking count as assigned."""
     said, has = group.members[member_id], group.current.get(member_id, Current())
     return wire.Member(
         member_id=member_id,
@@ -62,7 +62,7 @@ def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.M
 
 
 def _assignment(given: Assignment, topics: TopicsImage) -> wire.Assignment:
-    """Topics that are gone have no name any more, and are left out."""
+    """Return an assignment with topic names, without deleted topics."""
     return wire.Assignment(
         [
             wire.TopicPartitions(topic_id, topics.by_id[topic_id].name, sorted(partitions))

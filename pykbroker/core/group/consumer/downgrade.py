@@ -1,7 +1,8 @@
-"""A consumer group becomes a classic group, when all that are left in it use the classic protocol (KIP-848).
+"""Conversion of a consumer group to a classic group once all members use the classic protocol (KIP-848).
 
-Its epoch becomes the generation, and what each has is what it is assigned, also what it was about to give back: nobody
-may believe that this is free before the rebalance that follows. The record makes the group when it is replayed.
+The group's epoch becomes the generation, and each member's partitions become its assignment. Partitions that it is
+revoking are included: no other member may take them before the following rebalance. Replay of the record creates the
+classic group.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pykbroker.core.group.shard import Due, Shard
 
 
 def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Container[str], joining: int = 0) -> bool:
-    """Whether those who stay, and so many who join them, could be a classic group."""
+    """Whether the remaining members, and `joining` new ones, can form a classic group."""
     stay = [member_id for member_id in group.members if member_id not in leaving]
     return (
         0 < len(stay) + joining <= shard.settings.group_max_size
@@ -34,7 +35,7 @@ def may_downgrade(shard: Shard, group: ConsumerGroup, leaving: Container[str], j
 def downgrade(
     draft: GroupDraft, shard: Shard, leaving: Container[str], generation: int, *, rebalances: bool = True
 ) -> None:
-    """Write the consumer group's end, and the classic group that follows it."""
+    """Write the records that delete the consumer group and create the classic group."""
     group, step, topics = draft.group, draft.step, shard.topics()
     classic = ClassicGroup(group.id, step.wall_ms)
     classic.protocol_type, classic.generation = CONSUMER, generation

@@ -1,4 +1,4 @@
-"""A consumer group while one heartbeat changes it: what is written shows here at once, and there when replayed."""
+"""A working copy of a consumer group: records apply to it at once, and to the group itself when they are replayed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pykbroker.core.group.step import Step
 
 
 class GroupDraft:
-    """`group` is the group itself until the first write, then a copy."""
+    """A draft of one request. `group` is the group itself until the first write, then a copy."""
 
     def __init__(self, group: ConsumerGroup, step: Step) -> None:
         self.group, self.step = group, step
         self._is_copy = False
 
     def write(self, record: CoordinatorRecord) -> None:
-        """The log shall hold this."""
+        """Write a record and apply it to the copy."""
         if not self._is_copy:
             self.group, self._is_copy = self.group.copy(), True
         self.step.write(record)

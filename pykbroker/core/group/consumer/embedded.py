@@ -1,4 +1,4 @@
-"""The consumer protocol inside the classic one: what its members say of themselves and are assigned, by topic names."""
+"""The consumer protocol embedded in the classic protocol: subscriptions and assignments by topic name."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ EmbeddedTopic = ConsumerProtocolAssignmentTopicPartition | ConsumerProtocolSubsc
 
 
 def spoken(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
-    """What a consumer group notes of a member that uses the classic protocol."""
+    """Return the record field of a consumer group member that uses the classic protocol."""
     return ClassicMemberMetadata(session_timeout_ms, [ClassicProtocol(name, metadata) for name, metadata in protocols])
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member says of itself. DecodeError."""
+    """Decode a member's subscription. DecodeError."""
     return decode_versioned(ConsumerProtocolSubscription, data, newer=True)
 
 
 def read_assignment(data: bytes, topics: TopicsImage) -> tuple[Assignment, bytes]:
-    """What a member was assigned, with what its assignor has added for itself. DecodeError."""
+    """Decode a member's assignment and its assignor's user data. DecodeError."""
     message = decode_versioned(ConsumerProtocolAssignment, data, newer=True)
     return owned(message.assigned_partitions, topics), bytes(message.user_data or b"")
 
 
 def owned(listed: Iterable[EmbeddedTopic], topics: TopicsImage) -> Assignment:
-    """By topic id; partitions that are not there are left out."""
+    """Return the partitions by topic id, without those that do not exist."""
     found: dict[bytes, set[int]] = {}
     for one in listed:
         topic = topics.by_name.get(one.topic)
@@ -47,7 +47,7 @@ def owned(listed: Iterable[EmbeddedTopic], topics: TopicsImage) -> Assignment:
 
 
 def assignment(given: Assignment, topics: TopicsImage, subscription: bytes) -> bytes:
-    """An assignment for a member, in the version of its subscription, if it has one; without topics that are gone."""
+    """Encode a member's assignment in the version of its subscription, without deleted topics."""
     return encode_versioned(
         ConsumerProtocolAssignment(
             [

@@ -1,4 +1,4 @@
-"""A consumer group as its records tell it."""
+"""The state of a consumer group, as its records define it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ STABLE = "Stable"
 
 
 class ConsumerGroup:
-    """By member id: what the member said, what it shall have (`target`), what it has (`current`).
+    """A consumer group.
 
-    `owners` has the member that holds a partition, also while it is giving it back. `seen` are the topics as of the
-    last heartbeat, by which it is known whether anything may have changed.
+    By member id: its subscription and metadata (`members`), its `target`, and its `current` assignment.
+
+    `owners` has the member that owns a partition, also while it is revoking it. `seen` has the topics as of the last
+    heartbeat, to detect whether they have changed.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -32,7 +34,6 @@ class ConsumerGroup:
         self.seen: TopicsImage | None = None
 
     def copy(self) -> ConsumerGroup:
-        """Another one that says the same."""
         other = ConsumerGroup(self.id)
         other.epoch, other.assignment_epoch = self.epoch, self.assignment_epoch
         other.metadata_hash, other.seen = self.metadata_hash, self.seen
@@ -42,7 +43,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """Named as clients are told."""
+        """Return the state by the name that clients see."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -56,17 +57,17 @@ class ConsumerGroup:
         return STABLE if stable else "Reconciling"
 
     def member_epoch(self, member_id: str) -> int | None:
-        """The epoch that the member has reached; None for a stranger."""
+        """Return the member's epoch; None if it is unknown."""
         if member_id not in self.members:
             return None
         return self.current.get(member_id, Current()).epoch
 
     def is_classic(self, member_id: str) -> bool:
-        """Whether this member of the group uses the classic protocol."""
+        """Whether this member uses the classic protocol."""
         return self.members[member_id].classic_member_metadata is not None
 
     def takes(self, protocols: list[str]) -> bool:
-        """Whether one who uses the classic protocol, and knows these protocols, could be a member."""
+        """Whether a client that uses the classic protocol with these protocol names can be a member."""
         spoken = [
             {one.name for one in said.classic_member_metadata.supported_protocols}
             for said in self.members.values()
@@ -75,13 +76,13 @@ class ConsumerGroup:
         return any(all(name in known for known in spoken) for name in protocols)
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member reads the topic."""
+        """Whether a member subscribes to the topic."""
         return any(topic in member.subscribed_topic_names for member in self.members.values()) or any(
             topic in regex.topics for regex in self.regexes.values()
         )
 
     def put_member(self, member_id: str, said: StoredMember | None) -> None:
-        """What a member says of itself; None: it is gone."""
+        """Set the member's subscription and metadata; None removes the member."""
         before = self.members.get(member_id)
         if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:
             del self.static[before.instance_id]
@@ -93,7 +94,7 @@ class ConsumerGroup:
             self.members.pop(member_id, None)
 
     def put_current(self, member_id: str, current: Current | None) -> None:
-        """What a member has; None: nothing, it is gone."""
+        """Set the member's current assignment and update the owners; None removes it."""
         before = self.current.pop(member_id, Current())
         for place in each(joined(before.assigned, before.revoking)):
             if self.owners.get(place) == member_id:
@@ -104,9 +105,9 @@ class ConsumerGroup:
                 self.owners[place] = member_id
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Whether nobody holds the partition."""
+        """Whether no member owns the partition."""
         return (topic_id, partition) not in self.owners
 
     def target_of(self, member_id: str) -> Assignment:
-        """What a member shall have."""
+        """Return the member's target assignment."""
         return self.target.get(member_id, NOTHING)

@@ -1,8 +1,8 @@
-"""ConsumerGroupHeartbeat: a member says what it wants and what it has, and is told what it may have next (KIP-848).
+"""ConsumerGroupHeartbeat: a member reports its subscription and partitions, and receives its assignment (KIP-848).
 
-1. What the member says is compared with what is stored; what differs is written.
-2. A change of members, subscriptions or topics raises the group's epoch and gives everybody a new target: `plan`.
-3. The member takes the next step towards its target: `reconcile`. Others take theirs when they are heard of.
+1. The request is compared with the stored member, and differences are written.
+2. A change of members, subscriptions or topics raises the group's epoch and gives all members a new target: `plan`.
+3. The member takes its next step towards the target: `reconcile`. Other members take theirs with their own heartbeats.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from wire.messages.consumer_group_heartbeat import (
 
 
 def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-    """ApiError refuses: FENCED_MEMBER_EPOCH means that the member must give all up and join again."""
+    """Handle a heartbeat. ApiError FENCED_MEMBER_EPOCH: the member must give up all partitions and rejoin."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     check(request, asked.version, shard.settings.group_consumer_assignors)
     if request.member_epoch in (LEAVING, LEAVING_FOR_NOW):
@@ -75,7 +75,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> GroupDraft:
-    """Of the group, or of a new one for its first member; a classic group of this name becomes one."""
+    """Return a draft of the group, or of a new group for its first member. A classic group is upgraded."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         return GroupDraft(group, step)
@@ -88,7 +88,7 @@ def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> 
 
 
 def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str) -> None:
-    """ApiError: the member may not go on, or may not come in."""
+    """Raise ApiError if the member may not continue or join."""
     joins, instance_id = request.member_epoch == JOINING, request.instance_id
     if instance_id is not None:
         known = group.static.get(instance_id)
@@ -112,9 +112,9 @@ def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHear
 
 
 def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
-    """The epoch must be the member's, or the one before, if the answer that told of the next one may have been lost.
+    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's own, or its previous one after a lost response.
 
-    One that joins again says that it owns nothing: it is told what it had.
+    A member that rejoins reports no partitions and receives its assignment again.
     """
     epoch = request.member_epoch
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
@@ -130,7 +130,7 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
 
 
 def _said(asked: Asked, before: StoredMember | None) -> StoredMember:
-    """What holds of the member now: what the request leaves out stays as it was."""
+    """Return the member as updated by the request. Omitted fields keep their values."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     said = before or NEWCOMER
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms

@@ -1,8 +1,8 @@
-"""The search for the topics of a group's regular expressions, which never takes the machine longer than a share.
+"""The search for the topics of a group's regular expressions, in shares so that the machine is never busy for long.
 
-The first share is part of the heartbeat that needs it, and is all that most groups need. A timer that is due at once
-goes on with what is left. Members hear of what it has found in their next heartbeats, as in Kafka, which always
-searches in the background.
+The first share is part of the heartbeat that needs it, and suffices for most groups. A timer that is due at once runs
+the next shares. Members learn the results in their next heartbeats, as in Kafka, which always searches in the
+background.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MATCHING = "matching"
 def search(
     shard: Shard, group_id: str, patterns: Collection[str], names: KeysView[str], step: Step
 ) -> Mapping[str, list[str]]:
-    """Search for one share, and return what each pattern matches that has been matched against all names."""
+    """Search for one share. Return the topics of each pattern that has been matched against all names."""
     if not patterns:
         shard.searches.pop(group_id, None)
         return {}
@@ -39,7 +39,7 @@ def search(
 
 
 def is_finished(shard: Shard, group_id: str) -> bool:
-    """Whether nothing is left to search for."""
+    """Whether the group's search has finished."""
     return group_id not in shard.searches or shard.searches[group_id].is_finished
 
 

@@ -1,4 +1,4 @@
-"""How a member comes into a consumer group and goes on in it, by whichever of the two protocols it speaks."""
+"""A member's way into a consumer group and its next step there, for both protocols."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pykbroker.core.metadata.image import TopicsImage
 NEWCOMER = StoredMember(
     instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None, classic_member_metadata=None
 )
-"""Of whom nothing is known."""
+"""A member without any stored data."""
 
 
 def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> StoredMember | None:
-    """What is known of the member. To a static one that comes back, all passes over from the id that it had."""
+    """Return the stored member. A static member that returns takes over the state of its previous member id."""
     group = draft.group
     known = group.static.get(instance_id) if instance_id is not None else None
     if known is None or (known == member_id and group.member_epoch(known) != LEAVING_FOR_NOW):
@@ -39,7 +39,7 @@ def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> St
 
 
 def speak(draft: GroupDraft, member_id: str, before: StoredMember | None, said: StoredMember) -> bool:
-    """Note what the member says now; whether it subscribes otherwise than before."""
+    """Write the member's subscription and metadata if they differ. Return whether its subscription changed."""
     if said != before:
         draft.write(stored.member(draft.group.id, member_id, said))
     was = NEWCOMER if before is None else before
@@ -52,9 +52,12 @@ def speak(draft: GroupDraft, member_id: str, before: StoredMember | None, said: 
 def advance(
     draft: GroupDraft, shard: Shard, member_id: str, owned: Assignment | None, *, changed: bool
 ) -> tuple[Current | None, Current]:
-    """Plan for all what follows, take the member's next step, and set its timers: where it was, and is now.
+    """Plan the group's next epoch, take the member's next step, and set its timers.
 
-    Who uses the classic protocol has other deadlines for giving back: to join again and to fetch its assignment.
+    Return its previous and new assignment.
+
+    A member that uses the classic protocol has no revocation deadline, but deadlines to rejoin and to fetch its
+    assignment.
     """
     topics, step = shard.topics(), draft.step
     plan(draft, shard, changed=changed)
@@ -82,6 +85,6 @@ def advance(
 
 
 def _unsubscribed(group: ConsumerGroup, said: StoredMember, has: Current, topics: TopicsImage) -> set[bytes]:
-    """The topics of which the member has something, and to which it does not subscribe."""
+    """Return the topics of the member's assigned partitions that it no longer subscribes to."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     return has.assigned.keys() - ids_of(names_of(said, matches), topics)

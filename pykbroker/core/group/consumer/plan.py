@@ -1,6 +1,4 @@
-"""What follows for a consumer group from a change of its members, their subscriptions, or the topics: a new epoch, and
-targets for all.
-"""
+"""A consumer group's new epoch and targets after a change of members, subscriptions or topics."""
 
 from __future__ import annotations
 
@@ -17,7 +15,10 @@ from pykbroker.core.metadata.image import TopicsImage
 
 
 def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
-    """`changed`: a member came, or subscribes otherwise. Where nothing else did either, this costs next to nothing."""
+    """Raise the epoch and compute targets if needed. `changed`: a member joined or changed its subscription.
+
+    Without any change this costs next to nothing.
+    """
     topics = shard.topics()
     if changed or draft.group.seen is not topics:
         found = (changed or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
@@ -31,13 +32,16 @@ def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
 
 
 def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
-    """Whether there may be names that were not there."""
+    """Whether topics may have been created or deleted."""
     return seen is None or seen.by_name.keys() != topics.by_name.keys()
 
 
 def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
-    """Write which topics the regular expressions match now, and forget those that nobody asks for; whether any matches
-    other topics than it did. Until a pattern is matched against all names, what it matched before holds.
+    """Write the topics that the regular expressions match now, and delete unused ones.
+
+    Return whether any result changed.
+
+    Until a pattern has been matched against all names, its previous result stays.
     """
     group = draft.group
     asked = dict.fromkeys(one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex)
@@ -55,7 +59,7 @@ def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
 
 
 def _assign(draft: GroupDraft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:
-    """Compute everybody's target by the assignor that most members ask for, and write those that are new."""
+    """Compute all targets with the group's assignor, and write those that changed."""
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     members = {
@@ -71,6 +75,6 @@ def _assign(draft: GroupDraft, topics: TopicsImage, assignors: tuple[str, ...]) 
 
 
 def assignor_of(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
-    """The assignor that most members want, of those who want one that there is; else the first."""
+    """Return the available assignor that most members request, or the default."""
     wanted = Counter(one.server_assignor for one in group.members.values() if one.server_assignor in assignors)
     return wanted.most_common(1)[0][0] or "" if wanted else assignors[0]

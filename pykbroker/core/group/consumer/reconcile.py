@@ -1,11 +1,11 @@
-"""What a member has, on its way to what it shall have: it gives back first, and takes what others have given back.
+"""A member's way from its current assignment to its target: it revokes first, then takes what others have released.
 
-State         is left when                                                        for
-STABLE        the target has another epoch                                        whichever of the three fits
-UNREVOKED     the member no longer says that it owns what it is to give back      likewise
-UNRELEASED    others give back what it is to have                                 likewise
+State         is left when                                                        next state
+STABLE        the target has a newer epoch                                        any, as the partitions require
+UNREVOKED     the member no longer reports the partitions that it must revoke     any, as the partitions require
+UNRELEASED    other members release partitions of its target                      any, as the partitions require
 
-A member is in its target's epoch as soon as there is nothing for it to give back, and in the one before until then.
+A member moves to the target's epoch once it has nothing left to revoke, and keeps its previous epoch until then.
 
 Source: CurrentAssignmentBuilder of Kafka's group coordinator; KIP-1251 for the epochs of single partitions.
 """
@@ -32,7 +32,7 @@ NOT_JOINED = -1
 
 
 class MemberState(IntEnum):
-    """As records have it."""
+    """A member's state, numbered as in records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -40,9 +40,9 @@ class MemberState(IntEnum):
 
 
 class Current(msgspec.Struct, frozen=True):
-    """Where a member is: its epoch and the one before, what is its own, and what it is to give back.
+    """A member's epoch and previous epoch, its assigned partitions, and the partitions that it must revoke.
 
-    `since`: the epoch in which it was given each of these partitions.
+    `since` has the epoch in which each partition was assigned to it.
     """
 
     epoch: int = 0
@@ -53,7 +53,7 @@ class Current(msgspec.Struct, frozen=True):
     since: Mapping[TopicIdPartition, int] = {}
 
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
-        """The next step. What was to be given back and is given again counts from now on."""
+        """Return the next step. A partition that was being revoked and is assigned again counts from this epoch."""
         since = {place: self.since[place] for place in each(joined(self.assigned, revoking)) if place in self.since}
         return Current(
             epoch,
@@ -65,7 +65,7 @@ class Current(msgspec.Struct, frozen=True):
         )
 
     def had(self, epoch: int, topic_id: bytes, index: int) -> bool:
-        """Whether the member has had a partition since this epoch, or for longer."""
+        """Whether the member has had the partition since this epoch or longer."""
         return self.since.get((topic_id, index), inf) <= epoch
 
 
@@ -77,9 +77,12 @@ def reconcile(
     is_free: Callable[[bytes, int], bool],
     unsubscribed: Container[bytes] = (),
 ) -> Current:
-    """The next step towards the target. `owned`: what the member says it has, None where it does not say.
+    """Return the next step towards the target.
 
-    `unsubscribed`: topics that it has just lost its interest in, for which it need not finish what it is at.
+    `owned` has the partitions that the member reports; None if it reports none.
+
+    `unsubscribed` has topics that the member has just stopped subscribing to. Their partitions are revoked at once,
+    even while it is revoking others.
     """
     if current.state is MemberState.STABLE:
         if current.epoch == target_epoch:

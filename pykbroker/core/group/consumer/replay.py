@@ -1,4 +1,4 @@
-"""What each record about consumer groups changes. One that says a thing is gone which never was changes nothing."""
+"""The effect of each record of consumer groups. A tombstone of something unknown changes nothing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _assignment(
 
 
 def _topics(group: ConsumerGroup, _: object, value: stored.ConsumerGroupPartitionMetadataValue | None) -> None:
-    """What brokers before 4.0 knew of the group's topics."""
+    """Ignore the topic metadata that brokers before 4.0 stored."""
 
 
 def _epoch(group: ConsumerGroup, _: object, value: stored.ConsumerGroupMetadataValue | None) -> None:

@@ -1,4 +1,4 @@
-"""Which topics the regular expressions of one consumer group match, found a share at a time."""
+"""The search for topics that match a consumer group's regular expressions, one share at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compile_st
 
 
 class TopicSearch:
-    """`found` has the topics, sorted, of each pattern that has been matched against all names."""
+    """A group's search. `found` has the sorted topics of each pattern that has been matched against all names."""
 
     def __init__(self, names: KeysView[str]) -> None:
         self.names = names
@@ -25,7 +25,7 @@ class TopicSearch:
         return self._current is None and not self._waiting
 
     def look_for(self, patterns: Collection[str]) -> None:
-        """Search for these patterns, and for no others any more."""
+        """Search for these patterns only; drop results of all others."""
         for pattern in [one for one in self.found if one not in patterns]:
             del self.found[pattern]
         if self._current is not None and self._current.pattern not in patterns:
@@ -49,15 +49,16 @@ class TopicSearch:
                 self._current = None
 
     def _begin(self, pattern: str) -> None:
-        """Compile the next pattern. One that another broker has stored, and that does not compile here, is skipped: it
-        keeps the topics that are stored with it.
+        """Compile the next pattern.
+
+        A pattern of another broker that does not compile here is skipped and keeps its stored topics.
         """
         with suppress(ApiError):
             self._current = Pass(pattern, compiled(pattern), sorted(self.names))
 
 
 class Pass:
-    """One pattern on its way through all names. `steps`: what the next share may take."""
+    """The matching of one pattern against all names. `steps` has the bound of steps for the next share."""
 
     def __init__(self, pattern: str, regexp: NamePattern, names: list[str]) -> None:
         self.pattern, self._regexp = pattern, regexp
@@ -68,7 +69,7 @@ class Pass:
         self._look_ahead()
 
     def advance(self) -> bool:
-        """Match the next share. Whether it was the last one."""
+        """Match the next share. Return whether it was the last one."""
         self.found += self._regexp.matching(self._share)
         return self._look_ahead()
 

@@ -1,4 +1,4 @@
-"""The records of consumer groups, from what they say."""
+"""Builders of the records of consumer groups."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from wire.stored.framing import CoordinatorKey
 
 
 def member(group_id: str, member_id: str, said: StoredMember | None) -> CoordinatorRecord:
-    """What a member says of itself; None: it is gone."""
+    """Return the record of a member's subscription and metadata; None deletes it."""
     return CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), said)
 
 
 def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
-    """The group's epoch, with a hash of the topics that it reads."""
+    """Return the record of the group's epoch and the hash of its topics."""
     value = stored.ConsumerGroupMetadataValue(epoch=number, metadata_hash=metadata_hash)
     return CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
 def target(group_id: str, member_id: str, shall_have: Assignment | None) -> CoordinatorRecord:
-    """What a member shall have."""
+    """Return the record of a member's target assignment; None deletes it."""
     key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     if shall_have is None:
         return CoordinatorRecord(key, None)
@@ -41,13 +41,13 @@ def target(group_id: str, member_id: str, shall_have: Assignment | None) -> Coor
 
 
 def assigned(group_id: str, number: int, wall_ms: int) -> CoordinatorRecord:
-    """The epoch for which targets were computed, and when."""
+    """Return the record of the epoch for which the targets were computed, and of the time."""
     value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=number, assignment_timestamp=wall_ms)
     return CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRecord:
-    """What a member has."""
+    """Return the record of a member's current assignment; None deletes it."""
     key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if has is None:
         return CoordinatorRecord(key, None)
@@ -64,7 +64,7 @@ def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRe
 
 
 def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, wall_ms: int) -> CoordinatorRecord:
-    """The topics that a regular expression matched in the metadata of that version; None: nobody asks any more."""
+    """Return the record of the topics that a regular expression matched in this metadata version; None deletes it."""
     key = stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
     if topics is None:
         return CoordinatorRecord(key, None)
@@ -72,9 +72,9 @@ def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, w
 
 
 def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
-    """The reverse of `current`. A state that is not known, as from a newer broker, begins anew.
+    """Return the current assignment of a record. An unknown state, as of a newer broker, becomes UNRELEASED_PARTITIONS.
 
-    Brokers before 4.3 did not write since when a member has a partition: then it is since the member's epoch.
+    Brokers before 4.3 did not store each partition's epoch; the member's epoch is used for it.
     """
     known = value.state in MemberState.__members__.values()
     since = {
@@ -100,7 +100,7 @@ def _partitions(given: Assignment, since: Mapping[TopicIdPartition, int]) -> lis
 
 
 def deleted(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """The group is no more, nor are its members. Its topics were written by brokers before 4.0."""
+    """Return the records that delete the group and its members, and its topics as stored by brokers before 4.0."""
     group_id, ids = group.id, group.members
     keys: list[CoordinatorKey] = [
         *(stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in ids),

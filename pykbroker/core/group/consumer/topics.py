@@ -1,4 +1,4 @@
-"""Which topics the members of a consumer group read, by name and by regular expression."""
+"""The topics that a consumer group's members subscribe to, by name and by regular expression."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ HASH_BYTES = 8
 
 
 def names_of(said: StoredMember, matches: Mapping[str, list[str]]) -> set[str]:
-    """The topics that a member subscribes to, there or not. `matches`: what each regular expression found."""
+    """Return the topics that a member subscribes to, existing or not.
+
+    `matches` has each regular expression's topics.
+    """
     return {*said.subscribed_topic_names, *matches.get(said.subscribed_topic_regex or "", ())}
 
 
 def names_of_all(group: ConsumerGroup) -> set[str]:
-    """The topics that any of the group's members subscribes to, there or not."""
+    """Return the topics that any member of the group subscribes to, existing or not."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     names: set[str] = set()
     for said in group.members.values():
@@ -26,12 +29,15 @@ def names_of_all(group: ConsumerGroup) -> set[str]:
 
 
 def ids_of(names: set[str], topics: TopicsImage) -> frozenset[bytes]:
-    """Those of them that are there."""
+    """Return the ids of the topics that exist."""
     return frozenset(topics.by_name[name].id for name in names if name in topics.by_name)
 
 
 def hash_of(names: set[str], topics: TopicsImage) -> int:
-    """A number that changes when a topic comes, goes or grows; 0 for none. Brokers need not agree on it."""
+    """Return a hash that changes when a topic is created, deleted or grows; 0 for none.
+
+    Brokers need not agree on it.
+    """
     known = [topics.by_name[name] for name in sorted(names) if name in topics.by_name]
     if not known:
         return 0

@@ -1,6 +1,6 @@
-"""A classic group becomes a consumer group, with its members, who go on to use the classic protocol (KIP-848).
+"""Conversion of a classic group to a consumer group; its members go on using the classic protocol (KIP-848).
 
-Its generation becomes the group's epoch, and what its leader assigned is what each of them has.
+The generation becomes the group's epoch, and the leader's assignment becomes each member's current assignment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wire.errors import DecodeError
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """A member of the classic group, as it will be in the other one."""
+    """A member of the classic group, converted to a consumer group's member."""
 
     id: str
     said: StoredMember
@@ -36,7 +36,10 @@ class Converted(msgspec.Struct, frozen=True):
 
 
 def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
-    """Write the classic group's end, and what it was to the draft. ApiError GROUP_ID_NOT_FOUND: it has to stay."""
+    """Delete the classic group and write its members to the draft.
+
+    ApiError GROUP_ID_NOT_FOUND: it cannot be converted.
+    """
     if group.state is ClassicGroupState.EMPTY:
         draft.step.write(classic_stored.deleted(group.id))
         return
@@ -57,9 +60,9 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
 
 
 def tell_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None:
-    """Who waits for a rebalance of the classic group is told to join another one; all must show that they live.
+    """Answer the classic group's parked callers with REBALANCE_IN_PROGRESS, and restart all members' sessions.
 
-    Nothing may be refused any more: they are told once.
+    The caller must not refuse the request afterwards, since parked callers are answered only once.
     """
     for member in group.members.values():
         refuse_parked(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, draft.step)
@@ -88,7 +91,7 @@ def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
 
 
 def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> Converted:
-    """One that has not yet been assigned anything has nothing. ApiError: its assignor needs more than partitions."""
+    """Convert a member; without an assignment it owns nothing. ApiError: its custom assignor uses user data."""
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
     if user_data:
@@ -112,7 +115,7 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
 
 
 def _stays(group: ClassicGroup, why: str) -> ApiError:
-    """The words are Kafka's, but for shared partitions, of which it knows nothing."""
+    """Return the error. The messages are Kafka's, except for shared partitions, which Kafka does not check."""
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group because {why}."
     )
