@@ -15,8 +15,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Timers(Generic[K]):
-    """Deadlines in ms of the caller's clock. Keys with equal deadlines are returned in the order in which they were set, except
-    that a postponed key may come later: its position is only corrected when its old deadline is reached.
+    """Deadlines in ms of the caller's clock. Keys with equal deadlines are returned in the order of `set`.
+
+    A postponed key may come later: its position is only corrected when its old deadline is reached.
     """
 
     def __init__(self) -> None:
