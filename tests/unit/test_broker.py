@@ -14,6 +14,8 @@ import pytest
 import trio
 
 from pykbroker import broker
+from pykbroker.broker import lifecycle
+from pykbroker.broker.parts import Parts
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.quorum.controller import JournalFailed
@@ -124,11 +126,11 @@ async def test_nobody_ever_connects_to_a_broker_that_does_not_start(
     world = system_world((str(tmp_path / "one"),), durable=False)
     probing = Probing(world, monkeypatch)
 
-    async def probed_join(_self: broker.Broker) -> None:
+    async def probed_register(_parts: Parts) -> None:
         await probing.probe()
         raise StartError("the end")
 
-    monkeypatch.setattr(broker.Broker, "_join", probed_join)
+    monkeypatch.setattr(lifecycle, "register", probed_register)
     assert str(await refused(settings(tmp_path / "one"), world)) == "the end"
     assert probing.refused == 1
 

@@ -23,7 +23,7 @@ def found_by_ruff(path: str, text: str) -> str:
     ("path", "text", "rule"),
     [
         ("pykbroker/storage/log/log.py", "import time\n\nnow = time.time()\n", "TID251"),
-        ("pykbroker/broker.py", "from random import Random\n\nrng = Random()\n", "TID251"),
+        ("pykbroker/broker/parts.py", "from random import Random\n\nrng = Random()\n", "TID251"),
         ("pykbroker/server/listener.py", "import trio\n\nserve = trio.serve_tcp\n", "TID251"),
         ("pykbroker/storage/log/log.py", "from trio import to_thread\n\nrun = to_thread.run_sync\n", "TID251"),
         ("pykbroker/storage/log/log.py", "import trio\n\nrun = trio.to_thread.run_sync\n", "TID251"),

@@ -1,0 +1,23 @@
+"""The config in force: the broker's static config under the dynamic configs of the metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.metadata.image import MetadataImage
+
+
+class CurrentConfig:
+    """Called without arguments, returns the broker's config as of the current metadata image."""
+
+    def __init__(self, live: LiveConfig, image: Callable[[], MetadataImage], node_id: int) -> None:
+        self._live, self._image, self._node_id = live, image, node_id
+
+    def __call__(self) -> BrokerConfig:
+        return self.under(self._image())
+
+    def under(self, image: MetadataImage) -> BrokerConfig:
+        """Return the broker's config as of one image."""
+        return self._live.under(image.configs.dynamic(self._node_id))

@@ -1,0 +1,23 @@
+"""Brokers, features and log directories."""
+
+from __future__ import annotations
+
+from pykbroker.apis.cluster.alter_replica_log_dirs import AlterReplicaLogDirs
+from pykbroker.apis.cluster.describe_cluster import DescribeCluster
+from pykbroker.apis.cluster.describe_log_dirs import DescribeLogDirs
+from pykbroker.apis.cluster.unregister_broker import UnregisterBroker
+from pykbroker.apis.cluster.update_features import UpdateFeatures
+from pykbroker.broker.parts import Parts
+from pykbroker.server.handler import Handler
+
+
+def cluster_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.cluster` except ApiVersions."""
+    controller, authorizer, identity = parts.controller, parts.authorizer, parts.identity
+    return [
+        AlterReplicaLogDirs(parts.replicas, authorizer),
+        DescribeLogDirs(parts.directories, parts.world.disks, parts.refused_paths, parts.replicas, authorizer),
+        UpdateFeatures(controller, authorizer),
+        UnregisterBroker(controller, authorizer),
+        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.advertised, authorizer),
+    ]

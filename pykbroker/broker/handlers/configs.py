@@ -1,0 +1,31 @@
+"""Configs, client quotas and client telemetry."""
+
+from __future__ import annotations
+
+from pykbroker.apis.configs.alter_client_quotas import AlterClientQuotas
+from pykbroker.apis.configs.alter_configs import AlterConfigs
+from pykbroker.apis.configs.describe_client_quotas import DescribeClientQuotas
+from pykbroker.apis.configs.describe_configs import DescribeConfigs
+from pykbroker.apis.configs.get_telemetry_subscriptions import GetTelemetrySubscriptions
+from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.apis.configs.list_config_resources import ListConfigResources
+from pykbroker.apis.configs.push_telemetry import PushTelemetry
+from pykbroker.broker.parts import Parts
+from pykbroker.core.telemetry.clients import TelemetryClients
+from pykbroker.server.handler import Handler
+
+
+def config_handlers(parts: Parts, answer_bytes_max: int) -> list[Handler]:
+    """Return the handlers of `apis.configs`. A DescribeConfigs response has at most `answer_bytes_max` bytes."""
+    controller, image, authorizer, node_id = parts.controller, parts.image, parts.authorizer, parts.identity.node_id
+    clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
+    return [
+        DescribeConfigs(node_id, parts.live_config, image, authorizer, answer_bytes_max),
+        AlterConfigs(controller, authorizer),
+        IncrementalAlterConfigs(node_id, controller, authorizer),
+        ListConfigResources(image, authorizer),
+        DescribeClientQuotas(image, authorizer),
+        AlterClientQuotas(controller, authorizer),
+        GetTelemetrySubscriptions(clients, image, parts.world.rng, ticks_ns, bytes_max),
+        PushTelemetry(clients, image, ticks_ns, bytes_max),
+    ]

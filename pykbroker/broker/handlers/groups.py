@@ -1,0 +1,54 @@
+"""Consumer groups and their offsets."""
+
+from __future__ import annotations
+
+from pykbroker.apis.groups.consumer_group_describe import ConsumerGroupDescribe
+from pykbroker.apis.groups.consumer_group_heartbeat import ConsumerGroupHeartbeat
+from pykbroker.apis.groups.delete_groups import DeleteGroups
+from pykbroker.apis.groups.describe_groups import DescribeGroups
+from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION, FindCoordinator
+from pykbroker.apis.groups.heartbeat import Heartbeat
+from pykbroker.apis.groups.join_group import JoinGroup
+from pykbroker.apis.groups.leave_group import LeaveGroup
+from pykbroker.apis.groups.list_groups import ListGroups
+from pykbroker.apis.groups.offset_commit import OffsetCommit
+from pykbroker.apis.groups.offset_delete import OffsetDelete
+from pykbroker.apis.groups.offset_fetch import OffsetFetch
+from pykbroker.apis.groups.sync_group import SyncGroup
+from pykbroker.broker.parts import Parts
+from pykbroker.core.coordinator.topic import groups_topic, transactions_topic
+from pykbroker.server.handler import Handler
+
+GROUP_FEATURE = "group.version"
+
+
+def group_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.groups`."""
+    groups, image, authorizer, config = parts.groups, parts.image, parts.authorizer, parts.settings.config
+
+    def has_consumer_groups() -> bool:
+        """Whether the consumer protocol is enabled by this broker's configs and by the cluster's feature level."""
+        return image().features.level(GROUP_FEATURE) > 0 and "consumer" in config.group_coordinator_rebalance_protocols
+
+    return [
+        FindCoordinator(
+            node_id=parts.identity.node_id,
+            image=image,
+            automatic=parts.automatic_topics,
+            topics={GROUP: groups_topic(config), TRANSACTION: transactions_topic(config)},
+            advertised=parts.advertised,
+            authorizer=authorizer,
+        ),
+        JoinGroup(groups, authorizer),
+        SyncGroup(groups, authorizer),
+        Heartbeat(groups, authorizer),
+        LeaveGroup(groups, authorizer),
+        OffsetCommit(groups, image, authorizer),
+        OffsetFetch(groups, image, authorizer),
+        OffsetDelete(groups, image, authorizer),
+        ConsumerGroupHeartbeat(groups, authorizer, has_consumer_groups),
+        ConsumerGroupDescribe(groups, authorizer, has_consumer_groups),
+        ListGroups(groups, authorizer),
+        DescribeGroups(groups, authorizer),
+        DeleteGroups(groups, authorizer),
+    ]

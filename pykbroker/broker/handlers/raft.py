@@ -1,0 +1,20 @@
+"""The quorum of the metadata log."""
+
+from __future__ import annotations
+
+from pykbroker.apis.raft.add_raft_voter import AddRaftVoter
+from pykbroker.apis.raft.describe_quorum import DescribeQuorum
+from pykbroker.apis.raft.remove_raft_voter import RemoveRaftVoter
+from pykbroker.broker.parts import Parts
+from pykbroker.broker.registration import LISTENER_NAME
+from pykbroker.server.handler import Handler
+
+
+def raft_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.raft`."""
+    image, authorizer, identity = parts.image, parts.authorizer, parts.identity
+    return [
+        DescribeQuorum(identity.node_id, parts.controller, parts.advertised, parts.world.wall_ms, authorizer),
+        AddRaftVoter(identity.cluster_id, image, authorizer, LISTENER_NAME),
+        RemoveRaftVoter(identity.cluster_id, image, authorizer),
+    ]

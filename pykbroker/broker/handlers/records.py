@@ -1,0 +1,40 @@
+"""Produce, Fetch, and the requests about offsets and producers."""
+
+from __future__ import annotations
+
+from pykbroker.apis.records.delete_records import DeleteRecords
+from pykbroker.apis.records.describe_producers import DescribeProducers
+from pykbroker.apis.records.fetch import Fetch
+from pykbroker.apis.records.list_offsets import ListOffsets
+from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
+from pykbroker.apis.records.produce import Produce
+from pykbroker.broker.parts import Parts
+from pykbroker.server.handler import Handler
+
+
+def record_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.records`."""
+    replicas, authorizer, config = parts.replicas, parts.authorizer, parts.settings.config
+    return [
+        Produce(
+            replicas=replicas,
+            authorizer=authorizer,
+            wall_ms=parts.world.wall_ms,
+            transactions=parts.transactions.transactions,
+            verifies=parts.verifies_transactions,
+        ),
+        Fetch(
+            replicas=replicas,
+            authorizer=authorizer,
+            sessions=parts.fetch_sessions,
+            ticks_ns=parts.world.ticks_ns,
+            fetch_bytes_max=config.fetch_max_bytes,
+            node_id=parts.identity.node_id,
+            rack=config.broker_rack,
+            advertised=parts.advertised,
+        ),
+        ListOffsets(replicas, authorizer),
+        OffsetForLeaderEpoch(replicas, authorizer),
+        DeleteRecords(replicas, authorizer),
+        DescribeProducers(parts.image, replicas, authorizer),
+    ]

@@ -1,0 +1,34 @@
+"""Authentication, ACLs, SCRAM credentials and delegation tokens."""
+
+from __future__ import annotations
+
+from pykbroker.apis.security.alter_user_scram_credentials import AlterUserScramCredentials
+from pykbroker.apis.security.create_acls import CreateAcls
+from pykbroker.apis.security.create_delegation_token import CreateDelegationToken
+from pykbroker.apis.security.delete_acls import DeleteAcls
+from pykbroker.apis.security.describe_acls import DescribeAcls
+from pykbroker.apis.security.describe_delegation_token import DescribeDelegationToken
+from pykbroker.apis.security.describe_user_scram_credentials import DescribeUserScramCredentials
+from pykbroker.apis.security.expire_delegation_token import ExpireDelegationToken
+from pykbroker.apis.security.renew_delegation_token import RenewDelegationToken
+from pykbroker.apis.security.sasl_authenticate import SaslAuthenticate
+from pykbroker.apis.security.sasl_handshake import SaslHandshake
+from pykbroker.broker.parts import Parts
+from pykbroker.server.handler import Handler
+
+
+def security_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.security`."""
+    return [
+        DescribeAcls(),
+        CreateAcls(),
+        DeleteAcls(),
+        SaslHandshake(),
+        SaslAuthenticate(),
+        CreateDelegationToken(),
+        RenewDelegationToken(),
+        ExpireDelegationToken(),
+        DescribeDelegationToken(),
+        DescribeUserScramCredentials(parts.image, parts.authorizer),
+        AlterUserScramCredentials(parts.controller, parts.authorizer),
+    ]

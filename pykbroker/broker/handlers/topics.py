@@ -1,0 +1,46 @@
+"""Topics, their partitions, leaders and placement."""
+
+from __future__ import annotations
+
+from pykbroker.apis.topics.alter_partition_reassignments import AlterPartitionReassignments
+from pykbroker.apis.topics.create_partitions import CreatePartitions
+from pykbroker.apis.topics.create_topics import CreateTopics
+from pykbroker.apis.topics.delete_topics import DeleteTopics
+from pykbroker.apis.topics.describe_topic_partitions import DescribeTopicPartitions
+from pykbroker.apis.topics.elect_leaders import ElectLeaders
+from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
+from pykbroker.apis.topics.metadata import Metadata
+from pykbroker.broker.parts import Parts
+from pykbroker.server.answers import Answers
+from pykbroker.server.handler import Handler
+
+
+def topic_handlers(parts: Parts) -> list[Handler]:
+    """Return the handlers of `apis.topics`."""
+    controller, image, authorizer, config = parts.controller, parts.image, parts.authorizer, parts.settings.config
+    return [
+        Metadata(
+            node_id=parts.identity.node_id,
+            cluster_id=parts.identity.cluster_id,
+            image=image,
+            automatic=parts.automatic_topics,
+            advertised=parts.advertised,
+            authorizer=authorizer,
+            auto_create=config.auto_create_topics_enable,
+            replicas=parts.replicas,
+            answers=Answers(),
+        ),
+        DescribeTopicPartitions(
+            image=image,
+            authorizer=authorizer,
+            partitions_max=config.max_request_partition_size_limit,
+            node_id=parts.identity.node_id,
+            replicas=parts.replicas,
+        ),
+        CreateTopics(controller, authorizer),
+        DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
+        CreatePartitions(controller, authorizer),
+        ElectLeaders(controller, authorizer),
+        AlterPartitionReassignments(controller, authorizer),
+        ListPartitionReassignments(image, authorizer),
+    ]

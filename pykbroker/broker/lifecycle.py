@@ -1,0 +1,151 @@
+"""One broker from its first task to its last."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import trio
+
+from pykbroker.broker.address import listen
+from pykbroker.broker.directories import unclosed
+from pykbroker.broker.handlers.table import api_table
+from pykbroker.broker.metadata import MetadataPublisher, limits_under
+from pykbroker.broker.parts import Parts
+from pykbroker.broker.registration import register
+from pykbroker.broker.statistics import statistics
+from pykbroker.core.errors import ApiError, StartError, StopError
+from pykbroker.core.settings import Ready, Serving
+from pykbroker.quorum.controller import JournalFailed
+from pykbroker.server.listener import Listener
+from pykbroker.storage.directory.log_directory import LOCK
+
+CLOSING_S_MAX = 30
+"""The time that a controlled shutdown may take."""
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    """A broker that serves clients while `run` runs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._publisher = MetadataPublisher(parts)
+
+    async def run(self, ready: Ready, stop: trio.Event) -> None:
+        """Serve until `stop` is set, then close the log directories in order. StartError, StopError."""
+        try:
+            refusal = await self._live(ready, stop)
+        except BaseException:
+            for disk in self._parts.world.disks:
+                disk.unlock(LOCK)
+            raise
+        finally:
+            self._parts.bound.close()
+        with trio.CancelScope(shield=True):
+            failure = await self._close()
+        if refusal is not None:
+            raise refusal
+        if failure is not None:
+            raise failure
+
+    async def _live(self, ready: Ready, stop: trio.Event) -> StartError | None:
+        """Run all tasks of the broker until it has stopped; return why it could not serve, or None."""
+        refusal = None
+        async with trio.open_nursery() as house:
+            self._start_tasks(house)
+            try:
+                await register(self._parts)
+                await self._serve_clients(ready, stop)
+            except StartError as error:
+                refusal = error
+            except ApiError as error:
+                refusal = StartError(f"the controller does not accept this broker ({error}): the log says why")
+            with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
+                await self._shut_down()
+            if closing.cancelled_caught:
+                logger.error("controlled shutdown timed out after %d s", CLOSING_S_MAX)
+            house.cancel_scope.cancel()
+        return refusal
+
+    def _start_tasks(self, house: trio.Nursery) -> None:
+        parts = self._parts
+        house.start_soon(parts.controller.run)
+        house.start_soon(parts.controller.snapshotter.run)
+        house.start_soon(self._publisher.run)
+        house.start_soon(self._keep_metadata)
+        for directory in parts.directories[1:]:
+            house.start_soon(directory.run)
+        house.start_soon(parts.upkeep.run)
+        if parts.settings.config.log_cleaner_enable:
+            house.start_soon(parts.cleaner.run)
+        if not parts.settings.memory:
+            house.start_soon(parts.scrubber.run)
+        house.start_soon(parts.groups.run)
+        house.start_soon(parts.transactions.run)
+
+    async def _keep_metadata(self) -> None:
+        """Run the log directory that holds the metadata. Without it the broker ends, as Kafka's does."""
+        directory = self._parts.directories[0]
+        await directory.run()
+        raise JournalFailed(directory.path, directory.failed) from directory.failed
+
+    async def _shut_down(self) -> None:
+        """Give up leadership. The next start recovers what a full disk could not record."""
+        try:
+            await self._parts.lifecycle.shut_down()
+        except ApiError as error:
+            logger.error("controlled shutdown failed: %s", error)
+
+    async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
+        parts = self._parts
+        limits = await limits_under(parts, parts.image())
+        if not stop.is_set():
+            listen(parts.bound)
+        async with trio.open_nursery() as clients:
+            table = api_table(parts, limits.answer_bytes_max)
+            listener = self._publisher.listener = Listener(table, clients, parts.turns, limits, parts.connections_max)
+            clients.start_soon(listener.run)
+            clients.start_soon(parts.world.net.run, listener)
+            clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
+            logger.info(
+                "%s: %d of at most %d partitions are open, which leaves room for %d connections",
+                parts.descriptors.limit_text(),
+                parts.replicas.open_logs,
+                parts.descriptors.partitions_max,
+                parts.connections_max(),
+            )
+            if not stop.is_set():
+                ready(self._serving(listener))
+            await stop.wait()
+            parts.bound.close()
+            clients.cancel_scope.cancel()
+
+    def _serving(self, listener: Listener) -> Serving:
+        bound, identity = self._parts.bound, self._parts.identity
+        return Serving(
+            host=bound.host,
+            port=bound.port,
+            cluster_id=identity.cluster_id,
+            node_id=identity.node_id,
+            statistics=partial(statistics, self._parts, listener),
+        )
+
+    async def _close(self) -> StopError | None:
+        """Close the metadata log and then all others; return which directories could not be closed.
+
+        A directory is unlocked when nothing more is written to it.
+        """
+        parts, refusals = self._parts, dict[str, OSError]()
+        try:
+            await parts.controller.close()
+        except OSError as refusal:
+            refusals[parts.directories[0].path] = refusal
+        for directory in parts.directories:
+            refused = await directory.close(
+                broker_epoch=parts.lifecycle.broker_epoch, high_watermarks=parts.replicas.high_watermarks(directory)
+            )
+            if refused is not None:
+                refusals.setdefault(directory.path, refused)
+        return unclosed(refusals) if refusals else None

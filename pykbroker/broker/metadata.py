@@ -1,0 +1,65 @@
+"""Committed metadata, applied to the parts of a broker in a fixed order."""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.broker.parts import Parts
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.asked import ForgetTopics
+from pykbroker.core.metadata.image import Delta, MetadataImage
+from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from pykbroker.replica.own_log import OwnLog
+from pykbroker.server.limits import Limits, overrides
+from pykbroker.server.listener import Listener
+
+logger = logging.getLogger(__name__)
+
+
+async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
+    """Return the limits for clients as of one image."""
+    config = parts.current_config.under(image)
+    return Limits.of(config, await parts.hosts.addresses(overrides(config)))
+
+
+class MetadataPublisher:
+    """The one task that applies each new image: to replicas, the listener, the controller, then the coordinators.
+
+    `listener` is None until clients are served.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.listener: Listener | None = None
+
+    async def run(self) -> None:
+        """Apply every update of the metadata until cancelled."""
+        async for delta in self._parts.controller.images.updates():
+            await self._parts.replicas.apply(delta)
+            if delta.configs_changed and self.listener is not None:
+                self.listener.limit(await limits_under(self._parts, delta.image))
+            await self._assign_directories(delta)
+            self._coordinate(delta)
+
+    async def _assign_directories(self, delta: Delta) -> None:
+        try:
+            await self._parts.lifecycle.assign(await self._parts.replicas.misplaced(delta))
+        except ApiError as refusal:
+            logger.warning(
+                "the controller does not record the log directories of new partitions: %s. The next start reports"
+                " them again.",
+                refusal,
+            )
+
+    def _coordinate(self, delta: Delta) -> None:
+        """Give the coordinators the partitions of their topics that this broker leads, and the deleted topics."""
+        parts, topics = self._parts, delta.image.topics
+        coordinators = ((GROUP_METADATA_TOPIC, parts.groups), (TRANSACTION_STATE_TOPIC, parts.transactions))
+        for name, coordinator in coordinators:
+            topic = topics.by_name.get(name)
+            if topic is not None:
+                led = {index: OwnLog(partition) for index, partition in parts.replicas.led(topic.id).items()}
+                coordinator.follow(len(topic.partitions), led)
+        deleted = frozenset(topic.name for topic in delta.topics_deleted if topic.name not in topics.by_name)
+        if deleted:
+            parts.groups.notify(ForgetTopics(deleted))

@@ -1,0 +1,219 @@
+"""The parts of a broker: opened, joined, and idle until the broker runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+
+from pykbroker.broker.current_config import CurrentConfig
+from pykbroker.broker.directories import leave_untouched, open_directories
+from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.config.resource import ConfigResource
+from pykbroker.core.descriptors import Descriptors
+from pykbroker.core.errors import StartError
+from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.offsets import read_run
+from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.security.authorizer import AllowAll, Authorizer
+from pykbroker.core.settings import Settings
+from pykbroker.quorum.automatic_topics import AutomaticTopics
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.identity import BrokerIdentity, prepare
+from pykbroker.quorum.lifecycle import Lifecycle
+from pykbroker.quorum.metadata_log import open_metadata_log
+from pykbroker.quorum.producer_ids import ProducerIds
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.start import start_controller
+from pykbroker.replica.own_log import OwnLog
+from pykbroker.replica.places import Places
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.scrubber import Scrubber, ScrubSettings
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.replica.upkeep import Upkeep
+from pykbroker.server.advertised import Advertised
+from pykbroker.server.host_names import HostNames
+from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.world.net import Bound
+from pykbroker.world.turns import Turns
+from pykbroker.world.world import World
+from wire.stored.group import GROUP_RECORDS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """All parts of one broker. `refused_paths`: the entries of log.dirs that could not be opened."""
+
+    settings: Settings
+    world: World
+    bound: Bound
+    hosts: HostNames
+    identity: BrokerIdentity
+    descriptors: Descriptors
+    turns: Turns
+    authorizer: Authorizer
+    directories: tuple[LogDirectory, ...]
+    refused_paths: tuple[str, ...]
+    controller: Controller
+    image: Callable[[], MetadataImage]
+    live_config: LiveConfig
+    current_config: CurrentConfig
+    lifecycle: Lifecycle
+    producer_ids: ProducerIds
+    automatic_topics: AutomaticTopics
+    replicas: Replicas
+    upkeep: Upkeep
+    cleaner: Cleaner
+    scrubber: Scrubber
+    groups: Runtime
+    transactions: TransactionCoordinator
+    fetch_sessions: FetchSessionCache
+    advertised: Advertised
+
+    def connections_max(self) -> int:
+        """Return the number of connections that the open logs leave descriptors for."""
+        return self.descriptors.connections_max(self.replicas.open_logs)
+
+    def verifies_transactions(self) -> bool:
+        """Whether `transaction.partition.verification.enable` is set now."""
+        return self.current_config().transaction_partition_verification_enable
+
+
+async def open_parts(settings: Settings, world: World, bound: Bound, hosts: HostNames) -> Parts:
+    """Open the log directories, or format empty ones, and build all parts on them.
+
+    After a failure, nothing stays locked. StartError: why the broker cannot start.
+    """
+    config, live, turns = settings.config, LiveConfig(settings.config), Turns(world.ticks_ns)
+    descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
+    descriptors.check_start()
+    configs = TopicConfigs(live)
+    directories: list[LogDirectory] = []
+    try:
+        world = await open_directories(world, directories, descriptors)
+        identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
+        controller = await open_controller(config, world, identity, configs, descriptors, turns)
+    except BaseException as failure:
+        with trio.CancelScope(shield=True):
+            await leave_untouched(directories)
+        if isinstance(failure, OSError):
+            raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
+        raise
+    opened = tuple(directories)
+    image = partial(getattr, controller.images, "current")
+    current_config = CurrentConfig(live, image, identity.node_id)
+    replicas = Replicas(identity.node_id, Places(opened, identity.directory_ids), configs, descriptors)
+    lifecycle = Lifecycle(controller, identity, world.rng)
+    producer_ids = ProducerIds(controller, identity.node_id, lambda: lifecycle.broker_epoch)
+    groups = groups_runtime(config, world, image, turns)
+    return Parts(
+        settings=settings,
+        world=world,
+        bound=bound,
+        hosts=hosts,
+        identity=identity,
+        descriptors=descriptors,
+        turns=turns,
+        authorizer=AllowAll(),
+        directories=opened,
+        refused_paths=refused_paths(settings, opened),
+        controller=controller,
+        image=image,
+        live_config=live,
+        current_config=current_config,
+        lifecycle=lifecycle,
+        producer_ids=producer_ids,
+        automatic_topics=AutomaticTopics(controller, world.ticks_ns),
+        replicas=replicas,
+        upkeep=Upkeep(replicas, opened, config, world.wall_ms),
+        cleaner=Cleaner(
+            replicas.all_online, world.workers, lambda: CleanerSettings.of(current_config()), world.wall_ms
+        ),
+        scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
+        groups=groups,
+        transactions=transaction_coordinator(config, world, image, producer_ids, groups, replicas, turns),
+        fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
+        advertised=Advertised(advertised_address(settings, bound)),
+    )
+
+
+async def open_controller(
+    config: BrokerConfig,
+    world: World,
+    identity: BrokerIdentity,
+    configs: TopicConfigs,
+    descriptors: Descriptors,
+    turns: Turns,
+) -> Controller:
+    """Open the metadata log in the first log directory and load the controller from it."""
+    rules = LogRules.of(config)
+    return await start_controller(
+        await open_metadata_log(world.disks[0], world.off_loop, rules),
+        world.disks[0],
+        ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors),
+        configs,
+        world.rng,
+        world.wall_ms,
+        world.off_loop,
+        rules,
+        turns,
+    )
+
+
+def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:
+    """Return the group coordinator, which leads no partition yet."""
+    settings = GroupSettings.of(config)
+
+    def new_machine() -> GroupMachine:
+        return GroupMachine(
+            settings, world.rng, lambda: image().topics, lambda group: image().configs.of(ConfigResource.GROUP, group)
+        )
+
+    framing = Batches(GROUP_RECORDS, 0, read_run=read_run)
+    return Runtime(GROUP_METADATA_TOPIC, new_machine, framing, world.wall_ms, world.off_loop, turns)
+
+
+def transaction_coordinator(
+    config: BrokerConfig,
+    world: World,
+    image: Callable[[], MetadataImage],
+    producer_ids: ProducerIds,
+    groups: Runtime,
+    replicas: Replicas,
+    turns: Turns,
+) -> TransactionCoordinator:
+    """Return the transaction coordinator, which leads no partition yet."""
+    return TransactionCoordinator(
+        config,
+        image,
+        producer_ids,
+        groups,
+        lambda topic, index: OwnLog(replicas.partition(topic, index)),
+        world.wall_ms,
+        world.off_loop,
+        turns,
+    )
+
+
+def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple[str, ...]:
+    """Return the entries of log.dirs that could not be opened."""
+    paths = {directory.path for directory in opened}
+    return tuple(path for path in settings.data_dirs if path not in paths)
+
+
+def advertised_address(settings: Settings, bound: Bound) -> tuple[str, int] | None:
+    """Return the configured (host, port) for clients, or None."""
+    if settings.advertise_host is None:
+        return None
+    return settings.advertise_host, settings.advertise_port or bound.port

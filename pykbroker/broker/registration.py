@@ -1,0 +1,48 @@
+"""How a broker joins its cluster: registration, leadership, and the topics that its start asks for."""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.broker.parts import Parts
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.image import Endpoint
+from wire.error_codes import ErrorCode
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+LISTENER_NAME = "PLAINTEXT"
+PLAINTEXT = 0
+
+logger = logging.getLogger(__name__)
+
+
+async def register(parts: Parts) -> None:
+    """Register with the controller, take leadership, and create the topics of the settings. ApiError, StartError."""
+    settings, bound = parts.settings, parts.bound
+    host, port = settings.advertise_host or bound.host, settings.advertise_port or bound.port
+    endpoint = Endpoint(name=LISTENER_NAME, host=host, port=port, security_protocol=PLAINTEXT)
+    await parts.lifecycle.register_controller([endpoint])
+    clean = all(directory.clean for directory in parts.directories)
+    await parts.lifecycle.register([endpoint], settings.config.broker_rack, clean=clean)
+    await parts.lifecycle.unfence()
+    await create_topics(parts)
+
+
+async def create_topics(parts: Parts) -> None:
+    """Create the topics of the settings that do not exist. StartError: a topic is refused."""
+    known = parts.image().topics.by_name
+    for name, partitions in parts.settings.topics:
+        if name in known and len(known[name].partitions) != partitions:
+            logger.warning("the topic %s has %d partitions and keeps them", name, len(known[name].partitions))
+    topics = [
+        CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
+        for name, partitions in parts.settings.topics
+        if name not in known
+    ]
+    if not topics:
+        return
+    response = await parts.controller.create_topics(CreateTopicsRequest(topics=topics))
+    for result in response.topics:
+        if result.error_code:
+            reason = result.error_message or ErrorCode(result.error_code).name
+            raise StartError(f"cannot create the topic {result.name}: {reason}")

@@ -1,0 +1,45 @@
+"""Running one broker from start to stop."""
+
+from __future__ import annotations
+
+import trio
+
+from pykbroker.broker.address import bind
+from pykbroker.broker.lifecycle import Broker
+from pykbroker.broker.parts import open_parts
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.errors import StartError
+from pykbroker.core.settings import Ready, Settings
+from pykbroker.server.host_names import HostNames
+from pykbroker.server.limits import overrides
+from pykbroker.world.system import system_world
+from pykbroker.world.world import World
+
+
+async def serve(
+    settings: Settings, ready: Ready, *, world: World | None = None, stop: trio.Event | None = None
+) -> None:
+    """Run a broker until `stop` is set. Call `ready` once clients are served, unless `stop` was set before.
+
+    `world` is this machine by default. StartError: the broker cannot start, and why.
+    """
+    world = world or system_world(settings.data_dirs, durable=not settings.memory)
+    bound = bind(world.net, settings)
+    hosts = HostNames(world.net)
+    try:
+        await check_hosts(hosts, settings.config)
+        parts = await open_parts(settings, world, bound, hosts)
+    except BaseException:
+        bound.close()
+        raise
+    await Broker(parts).run(ready, trio.Event() if stop is None else stop)
+
+
+async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:
+    """Check that each host named by a config has an address, or raise StartError."""
+    for host, addresses in (await hosts.addresses(overrides(config))).items():
+        if not addresses:
+            raise StartError(
+                f"max.connections.per.ip.overrides: nobody knows the address of {host}. Correct the name,"
+                " or give its address."
+            )

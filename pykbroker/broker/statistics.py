@@ -1,0 +1,41 @@
+"""A snapshot of the counters of all parts of a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pykbroker.broker.parts import Parts
+from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
+from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.replica.scrubber import ScrubStatistics
+from pykbroker.replica.statistics import ReplicaStatistics
+from pykbroker.server.listener import Listener
+from pykbroker.server.metrics import ServerStatistics
+from pykbroker.storage.directory.statistics import DirectoryStatistics
+from pykbroker.world.net import NetStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatistics:
+    """The counters of each part, as metrics read them."""
+
+    server: ServerStatistics
+    fetch_sessions: SessionStatistics
+    net: NetStatistics
+    directories: tuple[DirectoryStatistics, ...]
+    replicas: ReplicaStatistics
+    scrub: ScrubStatistics
+    controller: ControllerStatistics
+
+
+def statistics(parts: Parts, listener: Listener) -> BrokerStatistics:
+    """Return the current counters."""
+    return BrokerStatistics(
+        server=listener.statistics(),
+        fetch_sessions=parts.fetch_sessions.statistics(),
+        net=parts.world.net.statistics(),
+        directories=tuple(directory.statistics() for directory in parts.directories),
+        replicas=parts.replicas.statistics(),
+        scrub=parts.scrubber.statistics(),
+        controller=parts.controller.statistics(),
+    )
