@@ -356,7 +356,7 @@ async def test_a_flipped_byte_after_a_kill_is_a_torn_tail_above_the_recovery_poi
         assert end == first.last_offset + 1
         assert (await consume(client, *ROLLS, committed=False))["count"] == end
         await check_all_but(client, ROLLS)
-    assert f"cut to offset {end}" in caplog.text
+    assert f"truncated to offset {end}" in caplog.text
 
 
 WITNESSES = {
@@ -396,7 +396,7 @@ async def test_a_directory_that_is_no_partition_is_left_alone(
     async with serving(clean) as client:
         await check_all_but(client)
     for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
-        assert f"{clean}/{name} is no partition's directory and is left alone" in caplog.text
+        assert f"{clean}/{name} is not a partition's directory and is ignored" in caplog.text
         assert (clean / name).exists()
 
 

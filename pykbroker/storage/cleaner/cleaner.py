@@ -103,7 +103,9 @@ class Cleaner:
                         failed.add(due[1].log)
                     due = await self._dirtiest(failed)
         except WorkerGone as gone:
-            logger.warning("compaction stops for a while: %s", gone)
+            logger.warning(
+                "log cleaner: the compaction worker ended; compaction is retried after log.cleaner.backoff.ms: %s", gone
+            )
 
     async def _dirtiest(self, failed: set[Log]) -> tuple[Cleaned, Cleanable] | None:
         """Return the dirtiest log that is due."""
@@ -118,7 +120,7 @@ class Cleaner:
                 or log in self._uncleanable
             ):
                 continue
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # there may be thousands of logs
             try:
                 cleanable = await Cleanable.of(log, partition.high_watermark, now_ms)
             except (CorruptLog, OSError) as failure:
@@ -142,7 +144,7 @@ class Cleaner:
             self._note_failure(partition, log, failure)
         else:
             logger.info(
-                "%s: compacted up to offset %d, %d bytes of %d dirty; %d are left of %d",
+                "%s: compacted up to offset %d; %d of %d bytes were dirty; the log shrank to %d bytes from %d",
                 log.directory,
                 clean,
                 dirt.dirty_bytes,
@@ -155,8 +157,18 @@ class Cleaner:
 
     def _note_failure(self, partition: Cleaned, log: Log, failure: CorruptLog | OSError) -> None:
         if isinstance(failure, CorruptLog):
-            logger.error("%s/%s is not compacted any more: %s", partition.directory.path, log.directory, failure)
+            logger.error(
+                "%s/%s is damaged and is not compacted again before a restart: %s",
+                partition.directory.path,
+                log.directory,
+                failure,
+            )
             self._uncleanable.add(log)
         else:
-            logger.warning("%s/%s is compacted later: %s", partition.directory.path, log.directory, failure)
+            logger.warning(
+                "%s/%s cannot be compacted now; compaction is retried: %s",
+                partition.directory.path,
+                log.directory,
+                failure,
+            )
             partition.directory.fail(failure)

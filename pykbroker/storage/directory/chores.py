@@ -69,7 +69,7 @@ class Chores:
         try:
             await log.flush()
         except ApiError as deleted:
-            logger.info("%s is not flushed: %s", log.directory, deleted)
+            logger.info("%s: not flushed: %s", log.directory, deleted)
         except CorruptLog as damage:
             logger.error("%s/%s goes offline: %s", self._disk.path, log.directory, damage)
         except OSError as refusal:

@@ -111,8 +111,11 @@ class FutureLogs:
 
     def set_aside(self, key: TopicPartition) -> None:
         """Rename a copy that belongs to no partition, for the operator to examine. OSError: it keeps its name."""
-        logger.warning("%s/%s is a copy of no partition, and is set aside", self._disk.path, self.names[key])
-        self._put_away(key, STRAY)
+        name = self.names[key]
+        away = self._put_away(key, STRAY)
+        logger.warning(
+            "%s/%s is a copy of a partition that does not exist, and is set aside as %s", self._disk.path, name, away
+        )
 
     def _put_away(self, key: TopicPartition, why: str) -> str:
         log, name = self.logs.pop(key, None), self.names.pop(key)

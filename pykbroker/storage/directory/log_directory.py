@@ -157,7 +157,7 @@ class LogDirectory:
             elif found := parse_name(name):
                 self._topic_ids[found] = await self._topic_id(name)
             elif name != "lost+found":
-                logger.warning("%s/%s is no partition's directory and is left alone", self.path, name)
+                logger.warning("%s/%s is not a partition's directory and is ignored", self.path, name)
 
     async def _topic_id(self, directory: str) -> bytes | None:
         try:
@@ -305,7 +305,7 @@ class LogDirectory:
         try:
             await self._checkpoints.erase(keys)
         except OSError as refusal:
-            logger.warning("%s still holds checkpoints of deleted partitions: %s", self.path, refusal)
+            logger.warning("%s: the checkpoints of deleted partitions cannot be erased: %s", self.path, refusal)
             self.fail(refusal)
         for key, log in logs.items():
             if away := await self._put_away(*key, DELETE):
@@ -317,7 +317,7 @@ class LogDirectory:
         moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(
-                "%s/%s is of a topic, or a partition, that does not exist, and is set aside as %s",
+                "%s/%s belongs to a topic or partition that does not exist, and is set aside as %s",
                 self.path,
                 directory_name(one.topic, one.partition),
                 away,
@@ -375,7 +375,13 @@ class LogDirectory:
         try:
             await self.logs[topic, partition].rename(directory_name(topic, partition))
         except OSError as refusal:
-            logger.error("%s: the copy of %s-%d keeps its name: %s", self.path, topic, partition, refusal)
+            logger.error(
+                "%s: the directory of the copy of %s-%d cannot be renamed; the next start renames it: %s",
+                self.path,
+                topic,
+                partition,
+                refusal,
+            )
             self.fail(refusal)
         await self.sync_names()
 
@@ -415,7 +421,7 @@ class LogDirectory:
                     refusals.append(refused)
             for refusal in refusals:
                 if refusal.errno not in said:
-                    logger.warning("%s refuses some upkeep, which is tried again: %s", self.path, refusal)
+                    logger.warning("%s: background work failed and is retried: %s", self.path, refusal)
                 self.fail(refusal)
             said = {refusal.errno for refusal in refusals}
 
@@ -551,7 +557,12 @@ class LogDirectory:
                 try:
                     await log.close()
                 except (CorruptLog, OSError) as failure:
-                    logger.error("%s/%s is not closed in order: %s", self.path, log.directory, failure)
+                    logger.error(
+                        "%s/%s cannot be closed cleanly; the next start recovers it: %s",
+                        self.path,
+                        log.directory,
+                        failure,
+                    )
                     self.set_offline(*key)
                     if isinstance(failure, OSError):
                         self.fail(failure)

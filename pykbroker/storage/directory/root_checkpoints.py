@@ -83,7 +83,7 @@ class RootCheckpoints:
             if self._is_closed:
                 return
             offsets = {key: offset for key, offset in collect().items() if key not in self._forgotten}
-            self._on_disk[name] = self._on_disk[name] | offsets  # either may be there until it is done
+            self._on_disk[name] = self._on_disk[name] | offsets  # the file may have either content until the write ends
             await replace_durably(self._disk, name, encode_offsets(offsets))
             self._on_disk[name] = offsets
 
@@ -98,5 +98,5 @@ async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:
         content = await read_disposable(disk, name)
         return decode_offsets(content) if content else None
     except CorruptCheckpoint as damage:
-        logger.warning("%s/%s does not hold and is not used: %s", disk.path, name, damage)
+        logger.warning("%s/%s is invalid and is ignored: %s", disk.path, name, damage)
         return None

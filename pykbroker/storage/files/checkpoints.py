@@ -49,7 +49,7 @@ def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
     """Return (epoch, start offset) pairs, both rising. CorruptCheckpoint: invalid text, or an empty file."""
     if not data:
-        raise CorruptCheckpoint("it is empty")
+        raise CorruptCheckpoint("the file is empty")
     found = []
     for line in _decode(data):
         try:
@@ -58,7 +58,7 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
             raise CorruptCheckpoint(f"{line!r} is not `epoch start-offset`") from None
         found.append((epoch, start))
     if not all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found)):
-        raise CorruptCheckpoint(f"{found} do not all rise")
+        raise CorruptCheckpoint(f"epochs or offsets do not rise: {found}")
     return found
 
 
@@ -74,9 +74,9 @@ def _decode(data: bytes) -> list[str]:
     try:
         version, count, *entries = data.decode().splitlines()
     except ValueError as error:
-        raise CorruptCheckpoint(f"no checkpoint: {error}") from error
+        raise CorruptCheckpoint(f"not a checkpoint: {error}") from error
     if version != str(VERSION):
         raise CorruptCheckpoint(f"version {version!r}, not {VERSION}")
     if count != str(len(entries)) or not data.endswith(b"\n"):
-        raise CorruptCheckpoint(f"{len(entries)} entries, {count!r} announced")
+        raise CorruptCheckpoint(f"{len(entries)} entries, the file announces {count!r}")
     return entries

@@ -61,4 +61,4 @@ def _no_progress(missing: NotCached) -> OSError | AssertionError:
             f"a call had to {' '.join(map(str, missing.args))} {missing.waits_max} times, and "
             "would have to once more: it makes no progress"
         )
-    return OSError(f"{missing.waits_max} times, what had just been read was not in memory any more")
+    return OSError(f"{missing.waits_max} times, bytes that had just been read were no longer in memory")

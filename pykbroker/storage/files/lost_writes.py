@@ -24,8 +24,8 @@ def note(disk: Disk) -> None:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
         logger.error(
-            "%s does not take the note that an fsync failed; do not start this broker before the directory was"
-            " mounted anew: %s",
+            "%s: an fsync failed, and the note for the next start cannot be written: remount the file system before"
+            " the broker is started again: %s",
             disk.path,
             refusal,
         )

@@ -237,7 +237,7 @@ class Flusher:
             while not self._epochs_synced:
                 entries = self._epochs.entries
                 if self._can_be_rebuilt(entries):
-                    return  # and asked again when the log has grown
+                    return  # the next flush checks again, when the log has grown
                 self._epochs_synced = True
                 try:
                     await replace_durably(self._disk, self._epochs_path, encode_epochs(entries))

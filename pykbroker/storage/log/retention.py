@@ -45,7 +45,7 @@ async def _too_old(segments: Segments, below: int, config: LogConfig, now_ms: in
     count = 0
     for at, segment in enumerate(segments.every()[:below]):
         if not segment.size:
-            continue  # compaction left nothing of it: it goes with the next one that does
+            continue  # compaction left it empty: it is deleted together with the next segment
         await patiently(segment.require_date)
         if segment.max_timestamp < 0 or now_ms - segment.max_timestamp <= config.retention_ms:
             break

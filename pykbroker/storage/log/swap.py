@@ -26,7 +26,7 @@ def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
     """Raise Interrupted if the log no longer has all these segments."""
     at = bisect_left(segments.sealed, sources[0].base_offset, key=lambda one: one.base_offset)
     if segments.sealed[at : at + len(sources)] != sources:
-        raise Interrupted(f"segment {sources[0].base_offset} is not what it was")
+        raise Interrupted(f"segment {sources[0].base_offset} was changed or removed meanwhile")
 
 
 async def swap(

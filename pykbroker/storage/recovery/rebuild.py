@@ -68,7 +68,9 @@ async def producers_at(
                 found = producer_snapshot.decode(content or b"")
                 await require_fit(found, segments, taken)
             except (CorruptSnapshot, IsADirectoryError) as damage:
-                logger.warning("%s: the producer snapshot of offset %d does not hold: %s", directory, taken, damage)
+                logger.warning(
+                    "%s: the producer snapshot of offset %d is invalid and is ignored: %s", directory, taken, damage
+                )
             else:
                 producers, start = found, taken
                 break
@@ -102,7 +104,7 @@ async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> Leade
         content = await read_disposable(disk, f"{directory}/{EPOCHS}")
         return None if content is None else LeaderEpochs(decode_epochs(content))
     except CorruptCheckpoint as damage:
-        logger.warning("%s: %s does not hold: %s", directory, EPOCHS, damage)
+        logger.warning("%s: %s is invalid and is rebuilt from the log: %s", directory, EPOCHS, damage)
         return None
 
 

@@ -118,7 +118,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         await _open_end(opening, state, names)
     known = [*sealed, state.active] if clean else sealed
     if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
-        epochs = await rebuilt_epochs(known)  # they were lost, or cut for a start that was not written down
+        epochs = await rebuilt_epochs(known)  # the file was lost, or cut at a start offset that no checkpoint has
     state.epochs = epochs
     state.producers = await producers_at(
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
@@ -129,7 +129,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
             "a producer snapshot": max(snapshots, default=0),
             "a leader epoch": max(state.epochs.starts, default=0),
         }
-        state.epochs.truncate_end(bases[first])  # what is read tells its own; those of the file may be of a lost tail
+        state.epochs.truncate_end(bases[first])  # the scan adds later ones; the file may name epochs of a lost tail
         await _scan(opening, state, bases[first:])
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = 0
@@ -156,8 +156,8 @@ def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
     if told[witness] > max(end, opening.log_start_offset):
         logger.warning(
             "%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
-            " broker loses none; a power failure loses what was not flushed. If there was none, a file of"
-            " this partition was removed or cut",
+            " broker loses no records; a power failure loses those that were not flushed. Without a power failure,"
+            " a file of this partition was removed or truncated",
             opening.disk.path,
             opening.directory,
             end,
@@ -177,10 +177,10 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
         return bases
     if clean or opening.recovery_point > begin:
         raise CorruptLog(
-            f"{opening.directory}: begins at offset {bases[0]}, and its leader epochs at {begin}: what is "
-            "between is missing"
+            f"{opening.directory}: the log begins at offset {bases[0]}, and its leader epochs at {begin}: the "
+            "records in between are missing"
         )
-    logger.warning("%s: what was below offset %d is lost", opening.directory, bases[0])
+    logger.warning("%s: the records below offset %d are lost; the log is emptied", opening.directory, bases[0])
     await _drop(opening, bases)
     return []
 
@@ -287,7 +287,7 @@ async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: li
             f"below offset {opening.recovery_point} was synced"
         )
     logger.warning(
-        "%s: %s; cut to offset %d, %d bytes of segment %d are dropped",
+        "%s: %s; the log is truncated to offset %d, and %d bytes of segment %d are dropped",
         opening.directory,
         damage,
         segment.next_offset,
@@ -310,7 +310,7 @@ async def _sync(opening: Opening, segment: ActiveSegment) -> None:
 async def _drop(opening: Opening, bases: list[int]) -> None:
     """Remove these segments, durably."""
     for base in bases:
-        logger.warning("%s: segment %d lies behind the cut and is dropped", opening.directory, base)
+        logger.warning("%s: segment %d lies after the end of the log and is dropped", opening.directory, base)
         for suffix in (".log", *INDEXES):
             if opening.disk.exists(path := file_name(opening.directory, base, suffix)):
                 opening.disk.remove(path)
@@ -322,7 +322,7 @@ async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
     """Restart a log that ends below its start offset: the records up to there were deleted anyway."""
     start = opening.log_start_offset
     logger.warning(
-        "%s: ends at offset %d, below its start %d; begins anew there",
+        "%s: the log ends at offset %d, below its start offset %d; it is emptied and begins there",
         opening.directory,
         state.active.next_offset,
         start,

@@ -31,7 +31,7 @@ async def require_fit(producers: Producers, segments: Sequence[Segment], taken: 
     """
     ends = {one.batches[-1].last_offset: one.producer_id for one in producers.entries() if one.batches}
     if max((*ends, *(one.txn_first_offset for one in producers.entries())), default=-1) >= taken:
-        raise CorruptSnapshot("it is of later offsets")
+        raise CorruptSnapshot("it names later offsets")
     before = [segment for segment in segments if segment.base_offset < taken][-1:]
     for segment in (one for one in before if one.size):
         try:
@@ -68,7 +68,7 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
         newest |= {batch.producer_id: batch for _, batch in found}
     for producer_id, batch in newest.items():
         if not _knows(producers.get(producer_id), batch):
-            raise CorruptSnapshot(f"it does not know the batch of producer {producer_id} at offset {batch.base_offset}")
+            raise CorruptSnapshot(f"it lacks the batch of producer {producer_id} at offset {batch.base_offset}")
 
 
 def _knows(producer: ProducerState | None, newest: Batch) -> bool:

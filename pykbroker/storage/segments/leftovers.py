@@ -42,7 +42,7 @@ async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
     if clean and (
         lost := [name for name in sorted(orphans) if _was_between(segments, name) and disk.size(f"{directory}/{name}")]
     ):
-        raise CorruptLog(f"{directory}: {lost[0]} is there, and the segment's log is missing")
+        raise CorruptLog(f"{directory}: {lost[0]} exists, and the .log file of that segment is missing")
     for name in sorted(orphans):
         disk.remove(f"{directory}/{name}")
     return [name for name in names if name not in orphans and not name.endswith(HALF_DONE)]
@@ -57,7 +57,7 @@ async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
     While any file is still named `.cleaned`, no segment from its offset on was replaced.
     """
-    await disk.sync_directory(directory)  # what is seen here may not be durable, after a kill
+    await disk.sync_directory(directory)  # after a kill, names seen here may not be durable yet
     bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
     unbegun = min((base for suffix in (".log", *INDEXES) for base in offsets_of(bare, suffix)), default=None)
     for name in names:
@@ -66,7 +66,7 @@ async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
     for base in offsets_of(disk.names(directory), ".log" + SWAP):
         await _complete_swap(disk, directory, base)
     for name in disk.names(directory):
-        if name.endswith(SWAP):  # its log has taken its place already
+        if name.endswith(SWAP):  # its .log file was renamed before the crash
             disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
     await disk.sync_directory(directory)
     return disk.names(directory)
@@ -86,10 +86,10 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     if walk.damage:
         _give_up_swap(disk, directory, base, names, walk.damage)
         return
-    logger.info("%s: completes the compaction of offsets %d to %d", directory, base, walk.next_offset)
+    logger.info("%s: completing an interrupted compaction of offsets %d to %d", directory, base, walk.next_offset)
     for suffix in (".log", *INDEXES):
         for old in offsets_of(names, suffix):
-            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # its indexes may be new already
+            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # its indexes may be the new ones
                 disk.remove(f"{directory}/{old:020d}{suffix}")
     await disk.sync_directory(directory)
     for name in names:
@@ -101,7 +101,7 @@ def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damag
     """Drop a damaged compacted segment whose sources are all there. CorruptLog: they are not."""
     if f"{base:020d}.log" not in names:
         raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
-    logger.warning("%s: the compaction of segment %d is given up: %s", directory, base, damage)
+    logger.warning("%s: an interrupted compaction of segment %d is discarded: %s", directory, base, damage)
     for name in names:
         if name.endswith(SWAP) and name.startswith(f"{base:020d}."):
             disk.remove(f"{directory}/{name}")

@@ -106,7 +106,7 @@ def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, 
     _, size, last_offset_there = headers.at(position)
     youngest, of_offset = times.entry(-1) if times else (-1, -1)
     if last_offset_there != last_offset or headers.max_timestamp > youngest:
-        raise CorruptIndex(f"the batch at byte {position} is not what the indexes say of it")
+        raise CorruptIndex(f"the batch at byte {position} contradicts the indexes")
     if times:
         before = index.find(of_offset)
         headers.at(headers.position_of(of_offset, before[1] if before else 0))

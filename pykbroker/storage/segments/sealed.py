@@ -95,10 +95,10 @@ class SealedSegment(Segment):
             file = self._disk.open(path)
         except FileNotFoundError:
             if self.is_dropped:
-                raise OSError(f"{path} is removed by now") from None
+                raise OSError(f"{path} was removed meanwhile") from None
             raise CorruptLog(f"{path} is missing") from None
         if self.is_dropped and file.size != self.size:
-            raise OSError(f"{path} is of a newer segment by now")
+            raise OSError(f"{path} now belongs to a newer segment")
         segment = ActiveSegment(self.base_offset, file, self.config)
         loading = await load(self._disk, self._directory, segment)
         if damage := loading.damage or self._misfit(segment.next_offset):

@@ -95,9 +95,9 @@ class Walk:
 
     def _fault(self, batch: Batch) -> str:
         if batch.base_offset < self.next_offset:
-            return f"batch of offset {batch.base_offset} where {self.next_offset} or more was due"
+            return f"batch of offset {batch.base_offset} where {self.next_offset} or more was expected"
         if batch.last_offset_delta < 0:
-            return f"batch of offset {batch.base_offset} ends {-batch.last_offset_delta} before it begins"
+            return f"batch of offset {batch.base_offset} has the last offset delta {batch.last_offset_delta}"
         if batch.last_offset > self._offset_max:
-            return f"batch of offset {batch.base_offset} is too far from the others of its segment"
+            return f"batch of offset {batch.base_offset} is too far above the base offset of its segment"
         return f"batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"

@@ -156,7 +156,8 @@ async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_c
     assert (dirty(bad), dirty(behind)) == (True, False)
     await house.cleaner.round()
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert errors == [f"{house.directory.path}/bad-0 is not compacted any more: {gone.path('.log')} is missing"]
+    what = "is damaged and is not compacted again before a restart"
+    assert errors == [f"{house.directory.path}/bad-0 {what}: {gone.path('.log')} is missing"]
 
 
 async def test_what_the_disk_refuses_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog
     directory = await house.open()
     assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{house.path}/{name} is no partition's directory and is left alone" for name in ("backup", "topic-01")
+        f"{house.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
     ]
 
 
@@ -371,7 +371,7 @@ async def test_a_disk_that_was_full_is_looked_after_again(
             await trio.sleep(5)
             assert not list(house.path.glob("old-0*"))
             assert (needs.recovery_point, other.recovery_point) == (0, 1)
-            assert caplog.text.count("refuses some upkeep") == 1
+            assert caplog.text.count("background work failed and is retried") == 1
         house.now_ms += 60_000
         await trio.sleep(2)
         nursery.cancel_scope.cancel()
@@ -499,7 +499,7 @@ async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.L
     directory = await house.open()
     await directory.set_aside(directory.partitions())
     stray = f"topic-0.{TOPIC_ID.hex()}-stray"
-    assert f"{house.path}/topic-0 is of a topic" in caplog.text
+    assert f"{house.path}/topic-0 belongs to a topic" in caplog.text
     assert stray in caplog.text
     assert (directory.partitions(), directory.high_watermark("topic", 0)) == ([], 0)
     assert (house.path / stray / f"{0:020d}.log").stat().st_size > 0

@@ -58,5 +58,5 @@ async def test_a_machine_short_of_memory_may_drop_the_same_bytes_many_times(miss
     if misses <= MISSES_MAX:
         assert await patiently(read) == "bytes"
     else:
-        with pytest.raises(OSError, match="10000 times, what had just been read was not in memory any more"):
+        with pytest.raises(OSError, match="10000 times, bytes that had just been read were no longer in memory"):
             await patiently(read)

@@ -179,7 +179,7 @@ async def test_a_segment_of_a_compacted_topic_whose_log_is_gone_is_missed(disk: 
     gone = sorted(name for name in contents(disk) if name.endswith(".log"))[1]
     disk.remove(f"{DIRECTORY}/{gone}")
     before = contents(disk)
-    with pytest.raises(CorruptLog, match="is there, and the segment's log is missing"):
+    with pytest.raises(CorruptLog, match="exists, and the .log file of that segment is missing"):
         await open_log(disk, config, clean=True, recovery_point=log.log_end_offset)
     assert contents(disk) == before
 

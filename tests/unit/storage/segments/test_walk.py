@@ -73,9 +73,9 @@ def changed(one: bytes, **fields: int) -> bytes:
         ({"length": 48}, "batch length 48"),
         ({"length": -1}, "batch length -1"),
         ({"length": 1 << 30}, "batch length"),
-        ({"base_offset": BASE}, f"batch of offset {BASE} where {BASE + 1} or more was due"),
-        ({"delta": -1}, "ends 1 before it begins"),
-        ({"delta": 2**31 - 1}, "too far from the others"),
+        ({"base_offset": BASE}, f"batch of offset {BASE} where {BASE + 1} or more was expected"),
+        ({"delta": -1}, "has the last offset delta -1"),
+        ({"delta": 2**31 - 1}, "too far above the base offset"),
         ({"crc": 7}, "does not have its checksum 00000007"),
     ],
 )
