@@ -95,12 +95,12 @@ class Partition:
         ApiError says what is wrong with the batch, or that the disk refused it.
         """
         log = self.log
-        if log is None or not self.is_leader or self.directory.failed is not None or log.failed is not None:
+        if log is None or not self.is_leader or self.directory.failed is not None or log.flusher.failed is not None:
             log = self.require_leader()
-        if log.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
+        if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
             return None
         try:
-            appended = log.append(data, self.leader_epoch, now_ms, shown)
+            appended = log.appender.append(data, self.leader_epoch, now_ms, shown)
         except LongWork:
             return None
         except OSError as error:
@@ -175,14 +175,14 @@ class Partition:
     def upper_offset(self, *, committed_only: bool) -> int:
         """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
         if committed_only and self.log is not None:
-            return self.log.last_stable_offset(self.high_watermark)
+            return self.log.reader.last_stable_offset(self.high_watermark)
         return self.high_watermark
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
         """Whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
         assert self.log is not None
         try:
-            return self.log.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+            return self.log.reader.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
         except OSError as error:
             raise self._refused(error) from error
 

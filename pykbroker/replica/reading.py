@@ -119,13 +119,13 @@ class Reading:
             except ApiError:
                 return True
             upper, most = partition.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
-            size += min(log.bytes_between(asked.fetch_offset, upper, most), most)
+            size += min(log.reader.bytes_between(asked.fetch_offset, upper, most), most)
         return size >= self._bytes_min
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
         """One partition's part of the answer. ApiError: OFFSET_OUT_OF_RANGE, or its disk failed."""
         offset, high_watermark = asked.fetch_offset, partition.high_watermark
-        stable = log.last_stable_offset(high_watermark)
+        stable = log.reader.last_stable_offset(high_watermark)
         data = PartitionData(
             asked.partition,
             0,
@@ -143,7 +143,7 @@ class Reading:
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
         data.records = records = partition.read(offset, size, upper, at_least_one=not self._size)
         if self._committed_only:
-            aborted = log.aborted_transactions(offset, records) if records else []
+            aborted = log.reader.aborted_transactions(offset, records) if records else []
             data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]
         self._size += len(records)
         return data

