@@ -1,4 +1,4 @@
-"""Logs of compacted topics: transactions and tombstones written to them, rounds of the cleaner, what readers see."""
+"""Helpers for logs of compacted topics: writing transactions and tombstones, compacting, reading as a consumer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pairs = list[tuple[bytes, bytes | None]]
 async def opened(
     disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0, clean: bool = False
 ) -> Log:
-    """The log in DIRECTORY, which opens one sealed segment at a time: two in a row that are empty are many."""
+    """Open the log in DIRECTORY. One sealed segment may be loaded at a time: two empty ones in a row are many."""
     return await Log.open(
         disk,
         DIRECTORY,
@@ -46,7 +46,7 @@ async def opened(
 
 
 def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
-    """One batch; a producer's is transactional."""
+    """Append one batch; with a producer id it is transactional."""
     builder = BatchBuilder(producer_id=producer_id, transactional=producer_id >= 0)
     if producer_id >= 0:
         known = log.producers.get(producer_id)
@@ -60,17 +60,17 @@ def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
 
 
 def end(log: Log, producer_id: int, *, commit: bool) -> None:
-    """The end of its transaction."""
+    """End the transaction of a producer."""
     log.append_as_leader(marker(producer_id, commit=commit), 0)
 
 
 async def unpaced(_bytes: int) -> None:
-    """As fast as it goes; others get their turn."""
+    """Keep no rate, but let other tasks run."""
     await trio.lowlevel.checkpoint()
 
 
 async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced) -> bool:
-    """A round, if there is anything dirty."""
+    """Compact the log if it is dirty; return whether it was."""
     await log.flush()
     cleanable = await Cleanable.of(log, log.log_end_offset, now_ms)
     if not cleanable.segments or not cleanable.dirt.dirty_bytes:
@@ -81,7 +81,7 @@ async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced)
 
 
 async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch], list[Record]]:
-    """All batches; and the records that a read_committed consumer gets, whatever is done to the log meanwhile."""
+    """Return all batches, and the records that a read_committed consumer gets while the log may be compacted."""
     upper = log.last_stable_offset(log.log_end_offset) if upper_offset is None else upper_offset
     found, committed, offset = [], [], log.log_start_offset
     while offset < upper:
@@ -106,11 +106,11 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
 
 
 def view(found: list[Record]) -> dict[bytes | None, bytes]:
-    """Each key's last value."""
+    """Return the last value of each key."""
     last = {one.key: one.value for one in found}
     return {key: value for key, value in last.items() if value is not None}
 
 
 async def last_values(log: Log) -> dict[bytes | None, bytes]:
-    """As a read_committed consumer finds them."""
+    """Return the last value of each key, as a read_committed consumer finds it."""
     return view((await stored(log))[1])

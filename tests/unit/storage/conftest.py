@@ -1,4 +1,4 @@
-"""A log directory of this machine."""
+"""A fixture with a log directory on the real disk."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Log directories that Apache Kafka 4.3.1 wrote, unpacked."""
+"""Log directories written by Apache Kafka 4.3.1, stored as archives."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ KINDS = {"clean": "clean", "unclean": "unclean", "snapshotted": "kraft-snapshot-
 
 
 def unpack(kind: str, to: Path) -> Path:
-    """The directory `kind`, below `to`."""
+    """Unpack the directory `kind` below `to`."""
     with tarfile.open(DATA / f"logdir-{KINDS[kind]}.tar.xz") as archive:
         archive.extractall(to, filter="data")
     return to / kind
 
 
 def expected(kind: str, of: str = "topics") -> dict[str, Any]:
-    """What Kafka served from it: of topics by name, partition and isolation level; or of groups, or transactions."""
+    """Return what Kafka served from the directory: records of each topic, or groups, or transactions."""
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 
 
 def config_of(topic: str) -> LogConfig:
-    """What storage must know of a topic's configs: which one was compacted."""
+    """Return the topic configs that storage needs: whether the topic is compacted."""
     return LogConfig(cleanup_policy=("compact",)) if topic == "compacted" else LogConfig()

@@ -1,4 +1,4 @@
-"""A log directory on the real disk under a clock that the test sets."""
+"""A log directory on the real disk, with a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -15,21 +15,24 @@ from tests.unit.storage.logs import NOW
 
 
 class House:
-    """A directory with a clock of its own; it may be left in order, or as a crash leaves it."""
+    """A log directory with a clock of its own. A test closes it cleanly or leaves it as a crash does."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.now_ms = path, NOW
         self.disk = SystemDisk(str(path), SystemOffLoop(), durable=False)
 
     async def open(self, off_loop: OffLoop | None = None) -> LogDirectory:
-        """A clock that jumps knows nothing of threads, so what goes off the loop is done at once by default."""
+        """Open the directory.
+
+        By default off-loop work runs at once, since an autojump clock does not wait for threads.
+        """
         self.directory = await LogDirectory.open(
             self.disk, off_loop=off_loop or InlineOffLoop(), wall_ms=lambda: self.now_ms, jitter=lambda: 0.5
         )
         return self.directory
 
     def crash(self) -> None:
-        """Nobody says goodbye; the lock goes with the process."""
+        """Release the lock and the files as the end of a process does, without a clean shutdown."""
         self.disk.unlock(".lock")
         self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
 

@@ -1,4 +1,4 @@
-"""What the tests of storage share: batches, logs in a temporary directory, and a model of what a log must answer."""
+"""Helpers for tests of storage: batches, logs in a temporary directory, and a model of the expected reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
 
 def batch(*values: bytes, timestamp: int = NOW, step: int = 0, key: bytes | None = b"key", **fields: Any) -> bytes:
-    """A batch of these values; the timestamps go up by `step`."""
+    """Return a batch of these values; the timestamps increase by `step`."""
     builder = BatchBuilder(**fields)
     for at, value in enumerate(values or (b"value",)):
         builder.append(key, value, timestamp=timestamp + at * step)
@@ -32,28 +32,28 @@ def batch(*values: bytes, timestamp: int = NOW, step: int = 0, key: bytes | None
 
 
 def marker(producer_id: int, *, commit: bool, producer_epoch: int = 0, coordinator_epoch: int = 0) -> bytes:
-    """The end of a transaction."""
+    """Return a transaction marker."""
     builder = BatchBuilder(producer_id=producer_id, producer_epoch=producer_epoch, transactional=True, control=True)
     builder.append(bytes([0, 0, 0, commit]), b"\0\0" + coordinator_epoch.to_bytes(4, "big"), timestamp=NOW)
     return builder.build()
 
 
 def append_in_transaction(log: Log, data: bytes, leader_epoch: int = 0) -> Appended:
-    """Append a transactional batch, of which the coordinator is said to know."""
+    """Append a transactional batch that the coordinator has verified."""
     one = Batch.read(data)
     shown = log.producers.begin_verification(one.producer_id, one.producer_epoch, one.base_sequence, NOW)
     return log.append(data, leader_epoch, NOW, shown)
 
 
 async def open_log(disk: Disk, config: LogConfig = SMALL, **options: Any) -> Log:
-    """The log in DIRECTORY, made if it is not there."""
+    """Open the log in DIRECTORY, or create it."""
     if not disk.exists(DIRECTORY):
         disk.make_directory(DIRECTORY)
     return await Log.open(disk, DIRECTORY, config, off_loop=SystemOffLoop(), **options)
 
 
 def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
-    """Append batches of one to three records; (first, last offset) of each."""
+    """Append batches of one to three records, and return (first, last offset) of each."""
     places = []
     for number in range(count):
         values = [b"%d" % number * (1 + number % 7)] * (1 + number % 3)
@@ -63,12 +63,12 @@ def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
 
 
 async def slowly(method: Callable[..., T], *args: Any) -> T:
-    """What a method of a log answers, after waiting for the disk where needed."""
+    """Return the result of a log's method, waiting for the disk where needed."""
     return await patiently(partial(method, *args))
 
 
 def content(data: Buffer | FileSlice) -> bytes:
-    """The bytes of what `read` answered."""
+    """Return the bytes that `read` returned or described."""
     if not isinstance(data, FileSlice):
         return bytes(data)
     assert isinstance(data.file, SystemFile)
@@ -76,12 +76,12 @@ def content(data: Buffer | FileSlice) -> bytes:
 
 
 def file_bytes(file: SystemFile) -> bytes:
-    """All that is in a file, also on a machine short of memory, where the page cache has nothing of it."""
+    """Return the content of a file, even if the page cache keeps none of it."""
     return os.pread(file.fileno(), file.size, 0)
 
 
 async def every_batch(log: Log) -> list[Batch]:
-    """All that can be read from the log, checksums checked."""
+    """Return all readable batches of the log, with verified checksums."""
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -95,5 +95,5 @@ async def every_batch(log: Log) -> list[Batch]:
 
 
 async def every_byte(log: Log) -> bytes:
-    """The log as one piece."""
+    """Return the whole log as bytes."""
     return b"".join(bytes(one.buffer) for one in await every_batch(log))

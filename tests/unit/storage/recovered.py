@@ -1,4 +1,4 @@
-"""The files of a log, and logs with transactions, for tests that open a log after a crash."""
+"""Helpers for tests that open a log after a crash: its files, and logs with transactions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
 
 
 def contents(disk: SystemDisk) -> dict[str, bytes]:
-    """The files of the log."""
+    """Return the files of the log."""
     found = {}
     for name in disk.names(DIRECTORY):
         file = disk.open(f"{DIRECTORY}/{name}")
@@ -35,7 +35,7 @@ def contents(disk: SystemDisk) -> dict[str, bytes]:
 
 
 def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
-    """Make the log's directory hold exactly these."""
+    """Make the log's directory hold exactly these files."""
     for name in disk.names(DIRECTORY):
         disk.remove(f"{DIRECTORY}/{name}")
     for name, data in files.items():
@@ -43,7 +43,7 @@ def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
 
 
 async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2), rounds: int = 30) -> Log:
-    """Idempotent producers, aborted and open transactions, several epochs, several segments; closed in order."""
+    """Return a closed log with idempotent producers, aborted and open transactions, several epochs and segments."""
     log = await open_log(disk)
     for number in range(rounds):
         log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
@@ -68,7 +68,7 @@ async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2
 
 
 async def answers(log: Log) -> dict[str, object]:
-    """All that is asked of a log."""
+    """Return the results of all reads and queries of a log."""
     end = log.log_end_offset
     found: dict[str, object] = {
         "bytes": await every_byte(log),

@@ -1,4 +1,4 @@
-"""Every index, snapshot and checkpoint in Apache Kafka's log directories, derived anew from the logs: byte for byte."""
+"""Every index, snapshot and checkpoint in Apache Kafka's log directories, rebuilt from the logs byte for byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wire.records.batch import Batch, batches
 from wire.records.crc import crc32c
 
 RESTARTS = {"clean": "unclean", "snapshotted": "clean"}
-"""The same broker before its last start, when indexes were begun anew."""
+"""The directories as they were before the broker's last start, when it began new indexes."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def partitions(root: Path) -> Iterator[Path]:
 
 
 def logs(partition: Path) -> Iterator[tuple[Path, bool]]:
-    """The segments' files, and which is the active one."""
+    """Yield the files of the segments, and whether each is the active one."""
     bases = offsets_of([path.name for path in partition.iterdir()], ".log")
     for base in bases:
         yield partition / f"{base:020d}.log", base == bases[-1]
@@ -54,8 +54,8 @@ def stored(path: Path) -> list[Batch]:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
-def test_indexes(golden: Path, kind: str) -> None:
-    """An active segment that was not closed has its index files preallocated, so a tail of zeros."""
+def test_rebuilt_indexes_equal_kafkas(golden: Path, kind: str) -> None:
+    """The index files of an active segment that was not closed are preallocated: they end with zeros."""
     disk, seen = SystemDisk(str(golden), SystemOffLoop()), 0
     for partition in partitions(golden / kind):
         config = LogConfig(index_interval_bytes=4096 if partition.name == "__cluster_metadata-0" else 1024)
@@ -82,7 +82,7 @@ def test_indexes(golden: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
-def test_producer_snapshots_and_transaction_indexes(golden: Path, kind: str) -> None:
+def test_rebuilt_producer_snapshots_and_transaction_indexes_equal_kafkas(golden: Path, kind: str) -> None:
     snapshots, aborted = set[Path](), 0
     for partition in partitions(golden / kind):
         producers = Producers()
@@ -103,7 +103,7 @@ def test_producer_snapshots_and_transaction_indexes(golden: Path, kind: str) -> 
 
 
 def same_snapshot(partition: Path, offset: int, producers: Producers) -> set[Path]:
-    """The snapshot of this offset, if there is one; it says the same."""
+    """Compare the snapshot of this offset, if it exists, with the producers."""
     path = partition / f"{offset:020d}.snapshot"
     if not path.exists():
         return set()
@@ -114,7 +114,7 @@ def same_snapshot(partition: Path, offset: int, producers: Producers) -> set[Pat
 
 
 def as_kafka_writes(snapshot: bytes) -> bytes:
-    """Without what Kafka does not keep: of each producer all batches but the last."""
+    """Return the snapshot without the entries that Kafka does not keep: all batches of a producer but the last."""
     starts = range(HEAD.size, len(snapshot), ENTRY.size)
     last = {snapshot[at : at + 8]: snapshot[at : at + ENTRY.size] for at in starts}
     content = len(last).to_bytes(4, "big") + b"".join(last.values())
@@ -122,7 +122,7 @@ def as_kafka_writes(snapshot: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-def test_checkpoints_of_the_directory(golden: Path, kind: str) -> None:
+def test_rewritten_checkpoints_equal_kafkas(golden: Path, kind: str) -> None:
     for name in (
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",
@@ -136,7 +136,7 @@ def test_checkpoints_of_the_directory(golden: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
-def test_files_of_partitions(golden: Path, kind: str) -> None:
+def test_rewritten_partition_files_equal_kafkas(golden: Path, kind: str) -> None:
     for partition in partitions(golden / kind):
         epochs = (partition / "leader-epoch-checkpoint").read_bytes()
         assert checkpoints.encode_epochs(checkpoints.decode_epochs(epochs)) == epochs
@@ -146,7 +146,7 @@ def test_files_of_partitions(golden: Path, kind: str) -> None:
         assert encode_metadata(topic_id) == metadata
 
 
-def test_meta_properties(golden: Path) -> None:
+def test_rewritten_meta_properties_equal_kafkas(golden: Path) -> None:
     file = (golden / "clean" / "meta.properties").read_bytes()
     found = MetaProperties.decode(file)
     assert (found.node_id, found.cluster_id) == (1, "MkU3OEVBNTcwNTJENDM2Qk")

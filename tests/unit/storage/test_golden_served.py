@@ -1,4 +1,4 @@
-"""What Kafka served from its log directories, this storage serves, too: every record, in both isolation levels."""
+"""Reads from Kafka's log directories: this storage serves every record that Kafka served, in both isolation levels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def directory(path: Path) -> LogDirectory:
 
 
 async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[Record, Batch]]:
-    """The records that a consumer gets: no control records, and with `committed` none that were aborted."""
+    """Return the records that a consumer gets: no control records, and with `committed` no aborted ones."""
     found: list[tuple[Record, Batch]] = []
     offset = log.log_start_offset
     while offset < upper_offset:
@@ -62,8 +62,8 @@ def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-async def test_every_partition(tmp_path: Path, kind: str) -> None:
-    """After the unclean end a transaction was open; Kafka aborted it before it served."""
+async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
+    """A transaction was open at the unclean end; Kafka aborted it before it served the log."""
     house = await directory(unpack(kind, tmp_path))
     assert house.clean is (kind == "clean")
     seen = 0
@@ -92,8 +92,8 @@ async def test_every_partition(tmp_path: Path, kind: str) -> None:
     assert seen >= 15
 
 
-async def test_kafkas_files_stay_as_they_are(tmp_path: Path) -> None:
-    """Opening, reading and closing in order changes nothing in a directory that Kafka closed in order."""
+async def test_opening_and_closing_kafkas_directory_changes_no_file(tmp_path: Path) -> None:
+    """Opening, reading and closing a directory that Kafka closed cleanly changes nothing in it."""
     path = unpack("clean", tmp_path)
     before = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
     house = await directory(path)

@@ -1,4 +1,4 @@
-"""Which logs the cleaner takes, in which order, what it writes down, and what it does when something goes wrong."""
+"""The log cleaner: the order in which it compacts logs, the checkpoint that it writes, and its handling of failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAST = CleanerSettings(backoff_ms=15_000, keys_max=1000, bytes_per_second=1e300)
 
 @dataclass
 class Part:
-    """A partition."""
+    """A partition as the cleaner sees it."""
 
     log: Any  # a Log, or None
     directory: LogDirectory
@@ -42,7 +42,7 @@ class Part:
 
 
 class House:
-    """A directory of partitions, and a cleaner."""
+    """A log directory with partitions, and a cleaner."""
 
     def __init__(self, disk: SystemDisk, directory: LogDirectory) -> None:
         self.disk, self.directory = disk, directory
@@ -54,7 +54,7 @@ class House:
         return Cleaner(lambda: self.parts, workers, lambda: self.settings, lambda: NOW)
 
     async def add(self, name: str, batches: int = 20, **config: object) -> Part:
-        """A partition with so many batches of one key."""
+        """Add a partition with this number of batches, all with the same key."""
         log = await self.directory.create_log(name, 0, ID, msgspec.structs.replace(COMPACTED, **config))
         part = Part(log, self.directory)
         self.parts.append(part)
@@ -84,7 +84,7 @@ def dirty(part: Part) -> bool:
     return part.log.cleaned_offset < part.log.segments.active.base_offset
 
 
-async def test_every_log_that_is_due_is_compacted_and_that_is_written_down(house: House) -> None:
+async def test_every_due_log_is_compacted_and_its_cleaned_offset_is_checkpointed(house: House) -> None:
     one, two = await house.add("one"), await house.add("two", 40)
     small = await house.add("small", 1)
     before = await last_values(two.log)
@@ -96,7 +96,7 @@ async def test_every_log_that_is_due_is_compacted_and_that_is_written_down(house
     assert small.log.cleaned_offset == 0
 
 
-async def test_the_dirtiest_comes_first(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_dirtiest_log_is_compacted_first(house: House, caplog: pytest.LogCaptureFixture) -> None:
     clean, dirty = await house.add("clean"), await house.add("dirty")
     await house.cleaner.round()
     await house.fill(clean, 5)
@@ -107,7 +107,7 @@ async def test_the_dirtiest_comes_first(house: House, caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(("ratio", "taken"), [(0.3, True), (0.99, False)])
-async def test_what_is_not_dirty_enough_is_left(house: House, ratio: float, taken: bool) -> None:
+async def test_a_log_below_min_cleanable_dirty_ratio_is_not_compacted(house: House, ratio: float, taken: bool) -> None:
     part = await house.add("part", 20, min_cleanable_dirty_ratio=0.9)
     await house.cleaner.round()
     part.log.configure(msgspec.structs.replace(part.log.config, min_cleanable_dirty_ratio=ratio))
@@ -119,7 +119,7 @@ async def test_what_is_not_dirty_enough_is_left(house: House, ratio: float, take
     assert dirty(part) is not taken
 
 
-async def test_other_logs_are_left(house: House) -> None:
+async def test_offline_logs_and_topics_that_are_not_compacted_are_left_alone(house: House) -> None:
     kept = await house.add("kept", cleanup_policy=("delete",))
     offline = await house.add("offline")
     offline.is_online = False
@@ -129,7 +129,7 @@ async def test_other_logs_are_left(house: House) -> None:
     assert (dirty(kept), dirty(offline), dirty(both)) == (True, True, False)
 
 
-async def test_a_log_that_does_not_hold_is_left_alone_from_then_on(house: House, caplog) -> None:
+async def test_a_damaged_log_is_not_compacted_again(house: House, caplog) -> None:
     bad, good = await house.add("bad", 60), await house.add("good")
     file = house.disk.open(bad.log.segments.sealed[0].path(".log"))
     data = bytearray(await file.read(0, file.size))
@@ -144,10 +144,10 @@ async def test_a_log_that_does_not_hold_is_left_alone_from_then_on(house: House,
     assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
 
 
-async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_compacted(
+async def test_a_log_with_an_unreadable_dirty_segment_does_not_keep_others_from_compaction(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its oldest dirty segment says whether it has waited for too long, and is gone."""
+    """The missing segment is the oldest dirty one, which decides whether the maximum lag has passed."""
     bad, behind = [await house.add(name, 60, max_compaction_lag_ms=1) for name in ("bad", "behind")]
     gone = bad.log.segments.sealed[0]
     gone.unload()
@@ -160,7 +160,7 @@ async def test_a_log_whose_dirt_cannot_be_read_does_not_keep_others_from_being_c
     assert errors == [f"{house.directory.path}/bad-0 {what}: {gone.path('.log')} is missing"]
 
 
-async def test_what_the_disk_refuses_is_tried_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_compaction_is_retried_after_a_disk_error(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     part = await house.add("part")
     with monkeypatch.context() as full:
         full.setattr(house.disk, "open", refuse_room)
@@ -175,7 +175,7 @@ def refuse_room(path: str, **_: object) -> None:
     raise OSError(errno.ENOSPC, "full", path)
 
 
-async def test_a_worker_that_is_gone_costs_a_round(house: House) -> None:
+async def test_a_worker_that_ends_costs_one_round(house: House) -> None:
     class Broken:
         @asynccontextmanager
         async def start(self, _machine):
@@ -192,7 +192,9 @@ async def test_a_worker_that_is_gone_costs_a_round(house: House) -> None:
     assert not dirty(part)
 
 
-async def test_no_more_bytes_go_in_a_second_than_may(house: House, autojump_clock: trio.testing.MockClock) -> None:
+async def test_compaction_keeps_to_io_max_bytes_per_second(
+    house: House, autojump_clock: trio.testing.MockClock
+) -> None:
     part = await house.add("part", 200)
     whole = sum(one.size for one in part.log.segments.sealed)
     house.settings = FAST._replace(bytes_per_second=1000.0)
@@ -202,7 +204,7 @@ async def test_no_more_bytes_go_in_a_second_than_may(house: House, autojump_cloc
     assert trio.current_time() - begun == pytest.approx((2 * whole + after) / 1000)
 
 
-async def test_rounds_come_after_the_backoff(house: House, autojump_clock: trio.testing.MockClock) -> None:
+async def test_rounds_are_separated_by_the_backoff(house: House, autojump_clock: trio.testing.MockClock) -> None:
     part = await house.add("part")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(house.cleaner.run)
@@ -216,7 +218,7 @@ async def test_rounds_come_after_the_backoff(house: House, autojump_clock: trio.
         nursery.cancel_scope.cancel()
 
 
-async def test_the_next_start_goes_on_where_this_one_ended(house: House) -> None:
+async def test_the_next_start_continues_at_the_cleaned_offset(house: House) -> None:
     part = await house.add("part")
     await house.cleaner.round()
     cleaned = part.log.cleaned_offset
@@ -228,7 +230,7 @@ async def test_the_next_start_goes_on_where_this_one_ended(house: House) -> None
     assert house.checkpointed() == {}
 
 
-def test_settings_are_kafkas() -> None:
+def test_cleaner_settings_come_from_kafkas_configs() -> None:
     settings = CleanerSettings.of(BrokerConfig.from_mapping({}))
     assert settings.backoff_ms == 15_000
     assert settings.keys_max == int(134_217_728 * 0.9 / 200)

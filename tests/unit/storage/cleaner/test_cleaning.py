@@ -1,4 +1,4 @@
-"""Compaction of a log on disk: what it leaves, what readers see meanwhile, and what it leaves alone."""
+"""Compaction of a log on disk: the records that stay, the reads meanwhile, and the segments that are not touched."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_sealed_segments_are_compacted_and_the_active_one_stays(disk: Syst
     assert not await clean(log)
 
 
-async def test_a_slice_that_is_being_sent_stays_what_it_was(disk: SystemDisk) -> None:
+async def test_a_file_slice_that_is_being_sent_is_not_changed_by_compaction(disk: SystemDisk) -> None:
     log = await filled(disk, 2000)
     await replace(log, segment_bytes=200_000)
     for number in range(3000):
@@ -86,7 +86,7 @@ async def test_a_slice_that_is_being_sent_stays_what_it_was(disk: SystemDisk) ->
     assert bytes(await data.file.read(data.offset, data.size)) == before
 
 
-async def test_who_reads_all_the_while_misses_no_key_and_sees_nothing_wrong(disk: SystemDisk) -> None:
+async def test_a_consumer_that_reads_during_compaction_misses_no_key(disk: SystemDisk) -> None:
     log = await filled(disk, 60)
     put(log, [(b"a", b"void")], 1)
     end(log, 1, commit=False)
@@ -111,7 +111,7 @@ async def test_who_reads_all_the_while_misses_no_key_and_sees_nothing_wrong(disk
     assert seen > 20
 
 
-async def test_nothing_of_an_undecided_transaction_is_touched(disk: SystemDisk) -> None:
+async def test_records_of_an_open_transaction_are_not_compacted(disk: SystemDisk) -> None:
     log = await filled(disk, 6)
     undecided = log.log_end_offset
     put(log, [(b"a", b"undecided" * 10)], 1)
@@ -125,7 +125,7 @@ async def test_nothing_of_an_undecided_transaction_is_touched(disk: SystemDisk) 
     assert (await facts(log)).dirt.end > undecided
 
 
-async def test_keys_that_do_not_fit_wait_for_the_next_round(disk: SystemDisk) -> None:
+async def test_keys_that_do_not_fit_into_memory_wait_for_the_next_round(disk: SystemDisk) -> None:
     disk.make_directory(DIRECTORY)
     log = await opened(disk)
     for number in range(60):
@@ -139,7 +139,7 @@ async def test_keys_that_do_not_fit_wait_for_the_next_round(disk: SystemDisk) ->
     assert ends[-1] == log.segments.active.base_offset
 
 
-async def test_what_is_too_young_stays(disk: SystemDisk) -> None:
+async def test_records_younger_than_min_compaction_lag_are_not_compacted(disk: SystemDisk) -> None:
     log = await filled(disk)
     assert (await facts(log)).is_due
     await replace(log, min_compaction_lag_ms=1)
@@ -148,7 +148,7 @@ async def test_what_is_too_young_stays(disk: SystemDisk) -> None:
     assert (await Cleanable.of(log, log.log_end_offset, NOW + 1)).is_due
 
 
-async def test_what_waited_for_too_long_is_due_however_clean_the_rest_is(disk: SystemDisk) -> None:
+async def test_a_log_past_max_compaction_lag_is_due_at_any_dirty_ratio(disk: SystemDisk) -> None:
     log = await filled(disk)
     await replace(log, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=100)
     assert not (await facts(log)).is_due
@@ -156,7 +156,7 @@ async def test_what_waited_for_too_long_is_due_however_clean_the_rest_is(disk: S
     assert (await Cleanable.of(log, log.log_end_offset, NOW + 101)).is_due
 
 
-async def test_nothing_above_the_high_watermark_or_the_recovery_point_is_touched(disk: SystemDisk) -> None:
+async def test_records_above_the_high_watermark_or_the_recovery_point_are_not_compacted(disk: SystemDisk) -> None:
     log = await filled(disk)
     assert (await Cleanable.of(log, log.log_end_offset, NOW)).segments == []
     await log.flush()
@@ -165,7 +165,7 @@ async def test_nothing_above_the_high_watermark_or_the_recovery_point_is_touched
     assert (await Cleanable.of(log, third.next_offset, NOW)).dirt.end == third.next_offset
 
 
-async def test_a_log_that_is_cut_or_shrinks_meanwhile_is_left_alone(disk: SystemDisk) -> None:
+async def test_a_log_that_is_truncated_or_shrinks_during_compaction_is_left_alone(disk: SystemDisk) -> None:
     log = await filled(disk)
     calls = 0
 
@@ -183,7 +183,7 @@ async def test_a_log_that_is_cut_or_shrinks_meanwhile_is_left_alone(disk: System
     assert len(await last_values(log)) == len(KEYS)
 
 
-async def test_a_log_that_is_cut_meanwhile_is_left_alone(disk: SystemDisk) -> None:
+async def test_a_log_that_is_truncated_during_compaction_is_left_alone(disk: SystemDisk) -> None:
     log = await filled(disk)
     await replace(log, segment_bytes=5000)
     calls = 0
@@ -203,7 +203,7 @@ async def test_a_log_that_is_cut_meanwhile_is_left_alone(disk: SystemDisk) -> No
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-async def test_a_batch_may_be_larger_than_a_piece(disk: SystemDisk, codec: Codec) -> None:
+async def test_a_batch_larger_than_a_piece_is_compacted(disk: SystemDisk, codec: Codec) -> None:
     log = await filled(disk, 1)
     await replace(log, segment_bytes=3_000_000)
     values = [Random(number).randbytes(1_000_000) for number in range(4)]
@@ -220,7 +220,7 @@ async def test_a_batch_may_be_larger_than_a_piece(disk: SystemDisk, codec: Codec
 
 
 @pytest.mark.parametrize("at", [1, 3, 9, 10, 11, 12, 13])
-async def test_a_log_that_is_deleted_meanwhile_is_left_alone(disk: SystemDisk, at: int) -> None:
+async def test_a_log_that_is_deleted_during_compaction_is_left_alone(disk: SystemDisk, at: int) -> None:
     log = await filled(disk)
     calls = 0
 
@@ -237,7 +237,7 @@ async def test_a_log_that_is_deleted_meanwhile_is_left_alone(disk: SystemDisk, a
     assert disk.names(DIRECTORY) == []
 
 
-async def test_damage_stops_it_and_nothing_is_lost(disk: SystemDisk) -> None:
+async def test_damage_stops_compaction_and_no_record_is_lost(disk: SystemDisk) -> None:
     log = await filled(disk)
     await log.flush()
     path = log.segments.sealed[2].path(".log")
@@ -252,7 +252,7 @@ async def test_damage_stops_it_and_nothing_is_lost(disk: SystemDisk) -> None:
     assert [name for name in disk.names(DIRECTORY) if name.endswith((".log", ".cleaned"))] == names
 
 
-async def test_a_topic_that_is_compacted_no_more_keeps_its_gaps(disk: SystemDisk) -> None:
+async def test_a_topic_that_is_no_longer_compacted_may_keep_its_gaps(disk: SystemDisk) -> None:
     log = await filled(disk)
     put(log, [(b"x", b"1" * 500)])
     put(log, [(b"x", b"2" * 500)])
@@ -267,7 +267,7 @@ async def test_a_topic_that_is_compacted_no_more_keeps_its_gaps(disk: SystemDisk
         await log.close()
 
 
-async def test_small_segments_whose_records_are_gone_are_merged_away(disk: SystemDisk) -> None:
+async def test_small_segments_are_merged_by_compaction(disk: SystemDisk) -> None:
     log = await filled(disk, 40)
     await clean(log)
     before = len(log.segments.sealed)
@@ -283,7 +283,7 @@ async def test_small_segments_whose_records_are_gone_are_merged_away(disk: Syste
 
 
 async def test_a_merged_segment_keeps_the_producer_snapshot_of_its_first_offset(disk: SystemDisk) -> None:
-    """As in Kafka: those of the others go with their segments."""
+    """The snapshots of the other segments are deleted with them, as in Kafka."""
     log = await filled(disk, 40)
     await clean(log)
     for number in range(40):
@@ -302,7 +302,7 @@ def snapshots(disk: SystemDisk) -> list[int]:
     return offsets_of(disk.names(DIRECTORY), ".snapshot")
 
 
-async def test_what_is_compacted_ages_where_both_policies_hold(disk: SystemDisk) -> None:
+async def test_retention_deletes_compacted_segments_with_both_cleanup_policies(disk: SystemDisk) -> None:
     log = await filled(disk)
     await replace(log, cleanup_policy=("compact", "delete"), retention_ms=1000)
     assert await clean(log)
@@ -316,7 +316,7 @@ async def test_what_is_compacted_ages_where_both_policies_hold(disk: SystemDisk)
     assert await last_values(log) == {b"a": b"again"}
 
 
-async def test_what_is_only_compacted_does_not_age(disk: SystemDisk) -> None:
+async def test_retention_deletes_nothing_with_cleanup_policy_compact(disk: SystemDisk) -> None:
     log = await filled(disk)
     await replace(log, retention_ms=1000, retention_bytes=1)
     assert await clean(log)
@@ -342,12 +342,12 @@ STEP = st.one_of(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEP, max_size=60))
-def test_a_consumer_finds_the_last_values_whatever_happens(steps) -> None:
+def test_a_consumer_finds_the_last_value_of_every_key(steps) -> None:
     trio.run(live, steps)
 
 
 async def live(steps) -> None:
-    """Against a model: a list of what was written, and what is decided of it."""
+    """Compare with a model: the list of all written batches and the outcomes of their transactions."""
     disk = SimDisk(Volume())
     disk.make_directory(DIRECTORY)
     log, now_ms = await opened(disk), NOW

@@ -1,6 +1,6 @@
-"""The power goes at any point of a compacted log's life, in every phase of every swap, and again while it recovers.
+"""Power failures at any point in the life of a compacted log: in every phase of every swap, and again during recovery.
 
-At the next start all that was synced is there, consumers find every key's last value, and producers go on.
+At the next start all fsynced records are there, consumers find the last value of every key, and producers continue.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
 Written = tuple[int, int, Pairs | bool]
-"""(first offset, producer id or -1, the pairs of a batch or whether a transaction is committed)"""
+"""(first offset, producer id or -1, the pairs of a batch or whether a transaction is committed)."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What was written, in order; all below `synced` is durable."""
+    """The written batches in order; all records below `synced` are durable."""
 
     written: tuple[Written, ...] = ()
     synced: int = 0
 
     def expected(self, log_end: int) -> tuple[dict[bytes, bytes], dict[int, int]]:
-        """In a log that ends there: each key's last value, and the open transactions with their first offsets."""
+        """Return each key's last value, and the first offsets of open transactions, for a log with this end."""
         decided: list[tuple[int, bytes, bytes | None]] = []
         pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         for first, producer, what in self.written:
@@ -54,14 +54,14 @@ class Known:
 
 
 def empty_directory() -> Volume:
-    """With nothing in it, durable."""
+    """Return a disk with a durable, empty directory."""
     volume = Volume()
     volume.make_directory(DIRECTORY)
     return after_power_loss(volume, Random(0), ALL_KEPT)
 
 
 class Life:
-    """A compacted log's life, and what is known meanwhile."""
+    """The life of a compacted log, and the records known to be in it."""
 
     def __init__(self, seed: int) -> None:
         self.known = Known()
@@ -71,7 +71,7 @@ class Life:
         self.cleaned = 0
 
     async def live(self) -> None:
-        """Write, end transactions, compact; time goes on."""
+        """Write batches, end transactions and compact, while the clock advances."""
         dice, now_ms = self._dice, NOW
         log = await opened(SimDisk(self.recording.volume))
         for _ in range(STEPS):
@@ -111,7 +111,7 @@ class Life:
 
 
 async def check(ending: PowerLoss[Known], dice: Random) -> None:
-    """Recover, perhaps twice; then compact what can be."""
+    """Recover the log, perhaps twice; then compact it."""
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     volume, known = ending.volume, ending.known
     recovery_point = dice.choice([0, known.synced])
@@ -132,7 +132,7 @@ async def check(ending: PowerLoss[Known], dice: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_no_crash_costs_a_keys_last_value(seed: int) -> None:
+async def test_no_crash_loses_the_last_value_of_a_key(seed: int) -> None:
     life = Life(seed)
     await life.live()
     assert life.cleaned >= 2
@@ -144,7 +144,7 @@ async def test_no_crash_costs_a_keys_last_value(seed: int) -> None:
         await check(ending, dice)
 
 
-async def test_a_kill_in_any_phase_leaves_nothing_behind() -> None:
+async def test_a_kill_in_any_phase_of_a_swap_leaves_no_extra_file() -> None:
     life = Life(7)
     await life.live()
     for point in range(len(life.recording.calls)):
@@ -155,7 +155,7 @@ async def test_a_kill_in_any_phase_leaves_nothing_behind() -> None:
 
 
 async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
-    """What a start does to the disk of a process that was killed at `point`, behind all that this one had done."""
+    """Record the start that follows a kill of the process at `point`."""
     again = Recording(killed.ending(point, 0, 0).known, empty_directory())
     for call in killed.calls[:point]:
         again.volume.play(call)
@@ -163,8 +163,8 @@ async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
     return again
 
 
-async def test_no_power_loss_after_a_kill_takes_what_was_being_swapped() -> None:
-    """A start finds files named `.swap` that no sync has covered. It removes the old ones; then the power goes."""
+async def test_a_power_failure_after_a_kill_loses_no_segment_that_was_being_swapped() -> None:
+    """A start finds files named `.swap` that no fsync has covered. It removes the old files; then the power fails."""
     life, begun = Life(3), 0
     await life.live()
     calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]

@@ -1,6 +1,7 @@
-"""The power goes at any point of a log directory's life: topics are made, committed, deleted, made again by that name.
+"""Power failures at any point in the life of a log directory: topics are created, committed, deleted and created again.
 
-At the next start a partition is whole, or one of which nothing was ever said; never another topic's, never offline.
+At the next start a partition is complete, or it is one without committed records. It is never another topic's and
+never offline.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ ENDINGS = 6
 
 @dataclass(frozen=True)
 class Known:
-    """`topic_id`: whose partition it is, None: nobody's. All below `synced` is durable. It may begin at `start`."""
+    """A partition of `topic_id`, or a deleted one (None).
+
+    Records below `synced` are durable. The log may begin at `start`.
+    """
 
     topic_id: bytes | None = None
     synced: int = 0

@@ -1,4 +1,4 @@
-"""A log directory as a whole: who may use it, what it finds, what it writes down, and how it is left."""
+"""A log directory as a whole: its lock, the partitions found at start, its checkpoints, and its shutdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
 TOPIC_ID = bytes(range(16))
 
 
-async def test_an_orderly_stop_writes_what_the_next_start_needs(house: House) -> None:
+async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(house: House) -> None:
     first = await house.open()
     assert not first.clean
     log = await first.create_log("topic", 3, TOPIC_ID, SMALL)
@@ -69,7 +69,7 @@ async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house
     assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
 
 
-async def test_one_broker_at_a_time(house: House) -> None:
+async def test_a_second_broker_cannot_lock_the_directory(house: House) -> None:
     await house.open()
     other = House(house.path)
     with pytest.raises(StartError, match="in use"):
@@ -78,7 +78,9 @@ async def test_one_broker_at_a_time(house: House) -> None:
     await other.open()
 
 
-async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     for name in (
         "backup",
         "topic-01",
@@ -99,7 +101,7 @@ async def test_what_is_no_partition_is_left_alone_and_named(house: House, caplog
 @pytest.mark.parametrize(
     "content", [None, b"", b"version: 0\ntopic_id: ?", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
 )
-async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: House, content: bytes | None) -> None:
+async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(house: House, content: bytes | None) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={("topic", 0): 3})
@@ -118,7 +120,7 @@ async def test_a_partition_that_is_not_surely_the_topics_stays_offline(house: Ho
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
 
 
-async def test_a_checkpoint_that_does_not_hold_is_not_used(house: House) -> None:
+async def test_an_invalid_checkpoint_is_ignored(house: House) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={("topic", 0): 3})
@@ -130,7 +132,7 @@ async def test_a_checkpoint_that_does_not_hold_is_not_used(house: House) -> None
     assert log.log_end_offset == 6
 
 
-async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: House) -> None:
+async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(house: House) -> None:
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     filled(log, 3)
@@ -148,7 +150,7 @@ async def test_a_deleted_partition_is_gone_at_once_and_its_files_later(house: Ho
     assert [path for path in house.path.iterdir() if path.is_dir()] == []
 
 
-async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
+async def test_a_deletion_continues_after_a_restart(house: House) -> None:
     directory = await house.open()
     await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
     await directory.delete_logs([("a" * 249, 0)])
@@ -160,8 +162,10 @@ async def test_a_deletion_goes_on_after_a_restart(house: House) -> None:
     assert [path for path in house.path.iterdir() if path.is_dir()] == []
 
 
-async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) -> None:
-    """What rolled is made durable, what waited for flush.ms too; old files go; checkpoints are written."""
+async def test_background_work_flushes_removes_and_checkpoints(
+    house: House, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Rolled segments and records older than flush.ms are fsynced; deleted files go; checkpoints are written."""
     directory = await house.open()
     rolled = await directory.create_log("rolled", 0, TOPIC_ID, SMALL)
     filled(rolled, 30)
@@ -194,7 +198,7 @@ async def test_the_chores(house: House, autojump_clock: trio.testing.MockClock) 
         nursery.cancel_scope.cancel()
 
 
-async def test_the_loop_goes_on_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_runs_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = await house.open(SystemOffLoop())
     await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     await directory.delete_logs([("topic", 0)])
@@ -212,7 +216,7 @@ async def test_the_loop_goes_on_while_files_are_removed(house: House, monkeypatc
     assert threading.get_ident() not in threads
 
 
-async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_disk_gets_no_clean_shutdown_marker(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = await house.open()
     log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
     filled(log, 30)
@@ -235,21 +239,21 @@ async def test_a_disk_that_fails_is_not_left_as_clean(house: House, monkeypatch:
     "number",
     [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT, errno.EACCES, errno.EBADF],
 )
-async def test_what_is_used_up_for_now_is_no_failure(house: House, number: int) -> None:
+async def test_a_temporary_lack_of_resources_does_not_fail_the_disk(house: House, number: int) -> None:
     directory = await house.open()
     directory.fail(OSError(number, os.strerror(number)))
     assert directory.failed is None
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV, errno.ESTALE, 4711])
-async def test_a_disk_that_is_broken_fails_for_good(house: House, number: int) -> None:
+async def test_an_io_error_fails_the_disk_for_good(house: House, number: int) -> None:
     directory = await house.open()
     directory.fail(failure := OSError(number, os.strerror(number)))
     directory.fail(OSError(errno.EIO, "Input/output error"))
     assert directory.failed is failure
 
 
-async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
+async def test_deleting_a_partition_during_its_flush_does_not_fail_the_disk(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.disk = SystemDisk(str(house.path), SystemOffLoop())
@@ -275,7 +279,7 @@ async def test_a_partition_deleted_while_it_is_flushed_is_not_the_disks_failure(
     assert log.failed is directory.failed is None
 
 
-async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks_failure(
+async def test_deleting_a_partition_while_its_epochs_are_written_does_not_fail_the_disk(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
@@ -299,7 +303,7 @@ async def test_a_partition_deleted_while_its_epochs_are_written_is_not_the_disks
     assert log.failed is directory.failed is None
 
 
-async def test_a_disk_that_refuses_to_delete_stops_nobody(
+async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
     house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = await house.open()
@@ -323,10 +327,10 @@ async def test_a_disk_that_refuses_to_delete_stops_nobody(
     ]
 
 
-async def test_a_topic_is_deleted_without_looking_through_its_directory(
+async def test_deleting_a_topic_lists_no_directory_and_syncs_once(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look costs as much as there are partitions; and one fsync is enough for all of them."""
+    """Listing a directory costs time per partition, and one fsync is enough for all partitions."""
     directory = await house.open()
     for partition in range(20):
         await directory.create_log("topic", partition, TOPIC_ID, SMALL)
@@ -341,13 +345,13 @@ async def test_a_topic_is_deleted_without_looking_through_its_directory(
     assert (listed, synced) == ([], [""])
 
 
-async def test_a_disk_that_was_full_is_looked_after_again(
+async def test_background_work_continues_on_a_full_disk(
     house: House,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """What makes room is done meanwhile, logs that need none are flushed, and there is one line about it."""
+    """Files are still removed, logs that need no room are flushed, and one line tells of the full disk."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
@@ -379,7 +383,7 @@ async def test_a_disk_that_was_full_is_looked_after_again(
     assert house.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
 
 
-async def test_a_log_that_cannot_be_closed_keeps_the_stop_from_being_clean_but_no_other_from_being_closed(
+async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_not_the_closing_of_others(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = await house.open()
@@ -397,7 +401,7 @@ async def test_a_log_that_cannot_be_closed_keeps_the_stop_from_being_clean_but_n
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
 
 
-async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -> None:
+async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(house: House) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     directory.set_offline("topic", 0)
@@ -405,8 +409,8 @@ async def test_the_next_start_looks_closely_at_what_went_offline(house: House) -
     assert not (house.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_what_a_clean_shutdown_left_is_found_damaged_by_each_start(house: House) -> None:
-    """Its end is not where it was closed, which after a crash could be a tail that was not synced."""
+async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(house: House) -> None:
+    """The log does not end where it was closed. After a crash such an end could be a tail that was not fsynced."""
     directory = await house.open()
     for partition, count in enumerate((3, 9)):
         filled(await directory.create_log("topic", partition, TOPIC_ID, LogConfig()), count)
@@ -421,7 +425,7 @@ async def test_what_a_clean_shutdown_left_is_found_damaged_by_each_start(house: 
         await directory.close(high_watermarks={})
 
 
-async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: House) -> None:
+async def test_a_partition_with_unreadable_metadata_goes_offline_alone(house: House) -> None:
     directory = await house.open()
     for partition in range(2):
         filled(await directory.create_log("topic", partition, TOPIC_ID, SMALL), 3)
@@ -436,7 +440,7 @@ async def test_a_partition_that_says_nothing_readable_is_offline_alone(house: Ho
 
 
 @pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
-async def test_a_partition_that_cannot_be_made_leaves_nothing(
+async def test_a_partition_that_cannot_be_created_leaves_no_files(
     house: House, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     directory = await house.open()
@@ -457,7 +461,7 @@ async def test_a_partition_that_cannot_be_made_leaves_nothing(
     assert (house.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_an_attempt_to_make_a_partition_is_finished_by_the_next_start(house: House) -> None:
+async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(house: House) -> None:
     (house.path / "topic-0").mkdir()
     directory = await house.open()
     assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
@@ -465,7 +469,7 @@ async def test_an_attempt_to_make_a_partition_is_finished_by_the_next_start(hous
     assert [one.topic_id for one in (await house.open()).partitions()] == [TOPIC_ID]
 
 
-async def test_what_held_something_once_is_not_made_anew(house: House) -> None:
+async def test_a_partition_with_checkpointed_records_is_not_created_again(house: House) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={("topic", 0): 6})
@@ -476,7 +480,7 @@ async def test_what_held_something_once_is_not_made_anew(house: House) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_log_without_segments_is_not_begun_anew(house: House, is_known: bool) -> None:
+async def test_a_log_whose_segments_are_missing_is_not_started_empty(house: House, is_known: bool) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     if is_known:
@@ -492,7 +496,7 @@ async def test_a_log_without_segments_is_not_begun_anew(house: House, is_known: 
         assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
 
 
-async def test_a_stray_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_stray_partition_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
     directory = await house.open()
     filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={("topic", 0): 6})
@@ -527,7 +531,7 @@ async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_afte
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_that_name(
+async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_one_of_its_name(
     house: House, restart: bool
 ) -> None:
     directory = await house.open()
@@ -551,7 +555,7 @@ async def test_what_was_known_of_a_deleted_topic_is_not_said_of_the_next_one_of_
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_away(
+async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is_durable(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = await house.open()
@@ -568,7 +572,9 @@ async def test_a_high_watermark_is_written_down_once_no_crash_can_take_its_log_a
 
 
 @pytest.mark.parametrize("marker", [None, b'{"version":0,"brokerEpoch":17}'])
-async def test_who_does_not_start_leaves_the_marker_as_it_was(house: House, marker: bytes | None) -> None:
+async def test_a_broker_that_fails_to_start_restores_the_clean_shutdown_marker(
+    house: House, marker: bytes | None
+) -> None:
     path = house.path / ".kafka_cleanshutdown"
     if marker is not None:
         path.write_bytes(marker)

@@ -1,4 +1,4 @@
-"""Waiting for what a plain call misses, as often as that makes sense."""
+"""`patiently`: it waits for the work that a plain call needs, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.world.system_disk import SystemDisk
 
 
 class Cold:
-    """Answers a call when it has been waited for `waits` times; each wait is for the next of `kinds` things."""
+    """A call that must wait `waits` times before it returns; each wait is for the next of `kinds` pieces of work."""
 
     def __init__(self, waits: int, kinds: int = 1) -> None:
         self.waits, self.kinds, self.waited = waits, kinds, 0
@@ -26,19 +26,19 @@ class Cold:
 
 
 @pytest.mark.parametrize("waits", [0, WAITS_MAX - 1, WAITS_MAX])
-async def test_the_same_work_may_be_undone_a_few_times(waits: int) -> None:
+async def test_patiently_repeats_work_that_was_undone(waits: int) -> None:
     cold = Cold(waits)
     assert (await patiently(cold.call), cold.waited) == ("an answer", waits)
 
 
-async def test_work_that_is_always_undone_is_a_bug_and_ends_at_once() -> None:
+async def test_patiently_raises_if_work_is_always_undone() -> None:
     cold = Cold(WAITS_MAX + 1)
     with pytest.raises(AssertionError, match="had to load topic-0/0{20}.log 10 times, and would have to once more"):
         await patiently(cold.call)
     assert cold.waited == WAITS_MAX
 
 
-async def test_a_call_may_wait_for_ever_so_many_things() -> None:
+async def test_a_call_may_wait_for_many_different_pieces_of_work() -> None:
     cold = Cold(20_000, kinds=20_000)
     assert (await patiently(cold.call), cold.waited) == ("an answer", 20_000)
 

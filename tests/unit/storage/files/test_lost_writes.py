@@ -1,4 +1,4 @@
-"""An fsync fails, the broker starts anew while the page cache lives, the power goes: nothing that counted is lost."""
+"""A failed fsync, a restart with the same page cache, then a power failure: no acknowledged record is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def opened(disk: SimDisk) -> LogDirectory:
 
 
 async def failed(flushed: int) -> Volume:
-    """A log's process was killed after an fsync failed; so many batches had been flushed before."""
+    """Return the disk of a process killed after a failed fsync, with this number of batches flushed before."""
     volume, faults = Volume(), DiskFaults()
     disk = SimDisk(volume, faults=faults)
     directory = await opened(disk)
@@ -45,7 +45,7 @@ async def failed(flushed: int) -> Volume:
 
 
 @pytest.mark.parametrize("flushed", [-1, 0, 1, 25])
-async def test_what_counted_after_a_failed_fsync_outlives_the_page_cache(flushed: int) -> None:
+async def test_records_acknowledged_after_a_failed_fsync_survive_a_power_failure(flushed: int) -> None:
     volume = await failed(flushed)
     disk = SimDisk(volume)
     directory = await opened(disk)
@@ -58,7 +58,7 @@ async def test_what_counted_after_a_failed_fsync_outlives_the_page_cache(flushed
     assert await every_byte(log) == seen
 
 
-async def test_the_note_stays_until_the_directory_is_left_in_order() -> None:
+async def test_the_note_stays_until_a_clean_shutdown() -> None:
     volume = await failed(0)
     disk = SimDisk(volume)
     for _ in range(2):
@@ -73,7 +73,7 @@ async def test_the_note_stays_until_the_directory_is_left_in_order() -> None:
     assert (await opened(disk)).clean
 
 
-async def test_without_a_failure_nothing_is_written_twice() -> None:
+async def test_without_a_failed_fsync_a_start_rewrites_nothing() -> None:
     volume = Volume()
     log = await (await opened(disk := SimDisk(volume))).create_log(*KEY, TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
@@ -85,7 +85,7 @@ async def test_without_a_failure_nothing_is_written_twice() -> None:
     assert calls.count("write") == 0
 
 
-async def test_a_directory_that_takes_no_note_says_so(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_note_that_cannot_be_written_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Full(SimDisk):
         def open(self, path: str, *, create: bool = False) -> SimFile:
             raise OSError(errno.EROFS, "Read-only file system")
@@ -95,7 +95,7 @@ async def test_a_directory_that_takes_no_note_says_so(caplog: pytest.LogCaptureF
     assert "Read-only file system" in caplog.text
 
 
-async def test_a_file_is_written_again_as_it_is(disk: SystemDisk) -> None:
+async def test_rewriting_a_file_does_not_change_it(disk: SystemDisk) -> None:
     data = Random(1).randbytes(2 * CHUNK_BYTES + 7)
     file = disk.open("file", create=True)
     file.append(data)

@@ -1,4 +1,4 @@
-"""Appending: offsets, refusals, duplicates, rewriting, rolling, and a disk that refuses."""
+"""Appending: offsets, refusals, duplicates, rewriting, rolling, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refused(log: Log, data: Any) -> ErrorCode:
 
 
 def changed(data: bytes, **header: int) -> bytes:
-    """The batch with another header, and the checksum of that."""
+    """Return the batch with other header fields and a valid checksum."""
     one = Batch.read(data)
     return sealed(replace(one, **header), one.payload)
 
@@ -62,7 +62,7 @@ async def test_batches_get_the_next_offsets_and_the_epoch_and_keep_their_checksu
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, lambda data: memoryview(bytearray(data)), memoryview])
 @pytest.mark.parametrize("size", [10, 100_000])
-async def test_any_buffer_is_taken_and_a_large_writable_one_is_patched_in_place(
+async def test_any_buffer_is_accepted_and_a_large_writable_one_is_patched_in_place(
     disk: SystemDisk, kind: Any, size: int
 ) -> None:
     log = await open_log(disk, LogConfig())
@@ -99,7 +99,9 @@ async def test_any_buffer_is_taken_and_a_large_writable_one_is_patched_in_place(
         (ErrorCode.MESSAGE_TOO_LARGE, batch(bytes(1_048_588))),
     ],
 )
-async def test_refusals(disk: SystemDisk, code: ErrorCode, data: bytes) -> None:
+async def test_an_invalid_batch_is_refused_with_kafkas_error_code(
+    disk: SystemDisk, code: ErrorCode, data: bytes
+) -> None:
     assert refused(await open_log(disk, LogConfig()), data) is code
 
 
@@ -107,7 +109,7 @@ async def test_a_batch_larger_than_a_segment_is_refused(disk: SystemDisk) -> Non
     assert refused(await open_log(disk), batch(bytes(1000))) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-async def test_what_is_at_the_limits_is_accepted(disk: SystemDisk) -> None:
+async def test_a_batch_at_the_limits_is_accepted(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=len(batch())))
     log.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
     log.append(batch(timestamp=-1), 0, NOW)
@@ -122,7 +124,7 @@ async def test_unknown_attribute_bits_are_stored_as_they_came(disk: SystemDisk) 
     assert (await every_batch(log))[0].attributes == 0x4080
 
 
-async def test_a_duplicate_answers_where_and_when_it_was_first_appended(disk: SystemDisk) -> None:
+async def test_a_duplicate_returns_the_offsets_and_time_of_the_first_append(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     sent = batch(b"a", b"b", timestamp=NOW - 7, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -135,7 +137,7 @@ async def test_a_duplicate_answers_where_and_when_it_was_first_appended(disk: Sy
     assert refused(log, gap) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_log_append_time_is_the_brokers_and_the_deltas_stay(disk: SystemDisk) -> None:
+async def test_log_append_time_sets_the_brokers_time_and_keeps_the_deltas(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, message_timestamp_type="LogAppendTime"))
     appended = log.append(batch(b"a", b"b", timestamp=5, step=3), 0, NOW)
     assert appended.log_append_time_ms == NOW
@@ -145,9 +147,7 @@ async def test_log_append_time_is_the_brokers_and_the_deltas_stay(disk: SystemDi
 
 
 @pytest.mark.parametrize("compression_type", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-async def test_compression_type_recompresses_what_came_in_another_codec(
-    disk: SystemDisk, compression_type: str
-) -> None:
+async def test_compression_type_recompresses_a_batch_of_another_codec(disk: SystemDisk, compression_type: str) -> None:
     log = await open_log(disk, LogConfig(compression_type=compression_type))
     for codec in Codec:
         data = batch(b"v" * 500, b"w", codec=codec, producer_id=3, producer_epoch=0, base_sequence=2 * codec)
@@ -159,19 +159,19 @@ async def test_compression_type_recompresses_what_came_in_another_codec(
     assert all([r.value for r in records(one, 10_000)] == [b"v" * 500, b"w"] for one in stored)
 
 
-async def test_a_compacted_topic_wants_keys(disk: SystemDisk) -> None:
+async def test_a_compacted_topic_refuses_records_without_keys(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(cleanup_policy=("compact",)))
     log.append(batch(), 0, NOW)
     assert refused(log, batch(key=None)) is ErrorCode.INVALID_RECORD
 
 
-async def test_records_too_old_are_refused_where_a_limit_is_set(disk: SystemDisk) -> None:
+async def test_records_older_than_message_timestamp_before_max_ms_are_refused(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=1000))
     log.append(batch(timestamp=NOW - 1000), 0, NOW)
     assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
 
 
-async def test_every_record_is_looked_at_unless_that_is_switched_off(disk: SystemDisk) -> None:
+async def test_every_record_is_validated_unless_that_is_switched_off(disk: SystemDisk) -> None:
     broken = bytearray(batch(b"a", b"b"))
     broken[-1] = 9  # a record of nine headers that are not there
     one = Batch.read(broken)
@@ -211,7 +211,7 @@ async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDi
 
 
 @pytest.mark.parametrize(("ahead", "refusal"), [(3_600_000, None), (3_600_001, ErrorCode.INVALID_TIMESTAMP)])
-async def test_a_header_does_not_hide_records_of_the_future(
+async def test_records_of_the_future_are_refused_whatever_the_header_says(
     disk: SystemDisk, ahead: int, refusal: ErrorCode | None
 ) -> None:
     whole = Batch.read(batch(b"a", timestamp=NOW + ahead))
@@ -223,7 +223,7 @@ async def test_a_header_does_not_hide_records_of_the_future(
         log.append(lying, 0, NOW)
 
 
-async def test_a_bomb_is_refused_and_long_work_goes_off_the_loop(disk: SystemDisk) -> None:
+async def test_a_decompression_bomb_is_refused_and_long_work_runs_off_the_loop(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
     bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
     assert log.needs_off_loop(bomb)
@@ -248,7 +248,9 @@ def limits() -> list[Any]:
 
 
 @pytest.mark.parametrize(("config", "timestamps", "bases"), limits())
-async def test_a_segment_rolls(disk: SystemDisk, config: LogConfig, timestamps: list[int], bases: list[int]) -> None:
+async def test_a_segment_rolls_at_each_limit(
+    disk: SystemDisk, config: LogConfig, timestamps: list[int], bases: list[int]
+) -> None:
     log = await open_log(disk, config)
     for timestamp in timestamps:
         log.append(batch(timestamp=timestamp), 0, NOW)
@@ -295,7 +297,7 @@ async def test_a_segment_rolls_before_its_offsets_pass_32_bits(disk: SystemDisk)
 
 
 @pytest.mark.parametrize("written", [0, 1, 40])
-async def test_a_full_disk_leaves_nothing_behind(
+async def test_an_append_to_a_full_disk_changes_nothing(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
     log = await open_log(disk)
@@ -338,7 +340,7 @@ async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk
     assert [log.append(one, 0, NOW).base_offset for one in (first, second)] == [0, 1]
 
 
-async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_follow(disk: SystemDisk) -> None:
+async def test_append_stored_keeps_batches_as_they_are_and_refuses_a_wrong_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)
     appended = log.append_stored(leader)
@@ -356,7 +358,7 @@ async def test_followers_store_batches_as_they_are_and_refuse_what_does_not_foll
     assert log.epochs.entries == ((2, 10), (3, 15))
 
 
-async def test_where_a_follower_has_a_gap_the_next_batch_is_read(disk: SystemDisk) -> None:
+async def test_a_read_in_a_gap_of_a_followers_log_returns_the_next_batch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append_stored(batch(b"a", b"b") + batch(base_offset=10) + batch(base_offset=11))
     for offset in range(2, 11):
@@ -397,7 +399,7 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
     ]
 
 
-async def test_a_transaction_begins_only_with_the_coordinators_word(disk: SystemDisk) -> None:
+async def test_a_transaction_begins_only_after_verification_by_the_coordinator(disk: SystemDisk) -> None:
     log = await open_log(disk)
     data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):

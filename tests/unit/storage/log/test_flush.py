@@ -1,4 +1,4 @@
-"""Durability: what a flush covers, who shares it, and what happens when the disk fails."""
+"""Flushing: the records that a flush covers, callers that share an fsync, and failures of the disk."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_l
 from wire.error_codes import ErrorCode
 
 BIG = LogConfig()
-"""With segments that take all that these tests append."""
+"""Segments that hold everything these tests append."""
 
 
 @pytest.fixture
 def whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file of leader epochs is written for a log of any size."""
+    """Make a log of any size write its leader epoch file."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
 
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each file and directory was synced, by its name."""
+    """Count the fsyncs of each file and directory, by name."""
     counted: Counter[str] = Counter()
 
     async def sync(file: SystemFile) -> None:
@@ -68,7 +68,7 @@ async def test_the_first_flush_makes_the_names_durable_later_ones_the_data_alone
     assert syncs == {f"{0:020d}.log": 1}
 
 
-async def test_callers_that_come_together_share_an_fsync(disk: SystemDisk, syncs: Counter[str]) -> None:
+async def test_concurrent_flushes_share_an_fsync(disk: SystemDisk, syncs: Counter[str]) -> None:
     log = await open_log(disk)
 
     async def append_and_flush() -> None:
@@ -114,7 +114,7 @@ async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.Mon
     assert not disk.exists(f"{DIRECTORY}/{0:020d}.index")
 
 
-async def test_flushes_of_a_log_that_is_deleted_meanwhile_end_and_blame_no_disk(
+async def test_flushes_of_a_deleted_log_end_without_failing_the_disk(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -144,8 +144,10 @@ async def test_flushes_of_a_log_that_is_deleted_meanwhile_end_and_blame_no_disk(
 
 
 @pytest.mark.usefixtures("whole_epochs")
-async def test_what_fails_before_an_fsync_is_tried_again(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without descriptors neither a directory nor the epochs' file can be opened; nothing was lost by that."""
+async def test_a_flush_that_fails_before_its_fsync_is_retried(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without free descriptors neither a directory nor the leader epoch file can be opened; no record is lost."""
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     opened = SystemDisk.open
@@ -187,7 +189,7 @@ async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
 
 
 @pytest.mark.usefixtures("whole_epochs")
-async def test_the_epochs_may_change_while_they_are_being_made_durable(
+async def test_leader_epochs_may_change_while_they_are_written(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -214,7 +216,7 @@ async def test_the_epochs_may_change_while_they_are_being_made_durable(
     assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == synced[-1]
 
 
-async def test_flush_messages(disk: SystemDisk) -> None:
+async def test_flush_messages_makes_a_flush_due(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, flush_messages=3))
     log.append(batch(b"a", b"b"), 0, NOW)
     assert not log.flush_due
@@ -241,7 +243,7 @@ async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
     assert log.recovery_point == log.log_end_offset == places[-1][1] + 1
 
 
-async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
+async def test_segments_may_be_deleted_and_truncated_during_a_flush(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk, replace(SMALL, retention_bytes=600))
@@ -270,7 +272,7 @@ async def test_segments_may_go_and_the_end_may_be_cut_while_a_flush_waits(
     assert not [name for name in names if name < first and name.endswith("index")]
 
 
-async def test_a_log_is_closed_without_files_that_would_tell_no_more_than_its_batches(disk: SystemDisk) -> None:
+async def test_closing_a_small_log_writes_only_its_segment(disk: SystemDisk) -> None:
     log = await open_log(disk, BIG)
     log.become_leader(3)
     filled(log, 5)
@@ -282,9 +284,7 @@ async def test_a_log_is_closed_without_files_that_would_tell_no_more_than_its_ba
 
 
 @pytest.mark.usefixtures("whole_epochs")
-async def test_a_log_in_which_nothing_was_appended_is_closed_as_it_was(
-    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_an_unchanged_log_changes_no_file(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await open_log(disk, BIG)
     filled(log, 400)
     await log.close()
@@ -300,7 +300,7 @@ async def test_a_log_in_which_nothing_was_appended_is_closed_as_it_was(
     await again.close()
 
 
-async def test_an_epoch_is_written_with_the_first_batch_of_it(disk: SystemDisk) -> None:
+async def test_a_leader_epoch_is_written_with_its_first_batch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -314,7 +314,7 @@ async def test_an_epoch_is_written_with_the_first_batch_of_it(disk: SystemDisk) 
 
 
 @pytest.mark.parametrize(("bytes_over", "written"), [(-1, False), (0, False), (1, True)])
-async def test_how_much_a_start_replays_rather_than_reads_from_a_file(
+async def test_a_log_below_the_replay_bound_is_closed_without_epochs_and_snapshot(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool
 ) -> None:
     log = await open_log(disk, BIG)

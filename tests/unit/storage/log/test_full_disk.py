@@ -1,4 +1,4 @@
-"""A disk that is full from any write on, then has room again: what was acknowledged is there, and nothing else."""
+"""A disk that becomes full at any write and then has room again: the log has exactly the acknowledged records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITES_MAX = 400
 
 
 class Filling(SimDisk):
-    """Full from the `room`-th write on, until `room` is raised."""
+    """A disk that is full from write number `room` on, until `room` is raised."""
 
     room = 1 << 30
 
@@ -25,7 +25,7 @@ class Filling(SimDisk):
         self.take(path)
 
     def take(self, path: str) -> None:
-        """One more write."""
+        """Count one write."""
         self.room -= 1
         if self.room < 0:
             raise OSError(errno.ENOSPC, "No space left on device", path)
@@ -35,7 +35,7 @@ class Filling(SimDisk):
 
 
 class FillingFile(SimFile):
-    """On that disk."""
+    """A file on a `Filling` disk."""
 
     def append(self, data: Buffer) -> int:
         self._disk.take(self.path)  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ class FillingFile(SimFile):
 
 
 async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
-    """The base offsets that were acknowledged, and whether the disk ever was full."""
+    """Return the acknowledged base offsets, and whether the disk was ever full."""
     disk = Filling(volume)
     disk.faults.room_bytes, disk.room = 1 << 30, room
     acknowledged: list[int] = []
@@ -76,7 +76,7 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
     return acknowledged, was_full
 
 
-async def test_nothing_is_lost_whichever_write_finds_the_disk_full() -> None:
+async def test_no_acknowledged_record_is_lost_whichever_write_finds_the_disk_full() -> None:
     for room in range(WRITES_MAX):
         volume = Volume()
         acknowledged, was_full = await lived(volume, room)

@@ -1,4 +1,4 @@
-"""What a new partition costs on disk, and what a crash leaves of it."""
+"""The cost of a new partition on disk, and its recovery after a crash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def disk(tmp_path: Path) -> SystemDisk:
     return SystemDisk(str(tmp_path), SystemOffLoop(), durable=False)
 
 
-async def test_it_costs_one_directory_and_two_files(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_partition_costs_one_directory_and_two_files(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory, done = await opened(disk), list[str]()
     for name in ("make_directory", "open", "rename", "names", "exists", "is_directory", "remove", "size"):
         call = getattr(SystemDisk, name)
@@ -42,7 +44,7 @@ async def test_it_costs_one_directory_and_two_files(disk: SystemDisk, monkeypatc
     assert done == ["make_directory topic-0", "open topic-0/partition.metadata", f"open topic-0/{0:020d}.log"]
 
 
-async def test_its_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
+async def test_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", 0)

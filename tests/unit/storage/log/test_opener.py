@@ -1,4 +1,4 @@
-"""Batches are opened a few at a time, in the order of the calls, whichever logs they are for."""
+"""The opener: batches of all logs are opened a few at a time, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1_700_000_000_000
 
 
 class Gate:
-    """Functions off the loop that end when they are let go, one after the other."""
+    """Off-loop functions that end one after the other, when the test releases them."""
 
     def __init__(self) -> None:
         self.begun: list[object] = []
@@ -40,7 +40,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("calls", [OPENED_AT_ONCE_MAX - 1, OPENED_AT_ONCE_MAX, OPENED_AT_ONCE_MAX + 1, 5])
-async def test_only_so_many_run_at_a_time_and_others_wait_in_order(calls: int) -> None:
+async def test_at_most_two_batches_are_open_at_a_time_and_others_wait_in_order(calls: int) -> None:
     gate = Gate()
     opener = Opener(gate)
     async with trio.open_nursery() as nursery:
@@ -52,7 +52,7 @@ async def test_only_so_many_run_at_a_time_and_others_wait_in_order(calls: int) -
             await gate.let_one_end()
 
 
-async def test_a_refusal_and_a_cancelled_call_give_their_turns_back() -> None:
+async def test_a_refused_or_cancelled_call_frees_its_turn() -> None:
     opener = Opener(InlineOffLoop())
     for _ in range(2 * OPENED_AT_ONCE_MAX):
         with pytest.raises(ValueError, match="invalid literal"):
@@ -63,7 +63,7 @@ async def test_a_refusal_and_a_cancelled_call_give_their_turns_back() -> None:
     assert await opener(int, "1") == 1
 
 
-async def test_the_logs_of_all_directories_share_the_bound(tmp_path: Path) -> None:
+async def test_the_logs_of_all_directories_share_one_opener(tmp_path: Path) -> None:
     gate, data = Gate(), batch(bytes(2 << 20), codec=Codec.LZ4)
     opener = Opener(gate)
     async with trio.open_nursery() as nursery:

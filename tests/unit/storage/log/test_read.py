@@ -1,4 +1,4 @@
-"""Reading: whole batches from any offset, wherever they are, within any limits."""
+"""Reading whole batches from any offset, from memory or files, within any limits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ COUNT = 60
 
 
 class Filled:
-    """A log of 60 batches in several segments, and each batch's offsets and bytes."""
+    """A log of 60 batches in several segments, with the offsets and bytes of each batch."""
 
     def __init__(self, log: Log, places: list[tuple[int, int]], stored: list[bytes]) -> None:
         self.log, self.places, self.stored = log, places, stored
 
     def expected(self, offset: int, bytes_max: int, upper: int, at_least_one: bool) -> list[bytes]:
-        """What a reader may get at most: all whole batches, in this segment and in those behind it."""
+        """Return the batches that a reader may get at most: all whole ones of this segment and the later ones."""
         taken: list[bytes] = []
         for (_, last), data in zip(self.places, self.stored, strict=True):
             if last >= offset:
@@ -69,7 +69,7 @@ async def test_any_read_gives_whole_batches_from_the_one_that_holds_the_offset(f
                     assert sum(len(one.buffer) for one in batches(got, strict=True)) == len(got)
 
 
-async def test_a_segment_is_read_as_far_as_the_limits_allow(filled_log: Filled) -> None:
+async def test_a_read_returns_as_many_batches_of_a_segment_as_the_limits_allow(filled_log: Filled) -> None:
     log = filled_log.log
     bases = [segment.base_offset for segment in log.segments.every()] + [log.log_end_offset]
     for base, following in pairwise(bases):
@@ -99,7 +99,7 @@ async def test_the_newest_batches_are_read_from_memory(disk: SystemDisk, monkeyp
         assert log.bytes_between(first, last + 1, 1) == len(data)
 
 
-async def test_large_ranges_travel_as_slices_of_the_file(disk: SystemDisk) -> None:
+async def test_large_ranges_are_returned_as_file_slices(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
     for _ in range(10):
         log.append(batch(bytes(20_000)), 0, NOW)
@@ -109,7 +109,9 @@ async def test_large_ranges_travel_as_slices_of_the_file(disk: SystemDisk) -> No
     assert content(data) == await every_byte(log)
 
 
-async def test_what_is_not_in_the_page_cache_is_waited_for(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = await open_log(disk, LogConfig())
     log.append(batch(bytes(20_000)), 0, NOW)
     cold, read = [True], SystemFile.read_nowait
@@ -143,7 +145,7 @@ async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
 
 @given(st.integers(0, 2**20), st.integers(0, 7))
 def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
-    """Wherever it is in a segment that opening does not read; but no checksum covers leader epochs."""
+    """The bit is anywhere in a segment that opening does not read. No checksum covers leader epochs."""
     trio.run(serve_flipped, SystemDisk(str(tmp_path_factory.mktemp("log")), SystemOffLoop(), durable=False), at, bit)
 
 
@@ -167,7 +169,7 @@ async def serve_flipped(disk: SystemDisk, at: int, bit: int) -> None:
 
 
 def positions(data: bytes | bytearray) -> list[int]:
-    """Where the batches begin."""
+    """Return the position of each batch."""
     found, at = [], 0
     for one in batches(data, strict=True):
         found.append(at)

@@ -1,4 +1,4 @@
-"""Which batches are opened in a thread: those that would hold up the loop, and no others."""
+"""The choice of batches that are opened in a thread: exactly those that would block the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def holding(size: int, codec: Codec) -> bytes:
-    """A batch of one record that decompresses to so many bytes."""
+    """Return a batch of one record that decompresses to `size` bytes."""
     overhead = len(batch(bytes(size - 30))) - HEADER_BYTES - (size - 30)
     return batch(bytes(size - overhead), codec=codec)
 
@@ -39,7 +39,7 @@ def packing(codec: str) -> LogConfig:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_what_may_become_large_is_long_work(codec: Codec) -> None:
+def test_a_batch_that_may_decompress_to_much_is_long_work(codec: Codec) -> None:
     bomb = batch(bytes(2 << 20), codec=codec)
     assert is_long_work(bomb, LOOKING)
     assert is_long_work(bomb, packing("lz4" if codec is Codec.ZSTD else "zstd"))
@@ -48,7 +48,7 @@ def test_what_may_become_large_is_long_work(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, *PACKED])
-def test_what_stays_small_is_not(codec: Codec) -> None:
+def test_a_batch_that_stays_small_is_not_long_work(codec: Codec) -> None:
     small = batch(*[b"value"] * 100, codec=codec)
     assert not is_long_work(small, LOOKING)
     assert not is_long_work(small, packing("gzip"))
@@ -56,7 +56,7 @@ def test_what_stays_small_is_not(codec: Codec) -> None:
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY, Codec.GZIP])
-def test_decompressed_bytes_are_what_counts(codec: Codec, over: int, is_long: bool) -> None:
+def test_the_decompressed_size_decides_about_long_work(codec: Codec, over: int, is_long: bool) -> None:
     bytes_max = WALKED_AT_ONCE_BYTES_MAX // (GZIP_COST if codec is Codec.GZIP else 1)
     data = holding(bytes_max + over, codec)
     assert is_long_work(data, LOOKING) is is_long
@@ -65,14 +65,14 @@ def test_decompressed_bytes_are_what_counts(codec: Codec, over: int, is_long: bo
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_many_records_are_long_work_where_each_is_looked_at(over: int, is_long: bool) -> None:
+def test_many_records_are_long_work_if_each_is_validated(over: int, is_long: bool) -> None:
     many = batch(*[b""] * (WALKED_AT_ONCE_RECORDS_MAX + over), codec=Codec.LZ4)
     assert is_long_work(many, LOOKING) is is_long
     assert not is_long_work(many, packing("lz4"))
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_compressing_much_is_long_work(over: int, is_long: bool) -> None:
+def test_recompressing_a_large_batch_is_long_work(over: int, is_long: bool) -> None:
     size = PACKED_AT_ONCE_BYTES_MAX - len(batch(bytes(60_000))) + 60_000 + over
     assert is_long_work(batch(bytes(size)), packing("gzip")) is is_long
 
@@ -102,7 +102,7 @@ def test_many_headers_turn_out_to_be_long_work(over: int, is_long: bool) -> None
 
 
 @pytest.mark.parametrize("codec", PACKED[1:])
-def test_what_does_not_parse_is_left_to_be_refused(codec: Codec) -> None:
+def test_a_batch_that_does_not_parse_is_not_long_work(codec: Codec) -> None:
     whole = batch(codec=codec)
     bad = sealed(structs.replace(Batch.read(whole), last_offset_delta=0), b"\xff garbage")
     for data in (bad, whole[:-1], whole[:HEADER_BYTES], whole[: HEADER_BYTES - 1], b""):

@@ -1,4 +1,4 @@
-"""What a log lets go: old or excess segments, deleted records, a follower's divergent end."""
+"""Removing records from a log: retention, DeleteRecords, and truncation of a divergent end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bases(disk: SystemDisk) -> list[int]:
 
 
 async def hourly(disk: SystemDisk, **config: object) -> Log:
-    """Ten segments of one batch each, an hour apart; the newest is of NOW."""
+    """Return a log of ten segments with one batch each, an hour apart; the newest has the time NOW."""
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=-1, **config))
     for hour in range(9, -1, -1):
         log.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)
@@ -49,7 +49,9 @@ async def hourly(disk: SystemDisk, **config: object) -> Log:
         ({}, 0),
     ],
 )
-async def test_retention(disk: SystemDisk, config: dict[str, object], start: int) -> None:
+async def test_retention_deletes_whole_segments_by_time_and_size(
+    disk: SystemDisk, config: dict[str, object], start: int
+) -> None:
     log = await hourly(disk)
     log.configure(replace(log.config, **config))
     await log.retain(NOW, log.log_end_offset)
@@ -67,7 +69,7 @@ async def test_retention_after_a_restart_reads_times_from_the_indexes(disk: Syst
     assert log.log_start_offset == 4
 
 
-async def test_everything_may_be_too_old(disk: SystemDisk) -> None:
+async def test_retention_may_delete_all_segments(disk: SystemDisk) -> None:
     log = await hourly(disk, message_timestamp_type="CreateTime")
     log.configure(replace(log.config, retention_ms=HOUR))
     await log.retain(NOW + 2 * HOUR, 10)
@@ -76,14 +78,14 @@ async def test_everything_may_be_too_old(disk: SystemDisk) -> None:
     assert bases(disk) == [10]
 
 
-async def test_nothing_goes_that_is_not_committed(disk: SystemDisk) -> None:
+async def test_retention_deletes_nothing_above_the_high_watermark(disk: SystemDisk) -> None:
     log = await hourly(disk)
     log.configure(replace(log.config, retention_ms=HOUR))
     await log.retain(NOW + 10 * HOUR, 3)
     assert log.log_start_offset == 3
 
 
-async def test_files_get_another_name_and_wait_to_be_removed(disk: SystemDisk) -> None:
+async def test_deleted_segments_are_renamed_and_removed_later(disk: SystemDisk) -> None:
     log = await hourly(disk)
     await log.flush()
     log.configure(replace(log.config, retention_ms=7 * HOUR))
@@ -100,7 +102,7 @@ async def test_files_get_another_name_and_wait_to_be_removed(disk: SystemDisk) -
     assert log.take_doomed() == []
 
 
-async def test_a_segment_without_timestamps_is_never_too_old(disk: SystemDisk) -> None:
+async def test_a_segment_without_timestamps_never_expires_by_age(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=0))
     for _ in range(3):
         log.append(batch(timestamp=-1), 0, NOW)
@@ -108,7 +110,7 @@ async def test_a_segment_without_timestamps_is_never_too_old(disk: SystemDisk) -
     assert log.log_start_offset == 0
 
 
-async def test_deleted_records_are_gone_at_once_and_their_segments_with_the_next_sweep(disk: SystemDisk) -> None:
+async def test_deleted_records_are_unreadable_at_once_and_their_segments_go_with_retention(disk: SystemDisk) -> None:
     log = await hourly(disk)
     log.become_leader(3)
     assert log.delete_records(7) == 7
@@ -129,9 +131,7 @@ async def test_deleted_records_are_gone_at_once_and_their_segments_with_the_next
 
 
 @pytest.mark.parametrize("offset", range(61))
-async def test_truncation_drops_the_batch_that_holds_the_offset_and_all_behind_it(
-    disk: SystemDisk, offset: int
-) -> None:
+async def test_truncation_drops_the_batch_of_the_offset_and_all_later_ones(disk: SystemDisk, offset: int) -> None:
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW)
@@ -149,14 +149,14 @@ async def test_truncation_drops_the_batch_that_holds_the_offset_and_all_behind_i
     assert len(await every_batch(log)) == offset + 1
 
 
-async def test_truncation_inside_a_batch_takes_the_whole_batch(disk: SystemDisk) -> None:
+async def test_truncation_inside_a_batch_drops_the_whole_batch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     places = filled(log, 5)
     await log.shrinker.truncate(places[3][1])
     assert log.log_end_offset == places[3][0]
 
 
-async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk) -> None:
+async def test_truncation_restores_the_transactions_of_the_new_end(disk: SystemDisk) -> None:
     log = await open_log(disk)
     for number in range(40):
         append_in_transaction(log, batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True))
@@ -168,7 +168,7 @@ async def test_truncation_brings_back_the_transactions_of_then(disk: SystemDisk)
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 
-async def test_starting_anew_elsewhere(disk: SystemDisk) -> None:
+async def test_truncating_fully_starts_the_log_at_another_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40, producer_id=-1)
     await log.shrinker.truncate_fully_and_start_at(1000)

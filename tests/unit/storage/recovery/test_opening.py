@@ -1,4 +1,4 @@
-"""Which segments of a directory are open: at, below and above the bounds."""
+"""The bound on open segments of a directory: below it, at it and above it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykbroker.world.disk import File
 
 
 class Segment:
-    """Open until it is unloaded."""
+    """A segment that is open until it is unloaded."""
 
     def __init__(self, loaded: Loaded, file: File) -> None:
         self._loaded, self.file = loaded, file
@@ -20,7 +20,7 @@ class Segment:
         del self.file
 
 
-def test_files_are_lent_until_nobody_sends_them_and_not_too_many() -> None:
+def test_files_of_unloaded_segments_are_lent_while_they_are_sent_up_to_a_bound() -> None:
     loaded, disk = Loaded(2), SimDisk(Volume())
     answers = []
     crowded = []
@@ -35,7 +35,7 @@ def test_files_are_lent_until_nobody_sends_them_and_not_too_many() -> None:
     assert not loaded.is_crowded
 
 
-def test_a_segment_that_nobody_sends_is_closed_when_it_is_unloaded() -> None:
+def test_unloading_a_segment_that_is_not_sent_closes_its_file() -> None:
     loaded, disk = Loaded(1), SimDisk(Volume())
     for number in range(5):
         Segment(loaded, disk.open(f"{number}.log", create=True))

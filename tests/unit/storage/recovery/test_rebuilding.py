@@ -1,4 +1,4 @@
-"""After a crash, indexes, producer snapshots and leader epochs are rebuilt from whatever state they are in."""
+"""Recovery rebuilds indexes, producer snapshots and leader epochs, whatever state a crash left them in."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from wire.error_codes import ErrorCode
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
 
 
-async def test_after_a_crash_a_full_disk_can_be_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Indexes and snapshots can wait until there is room."""
+async def test_a_log_on_a_full_disk_can_be_recovered_and_read(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Indexes and snapshots are written once there is room."""
     log = await with_transactions(disk)
     expected = await answers(log)
     files = {name: data for name, data in contents(disk).items() if name.endswith(".log")}
@@ -42,8 +44,8 @@ async def test_after_a_crash_a_full_disk_can_be_read(disk: SystemDisk, monkeypat
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", ["lost", "emptied", "cut", "flipped", "garbage", "another's"])
-async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: bool, harm: str) -> None:
-    """Of all files but the log itself a random half is harmed, ten times over; the answers stay the same."""
+async def test_disposable_files_may_be_damaged_in_any_way(disk: SystemDisk, clean: bool, harm: str) -> None:
+    """Ten times, a random half of all files except the `.log` files is damaged. The reads stay the same."""
     log = await with_transactions(disk)
     expected = await answers(log)
     await log.close()
@@ -75,7 +77,7 @@ async def test_what_can_be_rebuilt_may_be_in_any_state(disk: SystemDisk, clean: 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("others", [(1, 7), (8, 9)])
-async def test_a_producer_snapshot_of_another_partition_is_not_used(
+async def test_a_producer_snapshot_of_another_partition_is_ignored(
     disk: SystemDisk, others: tuple[int, int], clean: bool
 ) -> None:
     other = await with_transactions(disk, producers=others, rounds=20)
@@ -91,7 +93,7 @@ async def test_a_producer_snapshot_of_another_partition_is_not_used(
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
-async def test_a_directory_in_place_of_what_can_be_rebuilt_is_passed_over(disk: SystemDisk, suffix: str) -> None:
+async def test_a_directory_in_place_of_a_disposable_file_is_ignored(disk: SystemDisk, suffix: str) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -116,7 +118,7 @@ async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) 
     assert log.epochs.entries == ((0, 0), (7, log.log_end_offset - 1))
 
 
-async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
+async def test_a_start_after_a_clean_shutdown_rebuilds_nothing(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
     files = contents(disk)
@@ -127,8 +129,10 @@ async def test_an_orderly_close_leaves_nothing_to_do(disk: SystemDisk) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_producers_last_five_batches_are_known_when_they_come_again(disk: SystemDisk, clean: bool) -> None:
-    """Whatever of them lies behind the last roll; and the sixth is out of order, for it is not remembered."""
+async def test_retries_of_a_producers_last_five_batches_are_detected_after_a_restart(
+    disk: SystemDisk, clean: bool
+) -> None:
+    """Some of the five are older than the last roll. The sixth batch is out of order, since it is not remembered."""
     log = await open_log(disk)
     sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
     at = -1
@@ -149,7 +153,7 @@ async def test_a_producers_last_five_batches_are_known_when_they_come_again(disk
     assert not log.append(sent[at + 1], 0, NOW).duplicate
 
 
-async def test_a_log_that_ends_below_its_start_begins_anew_there(disk: SystemDisk) -> None:
+async def test_a_log_that_ends_below_its_start_offset_is_emptied(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 3)
     log = await open_log(disk, log_start_offset=100)
@@ -157,7 +161,7 @@ async def test_a_log_that_ends_below_its_start_begins_anew_there(disk: SystemDis
     assert log.append(batch(), 0, NOW).base_offset == 100
 
 
-async def test_what_was_half_done_is_undone_or_completed(disk: SystemDisk) -> None:
+async def test_interrupted_swaps_and_deletions_are_completed_or_undone(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -181,7 +185,7 @@ async def test_what_was_half_done_is_undone_or_completed(disk: SystemDisk) -> No
     assert await every_byte(log) == b"".join(files[name] for name in logs)
 
 
-async def test_a_compaction_whose_result_is_damaged_is_given_up(disk: SystemDisk) -> None:
+async def test_an_interrupted_compaction_with_a_damaged_result_is_discarded(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -199,7 +203,7 @@ async def test_a_compaction_whose_result_is_damaged_is_given_up(disk: SystemDisk
     assert contents(disk) == begun
 
 
-async def test_snapshots_stay_where_segments_begin_and_at_the_end(disk: SystemDisk) -> None:
+async def test_snapshots_are_kept_at_segment_bases_and_at_the_end(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
     snapshot = file_bytes(disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot"))

@@ -1,4 +1,4 @@
-"""Opening after a crash: what was synced is there, a torn tail is not, and what can be rebuilt may be in any state."""
+"""Opening after a crash: fsynced records are there, a torn tail is not, and disposable files may be damaged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
 
 
 async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
-    """A log of one segment that nobody closed: all of it, the part of it that was synced, and the offset of that."""
+    """Return the bytes of an unclosed one-segment log, the fsynced part of them, and its next offset."""
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     await log.flush()
@@ -52,7 +52,7 @@ async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
 
 
 def torn(data: bytes, keep: int) -> Iterator[bytes]:
-    """What a crash may make of a file of which the first `keep` bytes were synced."""
+    """Yield the states that a crash may leave a file in whose first `keep` bytes were fsynced."""
     for cut in range(keep, len(data) + 1):
         yield data[:cut]
         yield data[:cut] + bytes(len(data) - cut)
@@ -60,8 +60,8 @@ def torn(data: bytes, keep: int) -> Iterator[bytes]:
         yield data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
 
 
-async def test_a_torn_tail_is_cut_and_what_was_synced_stays(disk: SystemDisk) -> None:
-    """Cut, zeroed and flipped at every byte above the recovery point."""
+async def test_a_torn_tail_is_truncated_and_synced_records_stay(disk: SystemDisk) -> None:
+    """The tail is cut, zeroed or flipped at every byte above the recovery point."""
     whole, synced, point = await crashed(disk)
     name = f"{0:020d}.log"
     for tail in torn(whole, len(synced)):
@@ -75,19 +75,19 @@ async def test_a_torn_tail_is_cut_and_what_was_synced_stays(disk: SystemDisk) ->
 
 
 def covered(data: bytes) -> bytes:
-    """Of each batch what its checksum covers; leader epochs are not."""
+    """Return the bytes of each batch that its checksum covers; leader epochs are not among them."""
     return b"".join(bytes(one.buffer[21:]) for one in batches(data, strict=True))
 
 
 @pytest.mark.parametrize("zeros", range(1, 2 * HEADER_BYTES))
-async def test_zeros_behind_the_last_batch_are_cut(disk: SystemDisk, zeros: int) -> None:
-    """What a lost sector leaves, also when it is less than a header."""
+async def test_zeros_after_the_last_batch_are_truncated(disk: SystemDisk, zeros: int) -> None:
+    """A lost sector leaves zeros, perhaps fewer than a batch header has bytes."""
     whole, _, point = await crashed(disk)
     lay(disk, {f"{0:020d}.log": whole + bytes(zeros)})
     assert covered(await every_byte(await open_log(disk, ONE_SEGMENT, recovery_point=point))) == covered(whole)
 
 
-async def test_damage_below_the_recovery_point_stops_the_partition_and_changes_nothing(disk: SystemDisk) -> None:
+async def test_damage_below_the_recovery_point_is_corrupt_log_and_changes_nothing(disk: SystemDisk) -> None:
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     files, name = contents(disk), f"{0:020d}.log"
@@ -99,7 +99,7 @@ async def test_damage_below_the_recovery_point_stops_the_partition_and_changes_n
         assert contents(disk)[name] == flipped
 
 
-async def test_segments_behind_a_cut_are_dropped(disk: SystemDisk) -> None:
+async def test_segments_after_a_torn_one_are_dropped(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     files = contents(disk)
@@ -114,10 +114,8 @@ async def test_segments_behind_a_cut_are_dropped(disk: SystemDisk) -> None:
 
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("which", ["only", "last"])
-async def test_a_log_that_was_closed_in_order_and_ends_too_early_is_not_served(
-    disk: SystemDisk, which: str, harm: str
-) -> None:
-    """Also where it ends between two batches: its offsets would be given out again."""
+async def test_a_cleanly_closed_log_that_ends_too_early_is_not_served(disk: SystemDisk, which: str, harm: str) -> None:
+    """An end between two batches counts, too: the missing offsets would be assigned again."""
     config = ONE_SEGMENT if which == "only" else SMALL
     log = await open_log(disk, config)
     filled(log, 2 * BATCHES)
@@ -134,7 +132,7 @@ async def test_a_log_that_was_closed_in_order_and_ends_too_early_is_not_served(
     assert contents(disk).get(name) == data
 
 
-async def test_a_log_that_was_closed_in_order_and_ends_later_is_not_served(disk: SystemDisk) -> None:
+async def test_a_cleanly_closed_log_that_ends_too_late_is_not_served(disk: SystemDisk) -> None:
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     closed_at = log.log_end_offset
@@ -144,14 +142,14 @@ async def test_a_log_that_was_closed_in_order_and_ends_later_is_not_served(disk:
         await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=closed_at)
 
 
-async def test_what_is_missing_below_the_log_start_is_not_missed(disk: SystemDisk) -> None:
+async def test_segments_below_the_log_start_offset_may_be_missing(disk: SystemDisk) -> None:
     log = await open_log(disk, clean=True, recovery_point=7, log_start_offset=7)
     assert (log.log_start_offset, log.log_end_offset) == (7, 7)
 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_over(
+async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_corrupt_log(
     disk: SystemDisk, harm: str, clean: bool
 ) -> None:
     log = await open_log(disk)
@@ -172,7 +170,7 @@ async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_not_passed_o
     assert len(await every_byte(compacted)) < sum(len(one) for at, one in files.items() if at.endswith(".log"))
 
 
-async def test_a_segment_of_a_compacted_topic_whose_log_is_gone_is_missed(disk: SystemDisk) -> None:
+async def test_a_missing_log_file_of_a_compacted_topic_is_detected(disk: SystemDisk) -> None:
     log = await open_log(disk, config := replace(SMALL, cleanup_policy=("compact",)))
     filled(log, 40)
     await log.close()
@@ -185,7 +183,7 @@ async def test_a_segment_of_a_compacted_topic_whose_log_is_gone_is_missed(disk: 
 
 
 async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk: SystemDisk) -> None:
-    """A crash before the sealed segment was synced: its tail is lost, and the name of the next one is not."""
+    """A crash before the fsync of the sealed segment loses its tail, while the name of the next segment is durable."""
     log = await open_log(disk)
     filled(log, 40)
     files = contents(disk)
@@ -204,7 +202,7 @@ async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk
 async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_index_was_written(
     disk: SystemDisk,
 ) -> None:
-    """A clean stop writes the index of the active segment; what is appended after the next start may be lost."""
+    """A clean shutdown writes the index of the active segment; records appended after the next start may be lost."""
     compacted = replace(SMALL, cleanup_policy=("compact",))
     log = await open_log(disk, compacted)
     filled(log, 2)
@@ -219,7 +217,7 @@ async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_ind
 
 
 async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
-    """Of a log of which nothing is known to be durable, too."""
+    """The bound holds for a log without a recovery point, too."""
     filled(await open_log(disk), 100)
     log = await open_log(disk, loaded=Loaded(3))
     assert len(log.segments.sealed) > 5
@@ -227,7 +225,7 @@ async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
 
 
 async def with_two_epochs(disk: SystemDisk) -> Log:
-    """40 records in some segments, those from offset 30 on of epoch 3, those before of epoch 2; not closed."""
+    """Return an unclosed log of 40 records in several segments: epoch 2 up to offset 29, then epoch 3."""
     log = await open_log(disk)
     log.become_leader(2)
     for number in range(40):
@@ -237,15 +235,15 @@ async def with_two_epochs(disk: SystemDisk) -> Log:
     return log
 
 
-async def test_recovery_keeps_the_epochs_that_the_file_knows(disk: SystemDisk) -> None:
-    """Also where one spans the segment that is scanned first, and a later one is known."""
+async def test_recovery_keeps_the_epochs_of_the_checkpoint_file(disk: SystemDisk) -> None:
+    """An epoch spans the first scanned segment, and the file has a later epoch."""
     log = await with_two_epochs(disk)
     assert log.segments.unsynced
     for point in (0, 20, 40):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
 
 
-async def test_recovery_believes_batches_and_not_a_file_of_a_tail_that_was_lost(disk: SystemDisk) -> None:
+async def test_recovery_ignores_checkpointed_epochs_of_a_lost_tail(disk: SystemDisk) -> None:
     await with_two_epochs(disk)
     lay(disk, contents(disk) | {"leader-epoch-checkpoint": b"0\n3\n2 0\n3 30\n4 35\n"})
     for point in (0, 30):
@@ -253,8 +251,10 @@ async def test_recovery_believes_batches_and_not_a_file_of_a_tail_that_was_lost(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_epochs_that_begin_behind_the_start_are_completed_from_the_log(disk: SystemDisk, clean: bool) -> None:
-    """They were cut for records that were deleted, and the power went before the new start was written down."""
+async def test_epochs_that_begin_above_the_log_start_offset_are_completed_from_the_log(
+    disk: SystemDisk, clean: bool
+) -> None:
+    """The epochs were cut for deleted records; the power failed before the log start offset was checkpointed."""
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number), number // 20, NOW)
@@ -265,8 +265,8 @@ async def test_epochs_that_begin_behind_the_start_are_completed_from_the_log(dis
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_producer_snapshot_from_before_the_log_begins_is_not_used(disk: SystemDisk, clean: bool) -> None:
-    """What was written in between nobody knows: better no producer than one whose next batch is refused."""
+async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDisk, clean: bool) -> None:
+    """The records in between are unknown. An unknown producer is better than one whose next batch is refused."""
     log = await open_log(disk)
     for number in range(60):
         log.append(
@@ -288,8 +288,8 @@ async def test_a_producer_snapshot_from_before_the_log_begins_is_not_used(disk: 
 
 
 @pytest.mark.parametrize("snapshot", ["kept", "lost"])
-async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot: str) -> None:
-    """It would make aborted records committed ones, or leave the transaction open for ever."""
+async def test_a_flipped_bit_in_a_marker_is_detected(disk: SystemDisk, snapshot: str) -> None:
+    """The bit would commit aborted records, or leave the transaction open for ever."""
     log = await open_log(disk, ONE_SEGMENT)
     append_in_transaction(log, batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     begin = log.size_bytes
@@ -316,9 +316,7 @@ async def test_a_bit_that_flips_in_a_marker_is_found(disk: SystemDisk, snapshot:
 
 @pytest.mark.parametrize(("key", "value"), [(b"\0", b"\0" * 6), (b"\0\0\0\1", b"\0")])
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_control_batch_that_nobody_can_have_stored_stops_the_partition(
-    disk: SystemDisk, clean: bool, key: bytes, value: bytes
-) -> None:
+async def test_an_invalid_control_batch_is_corrupt_log(disk: SystemDisk, clean: bool, key: bytes, value: bytes) -> None:
     builder = BatchBuilder(producer_id=1, producer_epoch=0, transactional=True, control=True)
     builder.append(key, value, timestamp=NOW)
     disk.make_directory(DIRECTORY)
@@ -328,7 +326,7 @@ async def test_a_control_batch_that_nobody_can_have_stored_stops_the_partition(
 
 
 async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As others are used meanwhile; whoever waited opens it again."""
+    """Other segments are loaded meanwhile; the waiting reader loads it again."""
     log = await with_transactions(disk)
     expected = (await answers(log))["aborted 0"]
     await log.close()
@@ -364,7 +362,7 @@ async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> 
 
 
 def attempted(log: Log, offset: int) -> NotCached:
-    """What a read misses."""
+    """Return what a read must wait for."""
     with pytest.raises(NotCached) as missing:
         log.read(offset, 100, log.log_end_offset, at_least_one=True)
     return missing.value

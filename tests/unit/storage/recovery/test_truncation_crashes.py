@@ -1,4 +1,4 @@
-"""The power goes while a log is cut back and written anew: it goes on with what it was, or with what it became."""
+"""Power failures while a log is truncated and written again: it has its old records or its new ones, never a mix."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OLD, NEW = 30, 12
 
 @dataclass(frozen=True)
 class Known:
-    """Contents one of which the log is a beginning of; all of `durable` is in it."""
+    """The possible contents. The log is a prefix of one of them, and has all records in `durable`."""
 
     contents: tuple[bytes, ...] = (b"",)
     durable: bytes = b""
 
 
 async def lived(cut: int) -> Recording[Known]:
-    """Written and flushed, then cut at an offset in the directory, and written differently under the next epoch."""
+    """Write and flush a log, truncate it in its directory, and write other records in the next epoch."""
     known = Known()
     recording = Recording(known)
     directory = await opened(recording.volume)
@@ -77,15 +77,15 @@ async def check(ending: PowerLoss[Known]) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 5, 14, 29])
-async def test_what_was_cut_off_does_not_come_back_beneath_what_follows(cut: int) -> None:
+async def test_truncated_records_do_not_return_among_later_ones(cut: int) -> None:
     recording = await lived(cut)
     for ending in recording.endings(6, cut):
         await check(ending)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_what_lay_behind_a_torn_batch_does_not_come_back_behind_what_follows(seed: int) -> None:
-    """The segments that are dropped have the names of those to come."""
+async def test_records_after_a_torn_batch_do_not_return_after_later_ones(seed: int) -> None:
+    """The dropped segments have the file names of the segments to come."""
     disk = SimDisk(Volume())
     log = await open_log(disk)
     for number in range(OLD):

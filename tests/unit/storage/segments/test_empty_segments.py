@@ -1,4 +1,4 @@
-"""Compacted logs whose segments have been left empty, far more of them in a row than may be open at a time."""
+"""Compacted logs with empty segments, far more of them in a row than may be open at a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.unit.storage.logs import DIRECTORY, NOW, slowly
 
 KEYS = [b"a", b"b", b"c"]
 LATER = NOW + 10**9
-"""When the tombstones and markers of a round before may go."""
+"""The time at which the tombstones and markers of an earlier compaction may be removed."""
 
 
 async def mostly_empty(disk: SystemDisk) -> Log:
-    """More than LOADED_MAX empty segments between records of an aborted transaction and the last values."""
+    """Return a log with more than LOADED_MAX empty segments between an aborted transaction and the last values."""
     disk.make_directory(DIRECTORY)
     log = await opened(disk)
     put(log, [(b"first", b"1" * 500)])
@@ -36,7 +36,7 @@ async def mostly_empty(disk: SystemDisk) -> Log:
 
 @pytest.fixture(params=["open", "closed", "killed"])
 async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
-    """Also after a start; one sealed segment may be open at a time."""
+    """Return such a log, also after a restart. One sealed segment may be loaded at a time."""
     log, loaded = await mostly_empty(disk), Loaded(1)
     if request.param == "closed":
         await log.close()
@@ -58,7 +58,7 @@ async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[SealedSegment]:
-    """Those that are loaded, as often as they are."""
+    """Record every load of a sealed segment."""
     found: list[SealedSegment] = []
     load = SealedSegment.load
 
@@ -70,7 +70,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[SealedSegment]:
     return found
 
 
-async def test_they_are_read_over_without_being_opened(loads: list[SealedSegment], log: Log) -> None:
+async def test_reads_skip_empty_segments_without_loading_them(loads: list[SealedSegment], log: Log) -> None:
     for segment in log.segments.sealed:
         segment.unload()
     loads.clear()
@@ -85,7 +85,7 @@ async def test_they_are_read_over_without_being_opened(loads: list[SealedSegment
     assert {one for one in loads if not one.size} == set()
 
 
-async def test_they_are_compacted_and_merged_by_the_next_round(loads: list[SealedSegment], log: Log) -> None:
+async def test_empty_segments_are_merged_by_the_next_compaction(loads: list[SealedSegment], log: Log) -> None:
     before = await last_values(log)
     for number in range(8):
         put(log, [(key, b"%d" % number * 30) for key in KEYS])

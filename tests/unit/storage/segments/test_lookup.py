@@ -1,4 +1,4 @@
-"""Offsets by time and by epoch, and aborted transactions, against what a list of all records says."""
+"""Offsets by time and by epoch, and aborted transactions, compared with a list of all records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @pytest.mark.parametrize("reopened", [False, True])
 @pytest.mark.parametrize("order", ["rising", "random"])
-async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, order: str) -> None:
+async def test_offset_for_timestamp_finds_the_first_record(disk: SystemDisk, reopened: bool, order: str) -> None:
     log, rng = await open_log(disk), random.Random(5)
     for number in range(60):
         timestamp = NOW + (number * 10 if order == "rising" else rng.randrange(600))
@@ -68,14 +68,14 @@ async def test_the_first_record_since_a_time(disk: SystemDisk, reopened: bool, o
     )
 
 
-async def test_what_is_not_committed_has_no_time(disk: SystemDisk) -> None:
+async def test_offset_for_timestamp_ignores_uncommitted_records(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append(batch(timestamp=NOW), 0, NOW)
     assert log.offset_for_timestamp(NOW, 0) is None
     assert log.offset_for_timestamp(NOW, 1) == (NOW, 0, 0)
 
 
-async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
+async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
     log = await open_log(disk)
     assert log.max_timestamp() is None
     assert log.offset_for_timestamp(0, 0) is None
@@ -84,7 +84,7 @@ async def test_an_empty_log_knows_no_times(disk: SystemDisk) -> None:
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
-    """A batch that a client may send, whatever its payload is; the youngest of its records is of NOW + 1000."""
+    """Return a batch with any payload that the broker accepts; its header claims the largest timestamp NOW + 1000."""
     header = Batch.read(batch())
     return sealed(
         structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
@@ -93,14 +93,14 @@ def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
 
 
 def record(offset_delta: int, timestamp_delta: int) -> bytes:
-    """One without key, value and headers."""
+    """Return a record without key, value and headers."""
     body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + b"\x01\x01\0"
     return varint(len(body)) + body
 
 
 @pytest.mark.parametrize("bad", ["garbage", "bomb", "cut off", "too many", "liar"])
-async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: SystemDisk, bad: str) -> None:
-    """Only header and checksum were looked at when it came; the reader is not to blame, and gets on."""
+async def test_a_batch_that_cannot_be_opened_is_returned_as_a_whole(disk: SystemDisk, bad: str) -> None:
+    """The broker verified only its header and checksum. The reader is not to blame, and continues."""
     log = await open_log(disk, LogConfig(max_message_bytes=1 << 16, validate_records=False))
     log.append(batch(timestamp=NOW), 0, NOW)
     payload, count = {
@@ -116,7 +116,7 @@ async def test_a_batch_that_cannot_be_opened_is_answered_as_a_whole(disk: System
     assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
 
 
-async def test_a_batch_whose_end_is_gone_is_damage(disk: SystemDisk) -> None:
+async def test_a_batch_that_is_cut_off_is_corrupt_log(disk: SystemDisk) -> None:
     """Its header claims more bytes than its segment has."""
     log = await open_log(disk)
     filled(log, 20)
@@ -154,7 +154,7 @@ async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(dis
         assert len(opened) == 1
 
 
-async def test_where_epochs_end(disk: SystemDisk) -> None:
+async def test_end_offset_for_epoch_follows_kafka(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.become_leader(1)
     log.append(batch(b"a", b"b"), 1, NOW)
@@ -164,7 +164,7 @@ async def test_where_epochs_end(disk: SystemDisk) -> None:
 
 
 async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[AbortedTransaction]]]:
-    """A log of interleaved transactions, read piece by piece, with what each piece is told to skip."""
+    """Read a log of interleaved transactions in pieces; return each piece's offset and aborted transactions."""
     log, rng = await open_log(disk, SMALL), random.Random(7)
     sequences = dict.fromkeys(range(4), 0)
     begun: set[int] = set()
@@ -196,8 +196,8 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
     return found
 
 
-async def test_a_reader_is_told_what_to_skip(disk: SystemDisk) -> None:
-    """Every aborted transaction with data in the piece is named, first offset and all, and none that is committed."""
+async def test_aborted_transactions_lists_exactly_the_aborted_ones_in_a_read(disk: SystemDisk) -> None:
+    """Every aborted transaction with records in the piece is listed with its first offset, and no committed one is."""
     log, told = None, await fetched(disk)
     log = await open_log(disk)
     open_since: dict[int, int] = {}
@@ -224,12 +224,12 @@ async def test_a_reader_is_told_what_to_skip(disk: SystemDisk) -> None:
         assert len(aborted) == len(set(aborted))
 
 
-async def test_the_answers_are_the_same_after_a_restart(disk: SystemDisk, tmp_path: Path) -> None:
+async def test_aborted_transactions_are_the_same_after_a_restart(disk: SystemDisk, tmp_path: Path) -> None:
     other = SystemDisk(str(tmp_path / "other"), SystemOffLoop(), durable=False)
     assert await fetched(disk) == await fetched(other, reopened=True)
 
 
-async def test_slices_of_files_are_looked_into_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
+async def test_file_slices_are_searched_for_transactions_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
     log = await open_log(disk, SMALL)
     log.configure(type(SMALL)())
     append_in_transaction(

@@ -1,4 +1,4 @@
-"""The parts that are pure: indexes, checked ranges, the tail, checkpoints, names, meta.properties."""
+"""The pure parts: indexes, verified ranges, the tail, checkpoints, directory names, meta.properties."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before(
 
 
 @given(RISING, st.lists(st.integers(0, 2**62), max_size=40), st.integers(0, 2**62))
-def test_a_time_index_finds_from_where_on_to_look(relative: list[int], timestamps: list[int], at: int) -> None:
+def test_a_time_index_finds_the_offset_to_search_from(relative: list[int], timestamps: list[int], at: int) -> None:
     index = TimeIndex(BASE)
     entries: list[Any] = []
     for last, timestamp in zip(relative, timestamps, strict=False):
@@ -67,11 +67,11 @@ def test_a_time_index_finds_from_where_on_to_look(relative: list[int], timestamp
 WORDS = st.lists(st.integers(-1, 12) | st.integers(998, 1001), max_size=9).map(
     lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words)
 )
-"""What may well be entries."""
+"""Text that resembles checkpoint entries."""
 
 
 @given(WORDS | st.binary(max_size=60))
-def test_garbage_is_a_corrupt_index_or_one_that_rises(data: bytes) -> None:
+def test_decoding_garbage_gives_corrupt_index_or_a_rising_index(data: bytes) -> None:
     try:
         index = OffsetIndex.decode(BASE, data, 1000)
         entries = [index.entry(at) for at in range(len(index))]
@@ -89,7 +89,7 @@ def test_garbage_is_a_corrupt_index_or_one_that_rises(data: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20), st.integers(0, 60), st.integers(0, 20))
-def test_checked_ranges(added: list[tuple[int, int]], start: int, size: int) -> None:
+def test_verified_ranges_are_joined_and_searched(added: list[tuple[int, int]], start: int, size: int) -> None:
     checked, model = Checked(), set[int]()
     for begin, length in added:
         if length:
@@ -105,8 +105,10 @@ def test_checked_ranges(added: list[tuple[int, int]], start: int, size: int) -> 
     st.integers(0, 90),
     st.booleans(),
 )
-def test_the_tail(batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool) -> None:
-    """Against a list of (first offset, next offset, bytes)."""
+def test_the_tail_finds_batches_like_a_list(
+    batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool
+) -> None:
+    """The model is a list of (first offset, next offset, bytes)."""
     tail, end, position = Tail(), 0, 0
     model: list[Any] = []
     for count, size, kept in batches:
@@ -132,8 +134,8 @@ def test_the_tail(batches: list[tuple[int, int, bool]], at: int, bytes_max: int,
 
 
 @given(st.lists(st.integers(1, KEEP_BYTES_MAX), min_size=1, max_size=10), st.integers(1, 1500))
-def test_the_tail_keeps_few_bytes(sizes: list[int], count: int) -> None:
-    """The newest ones; of older batches it still knows where they are."""
+def test_the_tail_bounds_the_bytes_it_keeps(sizes: list[int], count: int) -> None:
+    """The bytes of the newest batches are kept; of older ones only the positions."""
     tail, position, places = Tail(), 0, []
     for number in range(count):
         size = sizes[number % len(sizes)]
@@ -153,7 +155,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
 
 @given(st.dictionaries(st.tuples(TOPICS, st.integers(0, 10**6)), st.integers(0, 2**63 - 1), max_size=8))
-def test_checkpoints_of_offsets(offsets: dict[tuple[str, int], int]) -> None:
+def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[tuple[str, int], int]) -> None:
     data = checkpoints.encode_offsets(offsets)
     assert checkpoints.decode_offsets(data) == offsets
     for cut in range(1, len(data)):
@@ -181,7 +183,7 @@ def test_checkpoints_as_kafka_writes_them() -> None:
 
 
 @given(TOPICS, st.integers(0, 10**6))
-def test_names_of_directories(topic: str, partition: int) -> None:
+def test_directory_names_are_parsed_and_built(topic: str, partition: int) -> None:
     assert parse_name(directory_name(topic, partition)) == (topic, partition)
     doomed = away_name(topic * 13, partition, "0" * 32, DELETE)
     assert DOOMED.fullmatch(doomed)
@@ -189,7 +191,7 @@ def test_names_of_directories(topic: str, partition: int) -> None:
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_whose_directory_it_is(uuid: bytes) -> None:
+def test_partition_metadata_decodes_to_what_was_encoded(uuid: bytes) -> None:
     assert decode_metadata(encode_metadata(uuid)) == uuid
     assert len(encode_metadata(uuid)) == 43
 
@@ -203,7 +205,7 @@ def test_whose_directory_it_is(uuid: bytes) -> None:
         b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAA\xff",
     ],
 )
-def test_metadata_that_says_nothing(wrong: bytes) -> None:
+def test_invalid_partition_metadata_has_no_topic_id(wrong: bytes) -> None:
     assert decode_metadata(wrong) is None
 
 
@@ -216,13 +218,13 @@ def test_metadata_that_says_nothing(wrong: bytes) -> None:
         "node.id=x\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ\ncluster.id=c\nversion=1",
     ],
 )
-def test_meta_properties_that_do_not_say_whose_they_are(wrong: str) -> None:
+def test_invalid_meta_properties_are_refused(wrong: str) -> None:
     with pytest.raises(CorruptMeta):
         MetaProperties.decode(wrong.encode())
 
 
 @given(st.binary(max_size=80))
-def test_garbage_is_no_snapshot(data: bytes) -> None:
+def test_decoding_garbage_gives_corrupt_snapshot(data: bytes) -> None:
     with pytest.raises(CorruptSnapshot):
         decode(data)
 

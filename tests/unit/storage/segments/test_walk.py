@@ -1,4 +1,4 @@
-"""Going through a segment's file: every batch that holds is found, and the first one that does not is named."""
+"""Walking over a segment's file: every valid batch is found, and the first invalid one is described."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BASE = 100
 
 
 def stamped(*sizes: int) -> list[bytes]:
-    """A batch of one record of each size, with the offsets from `BASE` on."""
+    """Return a batch of one record for each size, with offsets from `BASE` on."""
     return [(BASE + at).to_bytes(8, "big") + batch(bytes(size))[8:] for at, size in enumerate(sizes)]
 
 
 async def walked(disk: SystemDisk, data: bytes, *, next_offset: int = BASE) -> tuple[list[tuple[int, int]], Walk]:
-    """(position, base offset) of each batch that was found in a file of these bytes, and the walk at its end."""
+    """Return (position, base offset) of each batch found in a file of these bytes, and the walk at its end."""
     with_data = disk.open("0.log", create=True)
     with_data.append(data)
     going = Walk(with_data, 0, with_data.size, BASE, next_offset, check_crc=True)
@@ -55,7 +55,7 @@ async def test_a_batch_larger_than_a_chunk_is_found(disk: SystemDisk) -> None:
 
 
 def changed(one: bytes, **fields: int) -> bytes:
-    """The batch with other header fields, and the checksum of what it then is, unless `crc` is given."""
+    """Return the batch with other header fields and a valid checksum, unless `crc` is given."""
     names = ("base_offset", "length", "epoch", "magic", "crc", "attributes", "delta")
     values = list(HEADER.unpack_from(one))
     for name, value in fields.items():
@@ -79,7 +79,7 @@ def changed(one: bytes, **fields: int) -> bytes:
         ({"crc": 7}, "does not have its checksum 00000007"),
     ],
 )
-async def test_the_first_batch_that_does_not_hold_ends_the_walk_and_is_named(
+async def test_the_first_invalid_batch_ends_the_walk_and_is_described(
     disk: SystemDisk, fields: dict[str, int], said: str
 ) -> None:
     data = stamped(10, 20, 30)
