@@ -1,14 +1,15 @@
-"""A partition on its way to another log directory of this broker (KIP-113): a copy that grows until it can take over.
+"""The move of a partition to another log directory of this broker (KIP-113), by a copy that replaces the log.
 
-1. The copy takes over when it holds all that the log holds, and as durably. That is one step between two awaits: what
-   is appended after it goes to the copy alone.
-2. The log's directory loses its name in that step, durably before the copy gets it. So no crash leaves two logs of one
-   name, and one that leaves none leaves the copy, which is whole, and which the metadata says is the one.
-3. Of a log and its copy that are both there after a crash, the longer one is right: one begins as the other does.
-4. What retention or DeleteRecords deletes before it is copied is not missed: the copy begins anew where the log does.
-5. The copy becomes level: clients' appends are throttled to half of what is copied, from the first round that leaves
-   more than half of what the one before it left. Once a round copies no more than `HAND_OVER_BYTES_MAX`, appends wait
-   for the last round, of what came meanwhile, and for its fsync.
+1. The copy replaces the log when it holds all records of the log, and as durably. The replacement is one step between
+   two awaits; every later append goes to the copy alone.
+2. In that step, the log's directory is renamed durably before the copy's directory is. A crash therefore never leaves
+   two logs of one name. A crash between the two renames leaves a complete copy, to which the metadata points.
+3. When a crash leaves both the log and its copy, the longer one is right: the shorter one is a prefix of it.
+4. Records that retention or DeleteRecords deletes before they are copied are skipped: the copy begins anew at the log
+   start offset.
+5. The copy catches up with any producer. From the first round that copies more than half of what the round before it
+   copied, clients' appends are throttled to half of the bytes copied. Once a round copies `HAND_OVER_BYTES_MAX` or
+   less, appends wait for the last round and for its fsync.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ from wire.records.batch import Batch
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 16
-"""Copied in one go, on the loop; a larger batch goes whole."""
+"""Bytes copied at a time, on the event loop. A larger batch is copied whole."""
 SHARE_S, STEP_BYTES_MAX = 0.004, 1 << 20
-"""How long, and how much, a step copies before others have their turn."""
+"""Limits of one step, after which other tasks run."""
 UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX = 8 << 20, 16
 """A copy that has more of either is flushed: it keeps no more files open, and no more of the page cache dirty."""
 HAND_OVER_BYTES_MAX = 1 << 20
-"""A copy that lacked no more than this before its last flush is nearly level."""
+"""A copy is nearly level when its last round copied no more than this."""
 LEFT_BYTES_MAX = 4 * CHUNK_BYTES
-"""Copied in the step in which the copy takes over, between two awaits."""
+"""Bytes that may be copied between the last round and the replacement, on the event loop."""
 NO_TIME_MS = 0
-"""As the time at which a log's segments are looked at: none is too old."""
+"""A time at which retention finds no segment too old."""
 READ_TRIES_MAX = 10
-"""How often in a row the log may refuse to be read, as one may whose segments are compacted meanwhile."""
+"""Attempts to read the log before the move fails. Reads may fail while the cleaner replaces segments."""
 
 
 class Move:
-    """The copy of one partition, and the directory that it is in. `copied_bytes`: since this process began."""
+    """A partition, the copy of its log, and the directory of the copy. `copied_bytes`: since this process began."""
 
     __slots__ = (
         "_refusals",
@@ -65,11 +66,11 @@ class Move:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Topic and partition."""
+        """Return topic and partition."""
         return self.partition.topic, self.partition.index
 
     async def catch_up(self) -> int:
-        """Copy what the log holds now, and make it durable; answers how many bytes were copied.
+        """Copy all records that the log holds now, make the copy durable, and return the number of bytes copied.
 
         ApiError: the log cannot be read. OSError: the copy cannot be written.
         """
@@ -81,7 +82,7 @@ class Move:
         return self.copied_bytes - begun
 
     async def _step(self) -> None:
-        """Copy for a share of the loop's time."""
+        """Copy for at most `SHARE_S` seconds."""
         begun, ends_at = self.copied_bytes, trio.current_time() + SHARE_S
         while self.log.log_end_offset < self._source().log_end_offset:
             await self._copy_chunk(self._source())
@@ -94,7 +95,7 @@ class Move:
             await self._flush()
 
     async def _copy_chunk(self, log: Log) -> None:
-        """Copy the next batches, if they have not been deleted before they could be read."""
+        """Copy the next batches, unless they are deleted before they are read."""
         log_start = log.log_start_offset
         try:
             start, data = await self.partition.patiently(self._next)
@@ -105,10 +106,10 @@ class Move:
             raise
         self._refusals = 0
         mine = self.log
-        if not data and mine.size_bytes and start == mine.log_end_offset:  # else what was to be copied is deleted
+        if not data and mine.size_bytes and start == mine.log_end_offset:  # otherwise the log deleted what was next
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"compaction left nothing from offset {start} on to its end; move it again once something was appended",
+                f"compaction left no record from offset {start} to the log end; append a record and move it again",
             )
         first = Batch.read(data).base_offset if data else log.log_end_offset
         if first < mine.log_end_offset or mine.log_end_offset < start or not data:
@@ -117,14 +118,14 @@ class Move:
         self.copied_bytes += len(data)
 
     def _next(self) -> tuple[int, Buffer]:
-        """(the offset at which the copy goes on, batches from the one that holds it on). NotCached."""
+        """Return (the offset at which the copy continues, batches from the one that holds this offset). NotCached."""
         log = self._source()
         start = max(self.log.log_end_offset, log.log_start_offset)
         data = log.read(start, CHUNK_BYTES, log.log_end_offset, at_least_one=True)
         return start, data.file.read_nowait(data.offset, data.size) if isinstance(data, FileSlice) else data
 
     async def _flush(self) -> None:
-        """Make durable what was copied, and let go of what the log has deleted since."""
+        """Make the copy durable, and delete from it the records that the log has deleted."""
         log, mine = self._source(), self.log
         await mine.flush()
         self._unflushed_bytes = 0
@@ -134,22 +135,22 @@ class Move:
         await self.directory.futures.remove_doomed(self.key)
 
     def throttle(self) -> None:
-        """Let clients append no more than half of what is copied, from now on."""
+        """Limit clients' appends to half of the bytes copied."""
         if self._throttle is None:
             logger.info(
-                "%s-%d: its copy in %s does not catch up with its producers, which are throttled",
+                "%s-%d: the copy in %s does not catch up with the producers; throttling them until it does",
                 *self.key,
                 self.directory.path,
             )
             self._throttle = self.partition.throttle = Throttle()
 
     def pause(self) -> None:
-        """Let clients append nothing, until `end_throttle`."""
+        """Stop clients' appends until `end_throttle`."""
         self._throttle = self.partition.throttle = self._throttle or Throttle()
         self._throttle.pause()
 
     def end_throttle(self) -> None:
-        """Let clients append as they like."""
+        """End the limit on clients' appends."""
         if self._throttle is not None:
             if self.partition.throttle is self._throttle:
                 self.partition.throttle = None
@@ -157,7 +158,9 @@ class Move:
             self._throttle = None
 
     def is_level(self) -> bool:
-        """Whether the copy may take over; copies what little the broker itself has appended since the last flush."""
+        """Whether the copy may replace the log. The few batches that the broker itself appended since the last flush
+        are copied here.
+        """
         log, mine = self._source(), self.log
         begun = self.copied_bytes
         try:
@@ -173,7 +176,7 @@ class Move:
         return mine.log_end_offset == log.log_end_offset and mine.recovery_point >= log.recovery_point
 
     def take_over(self) -> LogDirectory:
-        """The copy is the partition's log from now on; answers where that was. ApiError: nothing changed."""
+        """Replace the partition's log by the copy; return the directory of the old log. ApiError: nothing changed."""
         partition, log, before = self.partition, self._source(), self.partition.directory
         try:
             before.release(*self.key)
@@ -185,8 +188,8 @@ class Move:
         return before
 
     def _source(self) -> Log:
-        """The log that is copied. ApiError: it has gone offline."""
+        """Return the log that is copied. ApiError: the log is offline."""
         log = self.partition.log
         if log is None or not self.partition.is_online:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "it has gone offline")
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log is offline")
         return log

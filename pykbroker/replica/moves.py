@@ -1,4 +1,4 @@
-"""All partitions on their way to another log directory: begun, gone on with after a start, given up, done."""
+"""The moves of partitions between the log directories of this broker (KIP-113): begun, resumed, completed, given up."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
-"""Tell the controller in which log directory (its id) each of these partitions (topic id, index) lies."""
+"""Tell the controller the id of the log directory of each of these partitions (topic id, index)."""
 
 
 class Moves:
-    """`changing` is held by whoever changes which partitions there are, and where.
+    """The moves that are under way.
 
-    `check_room` raises ApiError where there is no descriptor for a copy.
+    The lock `changing` is held while partitions are added, removed or placed. `check_room` raises ApiError when no file
+    descriptor is free for a copy.
     """
 
     def __init__(self, places: Places, changing: trio.Lock, check_room: Callable[[Partition], None]) -> None:
@@ -34,11 +35,11 @@ class Moves:
         self._begun = trio.Event()
 
     def into(self, directory: LogDirectory) -> Iterator[Move]:
-        """Those on their way into this directory."""
+        """Return the moves into this directory."""
         return (move for move in self._under_way.values() if move.directory is directory)
 
     async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:
-        """Move to the directory of this path; one that it was on its way to before is forgotten. ApiError."""
+        """Begin to move the partition to this directory, in place of a move to another one. ApiError."""
         directory = self.destination(partition.topic, partition.index, path)
         if not partition.is_online or partition.log is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -63,7 +64,7 @@ class Moves:
         self._go(Move(partition, topic_id, directory, copy))
 
     def destination(self, topic: str, index: int, path: str) -> LogDirectory:
-        """The log directory of this path. ApiError: nothing can move there."""
+        """Return the log directory of this path. ApiError: the partition cannot move there."""
         if not may_be_copied(topic, index):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         directory = next((one for one in self._places.directories if one.path == path), None)
@@ -74,14 +75,17 @@ class Moves:
         return directory
 
     async def resume(self, partition: Partition, topic_id: bytes) -> None:
-        """Go on with what was under way when the broker stopped; or end it, if only the names were left to be done."""
+        """Resume the move that was under way when the broker stopped.
+
+        A copy that is longer than its log had begun to replace the log: only the directories have to be renamed.
+        """
         directory, log = self._places.coming.pop((partition.topic, partition.index), None), partition.log
         if directory is None or log is None:
             return
         try:
             copy = await directory.futures.open((partition.topic, partition.index), topic_id, log.config)
             if copy.log_start_offset > log.log_start_offset:
-                raise CorruptLog(f"it begins at {copy.log_start_offset} only, not at {log.log_start_offset}")
+                raise CorruptLog(f"it begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
             move = Move(partition, topic_id, directory, copy)
             if copy.log_end_offset > log.log_end_offset:
                 await self._complete(move)
@@ -91,15 +95,17 @@ class Moves:
             await self._anew(partition, topic_id, directory, damage)
 
     async def _complete(self, move: Move) -> None:
-        """Let a copy that is longer than its log take over. While the log's disk refuses that, neither is served: what
-        was appended to the log would not be in the copy, nor what the copy has in the log.
+        """Let a copy that is longer than its log replace the log.
+
+        When the log's disk refuses the rename, the partition goes offline. Served from the log, it would lack records
+        of the copy; served from the copy, it would lack the records that are appended to the log.
         """
         try:
             await self._take_over(move)
         except ApiError as refusal:
             logger.error(
-                "%s-%d goes offline: its copy in %s is longer than its log and cannot replace it: %s; restart"
-                " the broker when the disk lets it be renamed",
+                "%s-%d: going offline: the copy in %s is longer than the log and cannot replace it: %s; restart"
+                " the broker once the disk allows the rename",
                 *move.key,
                 move.directory.path,
                 refusal,
@@ -109,9 +115,13 @@ class Moves:
             move.directory.futures.logs.pop(move.key).abandon()
 
     async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
-        """The copy is no good."""
+        """Replace a damaged copy by an empty one."""
         logger.warning(
-            "%s-%d: its copy in %s begins anew: %s", partition.topic, partition.index, directory.path, damage
+            "%s-%d: copying to %s anew: the copy is unusable: %s",
+            partition.topic,
+            partition.index,
+            directory.path,
+            damage,
         )
         try:
             directory.futures.drop((partition.topic, partition.index))
@@ -120,20 +130,20 @@ class Moves:
             directory.fail(refusal)
 
     def forget(self, partition: Partition) -> None:
-        """This partition does not move, or is no more."""
+        """End the move of a partition, if there is one, and delete its copy."""
         move = self._under_way.pop(partition, None)
         if move is not None:
             move.end_throttle()
             self._put_away(move.directory, partition)
 
     def configure(self, partition: Partition) -> None:
-        """The configs of its log have changed."""
+        """Give the copy the configs of its log, which have changed."""
         move = self._under_way.get(partition)
         if move is not None and partition.log is not None:
             move.log.configure(partition.log.config)
 
     async def run(self, assign: Assign) -> None:
-        """Copy, until cancelled: into each directory one partition after the other."""
+        """Copy until cancelled. Each directory receives one partition at a time."""
         async with trio.open_nursery() as nursery:
             for directory in self._places.directories:
                 nursery.start_soon(self._run_into, directory, assign)
@@ -148,13 +158,13 @@ class Moves:
                 await self._go_on(move, assign)
 
     def _go(self, move: Move) -> None:
-        logger.info("%s-%d moves from %s to %s", *move.key, move.partition.directory.path, move.directory.path)
+        logger.info("%s-%d: moving from %s to %s", *move.key, move.partition.directory.path, move.directory.path)
         self._under_way[move.partition] = move
         self._begun.set()
         self._begun = trio.Event()
 
     async def _go_on(self, move: Move, assign: Assign) -> None:
-        """Copy until the copy has taken over, or the move is given up or forgotten."""
+        """Copy until the copy has replaced the log, or the move fails or is forgotten."""
         try:
             await self._approach(move)
             async with self._changing:
@@ -162,7 +172,7 @@ class Moves:
                     await self._finish(move, assign)
         except (ApiError, CorruptLog, OSError) as error:
             if self._is_under_way(move):
-                logger.error("%s-%d does not move to %s: %s", *move.key, move.directory.path, error)
+                logger.error("%s-%d: the move to %s failed: %s", *move.key, move.directory.path, error)
                 if isinstance(error, OSError):
                     move.directory.fail(error)
                 self._give_up(move)
@@ -173,7 +183,7 @@ class Moves:
         return self._under_way.get(move.partition) is move
 
     async def _approach(self, move: Move) -> None:
-        """Copy until the copy is nearly level; throttle producers that are faster."""
+        """Copy until the copy is nearly level with the log, and throttle producers that are faster than the copying."""
         before: int | None = None
         while self._is_under_way(move):
             copied = await move.catch_up()
@@ -199,10 +209,10 @@ class Moves:
         with trio.CancelScope(shield=True):
             await before.forget_released(*move.key)
             await move.directory.settle(*move.key)
-        logger.info("%s-%d lies in %s now", *move.key, move.directory.path)
+        logger.info("%s-%d: moved to %s", *move.key, move.directory.path)
 
     def _give_up(self, move: Move) -> None:
-        """The copy of a log that has gone offline stays for the next start, or for the operator: it may be all."""
+        """End a move that failed. The copy of a log that is offline is kept: it may be the only readable replica."""
         if move.partition.is_online:
             self.forget(move.partition)
         else:

@@ -1,4 +1,4 @@
-"""A partition as the coordinator sees it that keeps its records there. Matches `coordinator.journal.Journal`."""
+"""The log of a partition in which a coordinator keeps its records. Matches `coordinator.journal.Journal`."""
 
 from __future__ import annotations
 
@@ -12,68 +12,68 @@ from wire.error_codes import ErrorCode
 
 
 class OwnLog:
-    """Batches that this broker made itself: no producer's sequence, no client's codec is looked at."""
+    """A log whose batches are made by this broker: sequence numbers and codecs are not checked."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch in which this broker leads, or another one does."""
+        """Return the epoch of the partition's leader, on this broker or elsewhere."""
         return self._partition.leader_epoch
 
     @property
     def high_watermark(self) -> int:
-        """All below is committed."""
+        """Return the offset below which all records are committed."""
         return self._partition.high_watermark
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads the partition, and can serve it."""
+        """Whether this broker leads the partition and its log is online."""
         return self._partition.is_leader and self._partition.is_online
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is still there."""
+        """Return the log start offset, 0 while the log is offline."""
         log = self._partition.log
         return 0 if log is None else log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """The offset of the next record."""
+        """Return the log end offset, 0 while the log is offline."""
         log = self._partition.log
         return 0 if log is None else log.log_end_offset
 
     @property
     def batch_bytes_max(self) -> int:
-        """The largest batch that is taken."""
+        """Return the size of the largest batch that may be appended."""
         log = self._partition.log
         return 0 if log is None else min(log.config.max_message_bytes, log.config.segment_bytes)
 
     @property
     def flush_due(self) -> bool:
-        """Whether what was appended must be flushed before it may be acknowledged."""
+        """Whether appended batches must be flushed before they are acknowledged."""
         log = self._partition.log
         return log is not None and log.flush_due
 
     def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
-        """Append a batch, all of it or nothing; the offset after it. ApiError: it could not be."""
+        """Append a batch whole, and return the offset after it. ApiError: nothing was appended."""
         if isinstance(batch, Marker):
             return self._partition.append_marker(batch, now_ms).last_offset + 1
         return self._partition.append_own(batch, shown).last_offset + 1
 
     async def flush(self) -> None:
-        """Make all that was appended durable."""
+        """Make all appended batches durable."""
         await self._partition.flush()
 
     async def wait_committed(self, offset: int) -> None:
-        """Until the high watermark has reached `offset`."""
+        """Wait until the high watermark has reached `offset`."""
         await self._partition.wait_committed(offset)
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
-        """Whole batches from the one that holds `offset`, at least one, of all that is in the log.
+        """Return at least one whole batch from the one that holds `offset`, up to the log end offset.
 
-        ApiError: its disk refuses, or it is damaged, and offline from now on.
+        ApiError: the disk refuses the read, or the log is damaged and goes offline.
         """
         log: Log = self._partition.require_leader()
         data = await self._partition.patiently(

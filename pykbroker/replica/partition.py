@@ -225,7 +225,7 @@ class Partition:
     def _fallen(self, error: CorruptLog | OSError) -> ApiError:
         if not isinstance(error, (CorruptLog, Shortened)):
             return self._refused(error)
-        logger.error("%s-%d goes offline: %s", self.topic, self.index, error)
+        logger.error("%s-%d: going offline: %s", self.topic, self.index, error)
         self.log = None
         self.directory.set_offline(self.topic, self.index)
         self.resign(self.leader_epoch)
@@ -249,7 +249,9 @@ class Partition:
         """What a client is told when the disk refuses; the directory decides whether it goes on."""
         self.directory.fail(error)
         if error.errno != self._said:
-            logger.warning("%s-%d in %s is refused: %s", self.topic, self.index, self.directory.path, error)
+            logger.warning(
+                "%s-%d: the log directory %s refused a request: %s", self.topic, self.index, self.directory.path, error
+            )
             self._said = error.errno
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 

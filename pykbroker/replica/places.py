@@ -1,4 +1,4 @@
-"""In which log directory each partition of this broker lies, and where a new one goes."""
+"""The log directory of each partition of this broker, and the choice of a directory for a new partition."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pykbroker.storage.files.partition_directory import PartitionDirectory
 
 
 class Places:
-    """As the directories were found at start, and as partitions came and went since. `ids` are in their order.
+    """The log directory of each partition, read from the disks at start and kept up to date.
 
-    `coming`: the copies that were found of partitions on their way to another directory.
+    `ids` are those of `directories`, in order. `coming` holds the copies, found at start, of partitions that were
+    moving.
     """
 
     def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
@@ -29,22 +30,22 @@ class Places:
                 twin = self._of.setdefault((found.topic, found.partition), directory)
                 if twin is not directory:
                     raise StartError(
-                        f"{found.topic}-{found.partition} lies in {twin.path} and in {directory.path}: move one of them"
+                        f"{found.topic}-{found.partition} is in {twin.path} and in {directory.path}: move one of them"
                         " out of the log directories"
                     )
                 self._sizes[directory] += 1
 
     @property
     def open_logs(self) -> int:
-        """Logs that are open in all directories, copies on their way included: each keeps a descriptor."""
+        """Return the number of open logs in all directories, copies included. Each keeps a file descriptor."""
         return sum(len(one.logs) + len(one.futures.logs) for one in self.directories)
 
     def id_of(self, directory: LogDirectory) -> bytes:
-        """The `directory.id` of one of them."""
+        """Return the `directory.id` of a log directory."""
         return self._ids[directory]
 
     async def set_aside(self, is_stray: Callable[[PartitionDirectory], bool]) -> None:
-        """Take the directories of partitions that are none of this broker's out of the way."""
+        """Rename the directories of partitions that are not assigned to this broker."""
         for directory in self.directories:
             strays = [found for found in directory.partitions() if is_stray(found)]
             await directory.set_aside(strays)
@@ -52,8 +53,11 @@ class Places:
                 self.forget(stray.topic, stray.partition)
 
     async def sort_copies(self, assigned: Callable[[str, int], bytes | None]) -> None:
-        """At start, for each copy that is there: it is the partition itself, if that is assigned to its directory and
-        nowhere else; or it is `coming`; or it is set aside. `assigned`: to which directory, None for strays.
+        """Decide, at start, about each copy of a log.
+
+        A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists.
+        It is added to `coming` if the log exists too. The copy of a stray is set aside. `assigned` returns the id of
+        the assigned directory, None for a stray.
         """
         for directory in self.directories:
             for key in list(directory.futures.names):
@@ -74,15 +78,15 @@ class Places:
             self.moved(*key, directory)
 
     def moved(self, topic: str, index: int, directory: LogDirectory) -> None:
-        """The partition lies in this directory from now on."""
+        """Record that the partition is in this directory."""
         self.forget(topic, index)
         self._of[topic, index] = directory
         self._sizes[directory] += 1
 
     def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
-        """(the directory of a partition, whether it is new there).
+        """Return (the directory of a partition, whether the partition is new there).
 
-        A new one goes where the metadata assigns it to, else where the fewest are.
+        A new partition goes to the directory that the metadata assigns, or else to the one with the fewest partitions.
         """
         directory = self._of.get((topic, index))
         if directory is not None:
@@ -96,32 +100,33 @@ class Places:
         return min(usable, key=self._sizes.__getitem__)
 
     def lost(self, before: Iterable[bytes]) -> bool:
-        """Whether one of the directories that this broker had before is not here."""
+        """Whether a log directory that this broker registered before is not here now."""
         return any(one not in self._by_id for one in before)
 
     def missing(self, topic: str, index: int, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
-        """(whose partition this is, why it cannot be made anew); None where it is here, or never held anything.
+        """Return (the assumed directory, the reason) for a lost partition, None for one that is here or was empty.
 
-        For a partition that was there when this broker last ran. `lost`: a directory that there was then is not here.
+        The caller asks only about partitions that existed when this broker last ran. `lost`: a log directory of that
+        time is not here now.
         """
         if (topic, index) in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
             return self.directories[0], (
                 f"it is assigned to the log directory {id_text(assigned)}, which is not here:"
-                " mount its disk, or name it in log.dirs"
+                " mount its disk, or add it to log.dirs"
             )
         for directory in self.directories:
             if directory.high_watermark(topic, index) > 0:
-                return directory, "its directory is missing, though there were records in it"
+                return directory, "its directory is missing, though it held records"
         if assigned == LOST or (lost and not is_directory(assigned)):
             return self.directories[0], (
-                "it may lie in a log directory that is not here any more: mount its disk, or name it in log.dirs"
+                "it may be in a log directory that is not here now: mount its disk, or add it to log.dirs"
             )
         return None
 
     def forget(self, topic: str, index: int) -> None:
-        """A partition is deleted."""
+        """Remove a partition that is deleted."""
         directory = self._of.pop((topic, index), None)
         if directory is not None:
             self._sizes[directory] -= 1

@@ -1,6 +1,6 @@
-"""What several partitions give now, within one bound on their bytes; and the wait until they give enough (KIP-74).
+"""Reads of several partitions within one bound on their bytes, and the wait for `min_bytes` (KIP-74).
 
-The first batch found may be larger than every bound, so that a client always gets on.
+The first batch found may exceed every bound, so that a consumer always makes progress.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
 
 AT_ONCE_MAX = 16
-"""Partitions read in one step of an answer that takes many."""
+"""Partitions read in one step of a large Fetch."""
 
 Located = list[tuple[SessionPartition, Partition]]
 
 
 class Reading:
-    """`is_enough` after `read`: there are `bytes_min`, or an error that the client should not wait for."""
+    """The read for one Fetch. `read` sets `is_enough` if it found `bytes_min` bytes, or an error that must not wait."""
 
     def __init__(self, located: Located, bytes_min: int, bytes_max: int, *, committed_only: bool) -> None:
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
@@ -38,10 +38,10 @@ class Reading:
         self.is_enough = False
 
     def read(self) -> list[FetchedPartition]:
-        """The partitions, but for those that give nothing new.
+        """Return the data of the partitions, without those that have nothing new.
 
-        NotCached: one needs the disk; the next call goes on with that one. To begin anew might never come to an end,
-        for only so many segments are open at a time.
+        NotCached: a partition needs the disk. The next call resumes at this partition: to restart might never end, as
+        only a bounded number of segments is open at a time.
         """
         if not self._at:
             self._begin()
@@ -50,7 +50,7 @@ class Reading:
         return self._found
 
     def read_slowly(self) -> Generator[None, None, list[FetchedPartition]]:
-        """As `read`, some partitions a step."""
+        """Read as `read` does, `AT_ONCE_MAX` partitions a step."""
         self._in_steps = True
         self._begin()
         for end in range(AT_ONCE_MAX, len(self.located) + AT_ONCE_MAX, AT_ONCE_MAX):
@@ -89,16 +89,16 @@ class Reading:
         self.is_enough |= self._size >= self._bytes_min
 
     async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
-        """Wait for what a partition misses. One that the disk refuses once is not asked again for this answer."""
+        """Wait for the bytes that a partition needs. If its disk refuses, it is not read again for this answer."""
         try:
             await partition.wait_cached(missing)
         except ApiError as error:
             self._refused[partition] = error
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
-        """Until there is enough, the time is up, or the watch is hurried; then what there is."""
+        """Wait until there is enough, the time is up, or the watch is hurried; then return what there is."""
         if self._in_steps:
-            watch.wake()  # for what came to those that had been read
+            watch.wake()  # records may have come since a partition was read in an earlier step
         try:
             with trio.move_on_after(wait_ms_max / 1000):
                 while not watch.hurried:
@@ -110,7 +110,7 @@ class Reading:
         return await patiently(self.read)
 
     def _has_enough(self) -> bool:
-        """Would `read` find enough? Counted, not read."""
+        """Whether `read` would find enough, by counting bytes instead of reading them."""
         size = 0
         for wanted, partition in self.located:
             asked = wanted.asked
@@ -123,7 +123,7 @@ class Reading:
         return size >= self._bytes_min
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
-        """One partition's part of the answer. ApiError: OFFSET_OUT_OF_RANGE, or its disk failed."""
+        """Return the answer for one partition. ApiError: OFFSET_OUT_OF_RANGE, or the disk failed."""
         offset, high_watermark = asked.fetch_offset, partition.high_watermark
         stable = log.reader.last_stable_offset(high_watermark)
         data = PartitionData(
@@ -150,7 +150,7 @@ class Reading:
 
 
 class _Missing(NotCached):
-    """What one of the partitions misses."""
+    """The bytes that one of the partitions needs."""
 
     def __init__(self, reading: Reading, partition: Partition, missing: NotCached) -> None:
         Exception.__init__(self, *missing.args)
@@ -162,7 +162,7 @@ class _Missing(NotCached):
 
 
 def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
-    """Where the client's log parts from ours, if that is before its fetch offset (KIP-595)."""
+    """Return where the client's log diverges from this log, None if not below its fetch offset (KIP-595)."""
     epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0 or asked.fetch_offset < log.log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -172,5 +172,5 @@ def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
 
 
 def failed(asked: FetchPartition, code: ErrorCode) -> PartitionData:
-    """A partition's error; offsets are -1."""
+    """Return an error of one partition; the offsets are -1."""
     return PartitionData(asked.partition, code, -1, aborted_transactions=None, records=b"")

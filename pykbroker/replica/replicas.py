@@ -1,4 +1,4 @@
-"""All partitions of this broker, by topic name and by topic id, as the committed metadata says."""
+"""The partitions of this broker, by topic name and by topic id, in line with the committed metadata."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class TopicReplicas:
-    """A topic's partitions on this broker, by index."""
+    """The partitions of a topic on this broker, by index."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -48,12 +48,13 @@ class TopicReplicas:
 
 
 class Replicas:
-    """The partitions of broker `node_id`; `apply` is the only thing that changes which there are.
+    """The partitions of broker `node_id`. Only `apply` adds and removes partitions.
 
-    A partition that was there when this broker last ran may have no directory now. It stays offline, and the checkpoint
-    goes on to say so, if the metadata assigns it to a log directory that is not here, or cannot tell while one is not,
-    or a checkpoint says that it had records. Otherwise it never held anything (but what a kill within the interval of
-    `replica.high.watermark.checkpoint.interval.ms` left unsaid), and is made.
+    At start, a partition that this broker had before may have no directory. It is lost, stays offline, and keeps its
+    entry in the checkpoint, if the metadata assigns it to a log directory that is not here, if the metadata names no
+    directory while one is not here, or if a checkpoint says that it had records. Any other partition was empty and is
+    created anew. Records of the last `replica.high.watermark.checkpoint.interval.ms` before a kill are in no
+    checkpoint.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class Replicas:
     # ---- look-ups
 
     def topic(self, name: str, topic_id: bytes) -> TopicReplicas:
-        """By name where it is not empty, else by id; nil is none's, so there only a name can have been meant."""
+        """Return a topic by name, or by id if the name is empty.
+
+        ApiError: UNKNOWN_TOPIC_ID, or UNKNOWN_TOPIC_OR_PARTITION for a name or for the zero id of requests without ids.
+        """
         topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
         if topic is None:
             named = name or topic_id == NIL
@@ -80,7 +84,7 @@ class Replicas:
         return topic
 
     def partition(self, topic: str, index: int) -> Partition:
-        """A partition of a topic known by name."""
+        """Return a partition by the name of its topic. ApiError: UNKNOWN_TOPIC_OR_PARTITION."""
         known = self._by_name.get(topic)
         partition = known.partitions.get(index) if known is not None else None
         if partition is None:
@@ -88,12 +92,12 @@ class Replicas:
         return partition
 
     def offline(self, topic_id: bytes) -> set[int]:
-        """The partitions of a topic that are here but cannot be served."""
+        """Return the partitions of a topic that this broker has but cannot serve."""
         topic = self._by_id.get(topic_id)
         return set() if topic is None else {one.index for one in topic.partitions.values() if not one.is_online}
 
     def led(self, topic_id: bytes) -> dict[int, Partition]:
-        """The partitions of a topic that this broker leads and can serve, by index."""
+        """Return the partitions of a topic that this broker leads and can serve, by index."""
         topic = self._by_id.get(topic_id)
         return (
             {}
@@ -102,11 +106,11 @@ class Replicas:
         )
 
     def online(self, directory: LogDirectory) -> Iterator[Partition]:
-        """The partitions whose log is open in this directory."""
+        """Return the partitions whose log is open in this directory."""
         return (partition for partition in self.all_online() if partition.directory is directory)
 
     def all_online(self) -> list[Partition]:
-        """Those whose log is open, in any directory."""
+        """Return the partitions whose log is open."""
         return [
             partition
             for topic in self._by_name.values()
@@ -115,18 +119,18 @@ class Replicas:
         ]
 
     def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
-        """For the checkpoint of a directory."""
+        """Return the high watermarks for the checkpoint of a directory."""
         missing = {key: one.high_watermark(*key) for key, (one, _) in self._missing.items() if one is directory}
         online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
         return missing | online
 
     @property
     def open_logs(self) -> int:
-        """As `Places.open_logs`."""
+        """Return the number of open logs, copies included."""
         return self._places.open_logs
 
     def statistics(self) -> ReplicaStatistics:
-        """As it is now."""
+        """Return the counts of this moment."""
         partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
         return ReplicaStatistics(
             len(partitions),
@@ -137,7 +141,7 @@ class Replicas:
     # ---- metadata
 
     async def apply(self, delta: Delta) -> None:
-        """Bring the partitions in line with a committed image: deleted, created, led, configured."""
+        """Delete, create, lead and configure partitions as a committed image says."""
         async with self._changing:
             self._metadata = delta.image
             await self._drop(delta.topics_deleted)
@@ -146,13 +150,15 @@ class Replicas:
                 await self._places.sort_copies(partial(self._assigned, delta.image.topics))
                 self._note_missing(delta.image)
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
-            for topic in sorted(topics, key=lambda one: not is_internal(one.name)):  # which serve clients of all others
+            for topic in sorted(
+                topics, key=lambda one: not is_internal(one.name)
+            ):  # coordinators of all other topics first
                 await self._take(topic)
             self._tell_left_closed()
             await self._configure(delta)
 
     async def move(self, topic: str, index: int, path: str) -> None:
-        """Begin to move a partition to another log directory (KIP-113). ApiError."""
+        """Begin to move a partition to another log directory (KIP-113). ApiError: it cannot move there."""
         async with self._changing:
             self.moves.destination(topic, index, path)
             known = self._by_name.get(topic)
@@ -163,7 +169,7 @@ class Replicas:
             await self.moves.begin(partition, known.id, path)
 
     async def make_up(self) -> None:
-        """Open what there was no room for, on its disk or among the descriptors, as far as there is room now."""
+        """Retry to open or create logs that found no room on the disk, or no file descriptor."""
         async with self._changing:
             for topic_id, index in sorted(self._unmade):
                 if self._is_full():
@@ -173,18 +179,18 @@ class Replicas:
     async def _make_up(self, partition: Partition, image: TopicImage) -> None:
         made = await self._partition(image, partition.index)
         if made.log is not None:
-            logger.info("%s-%d is served after all", image.name, partition.index)
+            logger.info("%s-%d: online: its log could be opened now", image.name, partition.index)
             partition.log, partition.directory = made.log, made.directory
             self._follow(partition, image.partitions[partition.index])
 
     def _is_full(self) -> bool:
-        """Whether one more log would take a descriptor that is kept for clients."""
+        """Whether one more log would take a file descriptor that is reserved for clients."""
         return self._places.open_logs >= self._descriptors.partitions_max
 
     def _check_room_for_copy(self, partition: Partition) -> None:
         if self._is_full():
             logger.warning(
-                "%s-%d does not move to another log directory, for lack of a descriptor for its copy: %s",
+                "%s-%d: not moving to another log directory, as no file descriptor is free for the copy: %s",
                 partition.topic,
                 partition.index,
                 self._descriptors.limit_text(),
@@ -192,7 +198,7 @@ class Replicas:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _leave_closed(self, image: TopicImage, index: int, directory: LogDirectory, is_new: bool) -> Partition:
-        """The partition, offline until there is a descriptor. After a crash its log still has to be recovered."""
+        """Return the partition, offline until a file descriptor is free. A log that needs recovery keeps needing it."""
         self._left_closed.append(f"{image.name}-{index}")
         self._unmade.add((image.id, index))
         if is_new:
@@ -204,7 +210,7 @@ class Replicas:
     def _tell_left_closed(self) -> None:
         if self._left_closed:
             logger.error(
-                "%d partitions, of which %s is the first, stay offline: %s, and %d partitions fit beside them."
+                "%d partitions, of which %s is the first, stay offline: %s; %d partitions fit."
                 " Raise the limit of open files (ulimit -n) and restart, or delete topics.",
                 len(self._left_closed),
                 self._left_closed[0],
@@ -214,20 +220,21 @@ class Replicas:
             self._left_closed.clear()
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
-        """Whether the metadata knows no partition of that name here.
+        """Whether the metadata does not assign this partition to this broker.
 
-        One that says it is of another topic of that name is none: it may be ours, and what it says damaged.
+        A directory with the name of an assigned partition is no stray, even if its topic id differs: the file that
+        holds the id may be damaged.
         """
         placed = topics.partition(found.topic, found.partition)
         return placed is None or self._node_id not in placed.replicas
 
     def _assigned(self, topics: TopicsImage, topic: str, index: int) -> bytes | None:
-        """To which log directory; None where the metadata knows no such partition here."""
+        """Return the id of the log directory that the metadata assigns; None if the partition is not on this broker."""
         placed = topics.partition(topic, index)
         return None if placed is None or self._node_id not in placed.replicas else placed.directory(self._node_id)
 
     def _note_missing(self, metadata: MetadataImage) -> None:
-        """At start: which partitions have no directory, and may not be made anew."""
+        """Record, at start, the partitions whose logs are lost and must not be created anew."""
         last = metadata.cluster.brokers.get(self._node_id)
         lost = last is not None and self._places.lost(last.directories)
         for topic in metadata.topics.by_name.values():
@@ -258,7 +265,7 @@ class Replicas:
             await directory.delete_logs(keys)
 
     async def _take(self, image: TopicImage) -> None:
-        """Open or create what is ours of a topic, then lead what we lead. Others get their turn between partitions."""
+        """Open or create the partitions of a topic, and lead those that this broker leads, in steps."""
         topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
             if place % AT_ONCE_MAX == 0:
@@ -279,10 +286,10 @@ class Replicas:
             partition.resign(placed.leader_epoch)
 
     async def _partition(self, image: TopicImage, index: int) -> Partition:
-        """With its log, or a new one; with None, and a line that says why, where that cannot be served."""
+        """Return the partition with its log, opened or new. Without a log, the reason is logged."""
         if (image.name, index) in self._missing:
             directory, why = self._missing[image.name, index]
-            logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, why)
+            logger.error("%s-%d: staying offline in %s: %s", image.name, index, directory.path, why)
             return Partition(image.name, index, None, directory)
         assigned = image.partitions[index].directory(self._node_id)
         directory, is_new = self._places.find(image.name, index, assigned)
@@ -295,7 +302,7 @@ class Replicas:
                 await log.flush()
         except (CorruptLog, OSError) as error:
             if (image.id, index) not in self._unmade:
-                logger.error("%s-%d in %s stays offline: %s", image.name, index, directory.path, error)
+                logger.error("%s-%d: staying offline in %s: %s", image.name, index, directory.path, error)
             if is_new:
                 self._places.forget(image.name, index)
                 self._unmade.add((image.id, index))
@@ -304,7 +311,7 @@ class Replicas:
         return Partition(image.name, index, log, directory)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
-        """Of what has changed: where partitions (topic id, index) lie of which the metadata does not know it."""
+        """Return (topic id, index) and directory id of the changed partitions that the metadata places elsewhere."""
         found: dict[tuple[bytes, int], bytes] = {}
         for topic_id in sorted(delta.topics_changed):
             placed = delta.image.topics.by_id[topic_id].partitions
@@ -316,11 +323,11 @@ class Replicas:
                 if partition.log is not None and assigned != directory_id:
                     found[topic_id, index] = directory_id
                 elif (partition.topic, index) in self._missing and assigned in (UNASSIGNED, MIGRATING):
-                    found[topic_id, index] = LOST  # for the next start, which will have lost nothing
+                    found[topic_id, index] = LOST  # the next start then knows that no directory was lost
         return found
 
     async def _configure(self, delta: Delta) -> None:
-        """A config of a broker may mean something to any topic, that of a topic to itself alone."""
+        """Apply changed configs: those of a broker to all topics, those of a topic to this topic."""
         changed = delta.configs_changed
         everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
         for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:

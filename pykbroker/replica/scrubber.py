@@ -1,10 +1,10 @@
-"""The paced scrub: bit rot is found while there is a good copy left somewhere, not when somebody needs the record.
+"""The paced scrub: finds damaged batches while an intact copy may still exist, before a client reads them.
 
-1. A pass reads every log from its file, to the end that it has then, batch by batch with their checksums; one pass
-   begins `pykbroker.scrub.interval.ms` after the one before it began. The first waits for a broker that has just
-   started to settle.
-2. No more than `pykbroker.scrub.bytes.per.second` are read; 0 switches the scrub off.
-3. What does not hold takes its partition offline, and what the disk refuses its directory, as when a client reads.
+1. A pass reads every log from its files, up to the log end offset at that time, and checks the CRC of each batch. A
+   pass begins `pykbroker.scrub.interval.ms` after the previous one began; the first pass begins 10 minutes after the
+   start of the broker, or after one interval if that is shorter.
+2. A pass reads at most `pykbroker.scrub.bytes.per.second`. 0 disables the scrub.
+3. Damage takes the partition offline, and a disk error the log directory, as when a client reads.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class ScrubSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: BrokerConfig) -> ScrubSettings:
-        """From the broker's values."""
+        """Return the settings of this broker."""
         return cls(config.pykbroker_scrub_interval_ms, config.pykbroker_scrub_bytes_per_second)
 
 
 @dataclass(frozen=True, slots=True)
 class ScrubStatistics:
-    """Since the start. `partitions_left`: of the pass that is under way."""
+    """Counts since the start of the broker. `partitions_left`: partitions that the current pass has not read."""
 
     passes: int = 0
     bytes_read: int = 0
@@ -49,7 +49,7 @@ class ScrubStatistics:
 
 
 class Scrubber:
-    """`partitions` is asked anew for each pass."""
+    """The task that scrubs. `partitions` returns the partitions of a pass when the pass begins."""
 
     def __init__(self, partitions: Callable[[], Iterable[Partition]], settings: ScrubSettings) -> None:
         self._partitions, self._settings = partitions, settings
@@ -57,11 +57,11 @@ class Scrubber:
         self._statistics = ScrubStatistics()
 
     def statistics(self) -> ScrubStatistics:
-        """As it is now."""
+        """Return the counts of this moment."""
         return self._statistics
 
     async def run(self) -> None:
-        """Until cancelled; at once where it is switched off."""
+        """Scrub until cancelled. Returns at once when the scrub is disabled."""
         due_s = trio.current_time() + min(FIRST_PASS_S, self._settings.interval_ms / 1000)
         while self._settings.bytes_per_second:
             await trio.sleep_until(due_s)
@@ -69,7 +69,7 @@ class Scrubber:
             await self.scrub()
 
     async def scrub(self) -> None:
-        """One pass."""
+        """Run one pass."""
         before, began_s = self._statistics, trio.current_time()
         partitions = list(self._partitions())
         for at, partition in enumerate(partitions):
@@ -78,7 +78,7 @@ class Scrubber:
             await self._scrub(partition)
         found = self._count(passes=before.passes + 1, partitions_left=0)
         logger.info(
-            "%d partitions were scrubbed, %d bytes in %d s; %d of them are damaged",
+            "scrub: read %d partitions, %d bytes in %d s; %d partitions are damaged",
             len(partitions),
             found.bytes_read - before.bytes_read,
             trio.current_time() - began_s,
@@ -89,7 +89,7 @@ class Scrubber:
         try:
             await partition.scrub(self._pace)
         except ApiError as refusal:
-            logger.warning("%s-%d is not scrubbed: %s", partition.topic, partition.index, refusal)
+            logger.warning("%s-%d: scrub failed: %s", partition.topic, partition.index, refusal)
             self._count(partitions_damaged=self._statistics.partitions_damaged + (partition.log is None))
 
     async def _pace(self, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What the partitions of a broker tell of themselves: frozen, and made only when somebody asks."""
+"""A frozen snapshot of the partitions of a broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatistics:
-    """How many partitions this broker has, leads, and cannot serve."""
+    """The number of partitions that this broker has, leads, and cannot serve."""
 
     partitions: int
     leaders: int

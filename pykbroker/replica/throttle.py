@@ -1,20 +1,20 @@
-"""Throttling appends to a partition while a copy of its log in another directory catches up."""
+"""A limit on clients' appends to a partition while its log is copied to another directory."""
 
 from __future__ import annotations
 
 import trio
 
 SHARE = 2
-"""For each byte that is copied, 1/SHARE of a byte may be appended: the copy catches up however fast producers are."""
+"""Clients may append 1/SHARE byte for each byte copied, so that the copy catches up with any producer."""
 ALLOWANCE_BYTES_MAX = 1 << 20
-"""What may be appended at once after a pause."""
+"""The most bytes that may be appended at once after idle time."""
 
 
 class Throttle:
-    """How many bytes may be appended now. The first batch above the allowance is appended and the next ones wait, so
-    that a batch larger than every allowance gets through.
+    """An allowance of bytes that may be appended now.
 
-    While `is_paused`, nothing is appended, and the log is not flushed on behalf of a client.
+    A batch is appended while the allowance is above zero, even if the batch is larger: a batch of any size gets
+    through. While `is_paused`, no client's batch is appended, and no flush on behalf of a client begins.
     """
 
     def __init__(self) -> None:
@@ -23,27 +23,27 @@ class Throttle:
         self._changed = trio.Event()
 
     def admits(self, size: int) -> bool:
-        """Whether a batch of `size` bytes may be appended now, which the caller then does."""
+        """Whether a batch of `size` bytes may be appended now. If so, the size is taken off the allowance."""
         if self.is_paused or self._allowance_bytes <= 0:
             return False
         self._allowance_bytes -= size
         return True
 
     async def wait(self) -> None:
-        """Wait until more may be appended, the pause ends, or the throttle does."""
+        """Wait until the allowance grows, or the throttle ends."""
         await self._changed.wait()
 
     def note_copied(self, size: int) -> None:
-        """Allow appends after `size` bytes were copied."""
+        """Add `size` copied bytes to the allowance."""
         self._allowance_bytes = min(self._allowance_bytes + size // SHARE, ALLOWANCE_BYTES_MAX)
         self._wake()
 
     def pause(self) -> None:
-        """Admit nothing until `end`."""
+        """Admit no batch until `end`."""
         self.is_paused = True
 
     def end(self) -> None:
-        """Let all who wait go on: the partition has no throttle any more."""
+        """Wake all waiting appends: the partition has no throttle any more."""
         self.is_paused = False
         self._allowance_bytes = ALLOWANCE_BYTES_MAX
         self._wake()

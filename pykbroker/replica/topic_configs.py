@@ -1,4 +1,4 @@
-"""The configs of topics on this broker: what a log obeys, what the controller may accept, what clients are told."""
+"""The configs of topics on this broker: for logs, for the controller's checks, and for clients."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pykbroker.storage.segments.config import LogConfig
 from wire.messages.create_topics import CreatableTopicConfigs
 
 LOG_CONFIGS_MAX = 1000
-"""Different sets of overrides whose meaning is remembered."""
+"""Distinct sets of overrides whose LogConfig is cached."""
 DESCRIPTIONS_MAX = 100
-"""Different sets of overrides whose description is remembered: making one takes longer than creating the topic."""
+"""Distinct sets of overrides whose description is cached: making one takes longer than creating the topic."""
 
 
 class TopicConfigs:
-    """Topic overrides over the broker's own values. Matches `core.metadata.context.TopicConfigs`."""
+    """Overrides of topics on top of the broker's values. Matches `core.metadata.context.TopicConfigs`."""
 
     def __init__(self, broker: LiveConfig) -> None:
         self._broker = broker
@@ -29,11 +29,11 @@ class TopicConfigs:
         self._descriptions: dict[object, list[CreatableTopicConfigs]] = {}
 
     def validate(self, configs: Texts, dynamic: Dynamic) -> None:
-        """ApiError INVALID_CONFIG for a name or value that no topic may have."""
+        """Check the overrides of a topic. ApiError: INVALID_CONFIG."""
         check_topic_configs(configs, self._broker.under(dynamic))
 
     def check(self, resource: tuple[int, str], wanted: Texts, dynamic: Dynamic) -> None:
-        """ApiError for configs that a topic, broker, group or subscription cannot have: all it would have."""
+        """Check all configs that a topic, broker, group or subscription would have. ApiError: one is not allowed."""
         check_configs(resource, wanted, self._broker.under(dynamic))
 
     def describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
@@ -59,7 +59,7 @@ class TopicConfigs:
         ]
 
     def log_config(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
-        """What the log of a topic with these overrides obeys."""
+        """Return the configs of a log whose topic has these overrides."""
         key = _key(overrides, dynamic)
         config = self._log_configs.get(key)
         if config is None:
@@ -80,5 +80,5 @@ class TopicConfigs:
 
 
 def _key(overrides: Texts, dynamic: Dynamic) -> object:
-    """What tells one set of overrides from another."""
+    """Return a hashable key of these overrides."""
     return tuple(frozenset(texts.items()) for texts in (overrides, *dynamic))

@@ -1,4 +1,4 @@
-"""What this broker's partitions need from time to time: high watermarks written down, old segments let go, commits."""
+"""Periodic work on this broker's partitions: checkpoint high watermarks, apply retention, commit, retry creation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ COMMIT_INTERVAL_MS = 1000
 
 
 class Upkeep:
-    """Chores, each at its interval; a directory that fails has none.
+    """The tasks of this work, each with its own interval. A failed log directory is skipped.
 
-    What could not be made is tried again, and with `pykbroker.flush.before.ack` what nobody waits for is committed.
+    Logs that could not be opened or created are retried every 5 s. With `pykbroker.flush.before.ack`, records that no
+    client waits for are flushed and committed every second.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Upkeep:
         self._written: dict[str, dict[tuple[str, int], int]] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run all tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             checkpoint_ms = self._config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
@@ -61,7 +62,7 @@ class Upkeep:
                         directory.fail(error)
 
     async def _checkpoint(self, directory: LogDirectory) -> None:
-        """Nothing is written while nothing moves."""
+        """Write the high watermarks of this directory, if any has changed."""
         high_watermarks = self._replicas.high_watermarks(directory)
         if high_watermarks != self._written.get(directory.path):
             await directory.checkpoint_high_watermarks(high_watermarks)
@@ -69,15 +70,18 @@ class Upkeep:
 
     async def _commit(self, directory: LogDirectory) -> None:
         for partition in list(self._replicas.online(directory)):
-            with suppress(ApiError):  # which the next one to append is told, too
+            with suppress(ApiError):  # the next append reports it, too
                 await partition.commit()
 
     async def _retain(self, directory: LogDirectory) -> None:
-        """A log lets nothing go before a checkpoint knows of it: recovery takes one that none knows for a new one."""
+        """Delete old segments, after a checkpoint of the log start offsets.
+
+        Recovery takes a log without a checkpoint for new, and a new log begins at offset 0.
+        """
         await directory.checkpoint()
         now_ms = self._wall_ms()
         for partition in list(self._replicas.online(directory)):
             try:
                 await partition.retain(now_ms)
             except ApiError as refusal:
-                logger.warning("%s-%d keeps what it should not: %s", partition.topic, partition.index, refusal)
+                logger.warning("%s-%d: cannot delete old segments: %s", partition.topic, partition.index, refusal)

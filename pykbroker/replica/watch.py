@@ -1,4 +1,4 @@
-"""Waiting for any of several partitions: one event, set when a high watermark or a leadership changes."""
+"""A wait for any of several partitions: one event, set when a high watermark or a leadership changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Registered from construction on, so that nothing is missed before `wait`; `close` when done."""
+    """A waiting request. It is registered with its partitions until `close`, so that no change is missed."""
 
     __slots__ = ("_event", "_partitions", "hurried")
 
@@ -24,21 +24,21 @@ class Watch:
             partition.watches.add(self)
 
     def wake(self) -> None:
-        """A partition changed."""
+        """Wake the waiting request: a partition has changed."""
         self._event.set()
 
     def hurry(self) -> None:
-        """Whoever waits should answer with what there is."""
+        """Make the waiting request answer with the records that are there now."""
         self.hurried = True
         self._event.set()
 
     async def wait(self) -> None:
-        """Until the next `wake` since the last `wait` returned, or at once when hurried."""
+        """Wait for the first `wake` since the previous `wait` returned. Returns at once after `hurry`."""
         await self._event.wait()
         if not self.hurried:
             self._event = trio.Event()
 
     def close(self) -> None:
-        """Nobody waits here any more."""
+        """Remove this watch from its partitions."""
         for partition in self._partitions:
             partition.watches.discard(self)

@@ -153,7 +153,7 @@ async def test_a_missing_directory_is_not_made_anew(
             await check_offline(client, *ROLLS)
             await check_all_but(client, ROLLS)
         assert "rolls-0" in caplog.text
-        assert "its directory is missing, though there were records in it" in caplog.text
+        assert "its directory is missing, though it held records" in caplog.text
         assert not (clean / "rolls-0").exists()
     shutil.move(tmp_path / "aside", clean / "rolls-0")
     async with serving(clean) as client:
@@ -199,7 +199,7 @@ async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
                     await check_offline(client, "t", index)
                 else:
                     assert await offset_of(client, "t", index, -1, committed=False) == records
-        assert f"t-{moved[0]} in {one} stays offline: it is assigned to the log directory" in caplog.text
+        assert f"t-{moved[0]}: staying offline in {one}: it is assigned to the log directory" in caplog.text
     async with serving(one, other) as client:
         assert [await offset_of(client, "t", index, -1, committed=False) for index in range(6)] == [records] * 6
 

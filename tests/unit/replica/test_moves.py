@@ -278,7 +278,7 @@ async def test_a_copy_takes_no_descriptor_that_is_kept_for_clients(
         here, there = await place(client, dirs)
         await client.create("full", 55)
         assert await alter(client, (there, "t", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
-        assert "t-0 does not move to another log directory, for lack of a descriptor" in caplog.text
+        assert "t-0: not moving to another log directory, as no file descriptor is free" in caplog.text
         assert await alter(client, (here, "t", 0)) == [0], "it is there"
         await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="full")], timeout_ms=1000), 6)
         assert await alter(client, (there, "t", 0)) == [0]

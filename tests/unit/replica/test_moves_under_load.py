@@ -407,7 +407,7 @@ async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_serv
         setattr(host.disks[1].faults, fault, 2_000_000 if code == errno.ENOSPC else 1)
         with caplog.at_level(logging.ERROR):
             await ended(host)
-    assert [one.getMessage() for one in caplog.records if "does not move" in one.getMessage()]
+    assert [one.getMessage() for one in caplog.records if ": the move to" in one.getMessage()]
     assert (host.directories[0].failed, host.directories[1].failed is None) == (None, code == errno.ENOSPC)
     assert partition.directory is host.directories[0]
     assert partition.throttle is None

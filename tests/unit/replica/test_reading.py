@@ -195,7 +195,7 @@ async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture
         found = await patiently(one.read)
     assert (codes(found), sizes(found)) == ({0: ErrorCode.KAFKA_STORAGE_ERROR, 1: 0}, {0: 0, 1: 30})
     assert (partitions[0][1].log, partitions[0][1].is_leader) == (None, False)
-    assert "t-0 goes offline: segment 0: batch 7 does not hold" in caplog.text
+    assert "t-0: going offline: segment 0: batch 7 does not hold" in caplog.text
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -175,4 +175,4 @@ async def test_partitions_for_which_there_is_no_descriptor_are_served_when_there
         while not records:
             records = (await client.fetch(last, 0, partition=29)).records or b""
         assert len(records) == len(batch(b"v"))
-        assert f"{last}-29 is served after all" in caplog.text
+        assert f"{last}-29: online" in caplog.text

@@ -80,8 +80,8 @@ async def test_damage_that_nobody_reads_is_found(at: int, caplog: pytest.LogCapt
     found = scrubber.statistics()
     assert (found.passes, found.partitions_damaged, found.partitions_left) == (1, 1, 0)
     assert size * 2 // 3 < found.bytes_read < size
-    assert "t-1 goes offline" in caplog.text
-    assert "1 of them are damaged" in caplog.text
+    assert "t-1: going offline" in caplog.text
+    assert "1 partitions are damaged" in caplog.text
 
 
 async def test_what_was_checked_before_is_read_again() -> None:
