@@ -100,7 +100,7 @@ class Compactor:
             self._round = Round(request)
             return self._encoder.encode(None)
         if self._round is None:
-            raise ValueError("nothing has begun")
+            raise ValueError("a round must start with Begin")
         if isinstance(request, Note):
             return self._encoder.encode(self._round.note(request.data))
         if isinstance(request, Compact):
@@ -224,7 +224,7 @@ def _whole(data: bytes) -> tuple[list[Batch], str | None]:
         except DecodeError as error:
             return found, str(error)
         if not batch.crc_ok():
-            return found, f"the batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}"
+            return found, f"the batch at offset {batch.base_offset} does not match its checksum {batch.crc:08x}"
         found.append(batch)
         pos += batch.size
     return found, None

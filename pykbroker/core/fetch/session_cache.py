@@ -50,9 +50,9 @@ class FetchSessionCache:
 
     def __init__(self, slots: int, rng: Draw) -> None:
         self._slots, self._rng = slots, rng
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # the one unused longest first
-        self._evictable: list[Rank] = []  # of settled sessions, least first
-        self._evictable_by_privileged: list[Rank] = []  # of settled sessions and all that are not privileged
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+        self._evictable: list[Rank] = []  # of settled sessions, ascending
+        self._evictable_by_privileged: list[Rank] = []  # of settled sessions and all unprivileged ones
         self._evictions = self._partitions = 0
 
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:

@@ -62,8 +62,8 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, Topics] = {}
-        self._pending: dict[int, dict[str, Topics]] = {}  # by producer
-        self._open: dict[str, set[int]] = {}  # the producers with pending offsets, by group
+        self._pending: dict[int, dict[str, Topics]] = {}  # by producer id
+        self._open: dict[str, set[int]] = {}  # group id -> producer ids with pending offsets
 
     def of_group(self, group_id: str) -> Topics:
         """Return the group's committed offsets."""

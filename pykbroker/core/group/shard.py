@@ -46,10 +46,10 @@ class Shard:
         self.offsets = GroupOffsets()
         self.timers: Timers[Due] = Timers()
         self.searches: dict[str, TopicSearch] = {}  # of groups that subscribe to regular expressions
-        self.downgraded = ""  # the consumer group that was deleted last: if a classic one follows, it must rebalance
-        self.unexpired: list[str] = []  # groups that the search for expired offsets has yet to look at
-        self.gone: frozenset[str] = frozenset()  # topics whose offsets are to go, too
-        self.unforgotten: list[str] = []  # groups that the search for those has yet to look at
+        self.downgraded = ""  # the last deleted consumer group; a classic group that replaces it must rebalance
+        self.unexpired: list[str] = []  # groups not yet searched for expired offsets
+        self.gone: frozenset[str] = frozenset()  # deleted topics whose offsets are being deleted
+        self.unforgotten: list[str] = []  # groups not yet searched for offsets of deleted topics
 
     def classic(self, group_id: str) -> ClassicGroup:
         """Return a classic group. ApiError UNKNOWN_MEMBER_ID: it does not exist."""

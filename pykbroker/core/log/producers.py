@@ -179,7 +179,7 @@ class Producers:
                 and sequence == producer.next_sequence
                 and transactional == (producer.txn_first_offset >= 0)
             ):
-                return None  # no duplicate either: five batches do not span all sequences
+                return None  # cannot be a duplicate: five batches never span all sequences
             written = producer.duplicate(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK)
             if written is not None:
                 return written

@@ -44,7 +44,7 @@ class TelemetryClient:
         ApiError: the client has already terminated, pushes too early, or sends an outdated subscription id.
         """
         if self.terminating:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "it has pushed for the last time")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the client has already sent its terminating push")
         self.terminating = terminating
         if self.asked_at_ms > self.pushed_at_ms or now_ms - self.pushed_at_ms >= self.wanted.interval_ms:
             self.pushed_at_ms = now_ms

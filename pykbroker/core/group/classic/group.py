@@ -36,13 +36,13 @@ class ClassicGroup:
         self.static: dict[str, str] = {}  # instance id -> member id
         self.pending: set[str] = set()
         self.unsynced: set[str] = set()
-        self.assigned_ms = -inf  # of the clock of timers
+        self.assigned_ms = -inf  # monotonic
         self.topics: frozenset[str] | None = None
         self.must_begin = False
         self.joined = 0
-        self.initial_ms_left: int | None = None  # of the time in which a first rebalance may be put off
-        self.member_added = False  # while it is put off
-        self._knowing: Counter[str] = Counter()  # protocol -> how many members know it
+        self.initial_ms_left: int | None = None  # left for further delays of the first rebalance
+        self.member_added = False  # during the delay of the first rebalance
+        self._knowing: Counter[str] = Counter()  # protocol -> number of members that support it
 
     # Members
 

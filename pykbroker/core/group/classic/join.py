@@ -142,14 +142,16 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
     request: JoinGroupRequest = asked.message
     if request.member_id in group.pending:
         if request.group_instance_id is not None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # a static member was never asked to come back
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # static members never get MEMBER_ID_REQUIRED
         _add(shard, group, request.member_id, asked, token, step)
         return
     member = group.check(request.member_id, request.group_instance_id)
     if group.state is ClassicGroupState.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     has_news = member.protocols != protocols(request)
-    leads = group.state is ClassicGroupState.STABLE and group.leader == member.id  # may know of new partitions
+    leads = (
+        group.state is ClassicGroupState.STABLE and group.leader == member.id
+    )  # the leader may know of new partitions
     if group.state is ClassicGroupState.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
         _speak(group, member, request, token, step)
         rebalance.rebalance_when_synced(shard, group, step)

@@ -48,7 +48,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     before = take_place(draft, member_id, request.instance_id)
     changed = speak(draft, member_id, before, _said(asked, before)) or (
         isinstance(group, ClassicGroup) and group.is_rebalancing
-    )  # then what its members have is not all there is
+    )  # assignments of a rebalancing group are incomplete
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
     if isinstance(group, ClassicGroup):

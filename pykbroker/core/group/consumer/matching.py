@@ -27,14 +27,16 @@ def search(
     known = shard.searches.get(group_id)
     if known is None or known.names != names:
         known = shard.searches[group_id] = TopicSearch(names)
-        shard.timers.set(Due(MATCHING, group_id), step.now_ms)  # also drops the search if the group is not stored
+        shard.timers.set(
+            Due(MATCHING, group_id), step.now_ms
+        )  # its timer also drops the search of a group that is never stored
     known.look_for(patterns)
     known.advance()
     if not known.is_finished:
         shard.timers.set(Due(MATCHING, group_id), step.now_ms)
         group = shard.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            group.seen = None  # so that the next heartbeat takes what has been found by then
+            group.seen = None  # makes the next heartbeat read the results
     return known.found
 
 

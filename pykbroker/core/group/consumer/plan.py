@@ -28,7 +28,7 @@ def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
     if draft.group.assignment_epoch < draft.group.epoch:
         _assign(draft, topics, shard.settings.group_consumer_assignors)
     if is_finished(shard, draft.group.id):
-        draft.group.seen = topics  # lost with the copy if there is one: what the log may refuse is not settled yet
+        draft.group.seen = topics  # a draft's copy is dropped, so that this is repeated if the log refuses the records
 
 
 def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:

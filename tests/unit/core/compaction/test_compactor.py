@@ -213,7 +213,7 @@ def test_damage_ends_a_piece() -> None:
 
 
 def test_a_request_before_the_first_round_makes_no_sense() -> None:
-    with pytest.raises(ValueError, match="nothing has begun"):
+    with pytest.raises(ValueError, match="must start with Begin"):
         Compactor().handle(msgspec.msgpack.encode(Note(b"")))
 
 
