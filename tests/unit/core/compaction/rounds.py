@@ -22,14 +22,14 @@ BYTES_MAX = 1 << 20
 
 
 class Stored:
-    """A log's batches, and what a broker knows of them."""
+    """A log's batches and the state that a broker has of them."""
 
     def __init__(self) -> None:
         self.data = b""
         self.end = 0
 
     def put(self, *pairs: tuple[bytes | None, bytes | None], **fields: Any) -> None:
-        """One batch of these keys and values."""
+        """Append one batch of these keys and values."""
         builder = BatchBuilder(base_offset=self.end, **fields)
         for key, value in pairs:
             builder.append(key, value, timestamp=NOW + builder.count)
@@ -37,7 +37,7 @@ class Stored:
         self.end += builder.count
 
     def mark(self, producer_id: int, *, commit: bool, epoch: int = 0) -> None:
-        """The end of a transaction."""
+        """Append a transaction marker."""
         self.data += transaction_marker(
             commit=commit,
             producer_id=producer_id,
@@ -49,7 +49,7 @@ class Stored:
         self.end += 1
 
     def known(self) -> tuple[Producers, list[AbortedTransaction]]:
-        """What recovery makes of it."""
+        """Return the state that recovery rebuilds from the log."""
         producers = Producers()
         aborted = [one for batch in batches(self.data) if (one := recall(producers, batch))]
         return producers, aborted
@@ -57,7 +57,10 @@ class Stored:
     def compact(
         self, now_ms: int = NOW, *, first_dirty: int = 0, keys_max: int = 1000, piece: int = 1 << 20, live: bool = False
     ) -> int:
-        """A round over all of it, in pieces; answers up to where keys were noted. `live`: with live producers."""
+        """Compact the whole log in pieces. Return the offset up to which keys were noted.
+
+        `live`: keep producers' state.
+        """
         producers, aborted = self.known()
         compactor = Compactor()
         ask(compactor, Begin(first_dirty, self.end, now_ms, RETENTION_MS, keys_max, aborted), None)
@@ -91,13 +94,13 @@ class Stored:
         return noted.noted_offset
 
     def batches(self) -> list[Batch]:
-        """All of them, whose checksums hold."""
+        """Return all batches, and check their checksums."""
         found = list(batches(self.data, strict=True))
         assert all(one.crc_ok() for one in found)
         return found
 
     def records(self, *, committed: bool = False) -> list[Record]:
-        """Of data batches; `committed`: as a read_committed consumer has them."""
+        """Return the records of data batches; with `committed`, those that a read_committed consumer sees."""
         _, aborted = self.known()
         return [
             record
@@ -115,12 +118,12 @@ class Stored:
         ]
 
     def pairs(self) -> list[tuple[int, bytes | None, bytes | None]]:
-        """(offset, key, value) of each record."""
+        """Return (offset, key, value) of each record."""
         return [(one.offset, one.key, one.value) for one in self.records()]
 
 
 def positions(data: bytes) -> Iterable[int]:
-    """Where each batch begins."""
+    """Return the position of each batch."""
     pos = 0
     for batch in batches(data):
         yield pos
@@ -128,11 +131,11 @@ def positions(data: bytes) -> Iterable[int]:
 
 
 def ask(compactor: Compactor, request: msgspec.Struct, answer: Any) -> Any:
-    """As over the wire."""
+    """Ask the compactor with encoded messages, as across the process boundary."""
     return msgspec.msgpack.decode(compactor.handle(msgspec.msgpack.encode(request)), type=answer)
 
 
 def view(found: Iterable[Record]) -> dict[bytes | None, bytes]:
-    """Each key's last value."""
+    """Return each key's last value."""
     last = {one.key: one.value for one in found}
     return {key: value for key, value in last.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What a round keeps: values, tombstones, transactions, producers, headers of batches."""
+"""The values, tombstones, markers, producer states and batch headers that a round keeps."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_marker_goes_though_an_earlier_transaction_of_its_producer_has_records
 
 
 def test_a_control_batch_of_an_unknown_type_stays() -> None:
-    """As in Kafka: what a newer broker wrote ends no transaction, and is kept."""
+    """Expect Kafka's behaviour: a newer broker's control record ends no transaction and is kept."""
     log = Stored()
     log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
     log.put((bytes((0, 0, 0, 9)), b""), control=True, **IN_TRANSACTION)
@@ -227,7 +227,7 @@ STEPS = st.lists(
 
 
 def lived(log: Stored, steps: list[tuple[int, list[tuple[bytes, bytes | None]], Codec, str]]) -> None:
-    """Producers 1 and 2 write transactions, -1 does not; at the end all are decided."""
+    """Write the steps to the log: producers 1 and 2 in transactions, -1 without. All transactions end."""
     for producer, pairs, codec, then in steps:
         fields = {"producer_epoch": 0, "base_sequence": log.end, "transactional": True} if producer > 0 else {}
         log.put(*pairs, codec=codec, producer_id=producer, **fields)

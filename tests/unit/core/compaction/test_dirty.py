@@ -1,4 +1,4 @@
-"""What may be compacted, when it is due, and which segments become one."""
+"""The dirty part of a log, the time when its compaction is due, and the segments that are merged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configs of the coordinators and their topics: each is what the part of the broker obeys that it is named for."""
+"""The configs of coordinators and their topics: each config reaches the setting that it is named for."""
 
 from __future__ import annotations
 

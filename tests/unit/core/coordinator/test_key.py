@@ -1,4 +1,4 @@
-"""Which partition a group belongs to, as Java says it."""
+"""The partition of a group, by Java's hash."""
 
 from __future__ import annotations
 

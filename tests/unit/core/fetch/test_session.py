@@ -1,4 +1,4 @@
-"""Fetch sessions: what is told and what is left out, step by step and against a model of plain lists."""
+"""Fetch sessions: the partitions of each response, step by step and compared with a model of plain lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOSE, OPEN = -1, 0
 
 
 class Numbers:
-    """Ids in order, and now and then one that was given before."""
+    """A source of session ids in order; now and then an id repeats."""
 
     def __init__(self) -> None:
         self._next = count(1)
@@ -63,7 +63,7 @@ def ask(
 
 
 def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition]:
-    """For each partition "a0" what `changed` says of it, else high watermark 5, no records."""
+    """Return the data of each partition, such as "a0": `changed`, or else high watermark 5 and no records."""
     return [
         (
             wanted,
@@ -82,7 +82,7 @@ def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition
 
 
 def answer(cache: FetchSessionCache, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> FetchResponse:
-    """As the API does."""
+    """Answer a request as the API does."""
     return cache.open(fetching, found, now_ms) if fetching.opening else fetching.answer(found)
 
 
@@ -91,7 +91,7 @@ def told(response: FetchResponse) -> list[str]:
 
 
 class Session:
-    """A cache of one client's session, opened with a0 a1 b0."""
+    """A cache with one client's session, opened with a0 a1 b0."""
 
     def __init__(self) -> None:
         self.cache, self.epoch = FetchSessionCache(10, Random(0)), 1
@@ -248,7 +248,7 @@ def test_neighbours_of_one_topic_are_told_together(session: Session) -> None:
 
 
 class Evictions:
-    """Sessions in a cache of two slots."""
+    """A cache of two slots by default."""
 
     def __init__(self, slots: int = 2) -> None:
         self.cache, self.epochs = FetchSessionCache(slots, Random(0)), dict[int, int]()
@@ -261,7 +261,10 @@ class Evictions:
         return session_id
 
     def use(self, session_id: int, now_ms: int, *more: tuple[str, int], forget: tuple[PartitionKey, ...] = ()) -> bool:
-        """Whether the session is there. It gets `more` partitions, and loses others."""
+        """Send a request of the session, which adds `more` partitions and removes others.
+
+        Return whether the session exists.
+        """
         try:
             request = ask(*more, session_id=session_id, epoch=self.epochs[session_id], forget=forget)
             self.cache.begin(request, by_id=False, privileged=False, now_ms=now_ms)
@@ -306,7 +309,7 @@ def test_a_larger_newcomer_pushes_out_the_smallest_that_has_settled() -> None:
 
 
 def test_a_session_that_grew_or_shrank_stands_where_its_size_puts_it() -> None:
-    """Also when the cache is full: nothing is left of the place that it had before."""
+    """Fill the cache, too, to check that no rank of the former size is left."""
     some = Evictions()
     first, second = some.open(1, 0), some.open(2, 1)
     now_ms = EVICTION_MS_MIN + 2
@@ -362,7 +365,7 @@ MANY = st.lists(st.sampled_from(KEYS), max_size=4)
 
 
 class Plain:
-    """One session as the KIP tells it: lists, full scans, no order kept for speed."""
+    """One session as in KIP-227, with lists and full scans instead of sorted structures."""
 
     def __init__(
         self,
@@ -384,7 +387,7 @@ class Plain:
 
 
 class Model:
-    """The cache as the KIP tells it."""
+    """The cache as in KIP-227."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.sessions, self.numbers = slots, dict[int, Plain](), Numbers()
@@ -418,7 +421,7 @@ class Model:
 
 
 class Sessions(RuleBasedStateMachine):
-    """Clients open, use, overlap and lose sessions while logs grow, shrink and fail."""
+    """Random clients: they open, use, overlap and lose sessions while logs grow, shrink and fail."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A group machine and those who talk to it: what it decides is replayed at once, and replies are kept by caller."""
+"""A group machine and its clients: decisions are replayed at once, and replies are kept by caller."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class Talk:
-    """Time stands still unless `wait` moves it. `log` has every record, as a log would."""
+    """A group machine under test. Time stands still unless `wait` moves it; `log` has every record, as a log would."""
 
     def __init__(self, settings: GroupSettings | None = None, log: Iterable[LogRecord] = (), now_ms: float = 0) -> None:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
@@ -47,11 +47,11 @@ class Talk:
         return GroupMachine(self.settings, Random(1))
 
     def restarted(self) -> Talk:
-        """Another machine on the same log."""
+        """Return another machine that has replayed the same log."""
         return Talk(self.settings, self.log, self.now_ms)
 
     def ask(self, request: Any, version: int, token: Any = None, client: str = "c") -> Any:
-        """The reply, or None while the caller is parked; a refusal as the error."""
+        """Return the reply, None while the caller is parked, or the error of a refusal."""
         token = object() if token is None else token
         asked = Asked(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
@@ -62,7 +62,7 @@ class Talk:
         return self.replies.get(token)
 
     def wait(self, ms: float) -> None:
-        """Let time pass, and what falls due happen at its time."""
+        """Let time pass, and handle each deadline when it is due."""
         end = self.now_ms + ms
         while self.machine.deadline_ms <= end:
             self.now_ms = max(self.now_ms, self.machine.deadline_ms)
@@ -112,7 +112,7 @@ class Talk:
         )
 
     def new_id(self, **kwargs: Any) -> str:
-        """A member id, from being told that one is required."""
+        """Return the member id of a MEMBER_ID_REQUIRED response."""
         refused = self.join(**kwargs)
         assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return str(refused.member_id)
@@ -153,7 +153,7 @@ class Talk:
         version: int = 9,
         **kwargs: Any,
     ) -> Any:
-        """The partition's error code, or the whole request's."""
+        """Commit an offset. Return the partition's error code, or the whole request's."""
         who = (-1, "") if member is None else (member.generation_id, member.member_id)
         response = self.ask(
             OffsetCommitRequest(
@@ -177,7 +177,7 @@ class Talk:
         return str(self.describe(group).group_state)
 
     def stable(self, count: int, given: bytes = b"mine") -> list[JoinGroupResponse]:
-        """So many members of one generation, the first one leading, each with an assignment."""
+        """Return `count` members of one stable generation, the leader first, each with an assignment."""
         ids = [self.new_id() for _ in range(count)]
         tokens = [object() for _ in ids]
         for member_id, token in zip(ids, tokens, strict=True):
@@ -192,10 +192,10 @@ class Talk:
         return [leader, *(member for member in members if member is not leader)]
 
     def stored(self) -> list[Any]:
-        """The values that were written."""
+        """Return the values of all records."""
         return [record.value for record in self.log if isinstance(record, CoordinatorRecord)]
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says of itself."""
+    """Return a subscription to these topics in Kafka's consumer protocol."""
     return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)

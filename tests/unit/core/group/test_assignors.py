@@ -1,4 +1,4 @@
-"""The server's assignors on random groups: everything is assigned once, evenly, and little moves."""
+"""The server-side assignors on random groups: every partition is assigned once, evenly, and few partitions move."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drawn(draw: Random, *, same: bool) -> tuple[dict[str, Subscriber], dict[byte
 
 
 def check(members: Members, partitions: Mapping[bytes, int], assigned: MemberAssignments) -> None:
-    """Every partition once, with a subscriber of its topic."""
+    """Check that every partition is assigned once, to a subscriber of its topic."""
     given = Counter((topic, index) for one in assigned.values() for topic, found in one.items() for index in found)
     wanted = {
         (topic, index)
@@ -44,7 +44,7 @@ def sizes(assigned: MemberAssignments) -> dict[str, int]:
 
 
 def moves(before: MemberAssignments, after: MemberAssignments) -> int:
-    """How many partitions that somebody had are somebody else's now."""
+    """Return how many assigned partitions have changed their member."""
     owners = {(topic, index): name for name, one in before.items() for topic, found in one.items() for index in found}
     return sum(
         owners.get((topic, index), name) != name

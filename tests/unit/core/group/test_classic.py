@@ -1,4 +1,4 @@
-"""Classic groups: who is let in, who waits for whom, and what is left after a crash."""
+"""Classic groups: joining, waiting for rebalances, leaving, and state after a crash."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_caller_who_asks_twice_has_the_first_call_refused() -> None:
 
 
 def static(talk: Talk) -> Any:
-    """A stable group of one static member."""
+    """Return a stable group of one static member."""
     talk.join(token="static", instance="i")
     talk.wait(0)
     member = talk.replies.pop("static")
@@ -340,7 +340,7 @@ def test_a_protocol_that_one_member_names_twice_is_known_to_one_member() -> None
 
 
 def waiting(talk: Talk, member: Any, ms: int) -> None:
-    """Time passes in which a static member shows that it lives, and does not join."""
+    """Let time pass in which a static member sends heartbeats and does not join."""
     for _ in range(ms // (SESSION_MS - 1) + 1):
         talk.wait(SESSION_MS - 1)
         talk.beat(member, "i")

@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848: epochs, steps towards a target, and who is put out."""
+"""Consumer groups (KIP-848): epochs, steps towards a target, and the removal of members."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def topics(**partitions: int) -> TopicsImage:
 
 
 class Room(Talk):
-    """A group machine that sees topics, and members by name."""
+    """A group machine with topics, and with members by name."""
 
     def __init__(self, seen: TopicsImage | None = None, **fields: Any) -> None:
         self.seen = topics(t=4, u=2) if seen is None else seen
@@ -58,7 +58,7 @@ class Room(Talk):
         return other
 
     def say(self, name: str, *, version: int = 1, **fields: Any) -> Any:
-        """A heartbeat; answers the response, or the error's code."""
+        """Send a heartbeat. Return the response, or the error's code."""
         owned = fields.pop("owned", self.has.get(name))
         fields.setdefault("member_epoch", self.epochs.get(name, 0))
         held = (
@@ -76,12 +76,12 @@ class Room(Talk):
         return response
 
     def enter(self, name: str, *names: str, **fields: Any) -> Any:
-        """A first heartbeat."""
+        """Send a first heartbeat."""
         fields = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(names or ("t",)), **fields}
         return self.say(name, member_epoch=0, topic_partitions=[], **fields)
 
     def settle(self, *names: str) -> None:
-        """Heartbeats of all until nothing changes."""
+        """Send heartbeats of all members until nothing changes."""
         for _ in range(6):
             for name in names:
                 assert not isinstance(self.say(name), ErrorCode)
@@ -450,7 +450,7 @@ def test_members_commit_and_fetch_in_their_epoch() -> None:
 
 
 def test_a_group_that_cannot_be_described_says_why() -> None:
-    """In the words of Kafka 4.3. Clients before version 6 of DescribeGroups have no place for them."""
+    """Assert Kafka 4.3's messages. Before version 6 DescribeGroups has no field for them."""
     room = Room()
     room.enter("a")
     absent, other = (ErrorCode.GROUP_ID_NOT_FOUND, "Group nobody not found."), ErrorCode.GROUP_ID_NOT_FOUND

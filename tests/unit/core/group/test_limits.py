@@ -1,4 +1,4 @@
-"""What the configs allow a group: below, at and above each limit."""
+"""The limits that configs set for groups: below, at and above each limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wire.error_codes import ErrorCode
 
 
 def settings(**texts: str) -> GroupSettings:
-    """Of a broker with these configs, with underscores."""
+    """Return the settings of a broker with these configs, named with underscores."""
     given = {"group.initial.rebalance.delay.ms": "0", **{name.replace("_", "."): text for name, text in texts.items()}}
     return GroupSettings.of(BrokerConfig.from_mapping(given))
 
@@ -63,7 +63,7 @@ def test_minutes_that_an_offset_is_kept() -> None:
 
 
 def beats(own: dict[str, str], **texts: str) -> tuple[int, int]:
-    """Which heartbeat interval the member of a group with its own configs is told, and after how many ms it is out."""
+    """Return the heartbeat interval and the session timeout, in ms, of a member of a group with its own configs."""
     room = Room(settings=settings(**texts))
     room.machine._shard.configs_of = lambda group: own if group == "g" else {}
     interval_ms = room.enter("a").heartbeat_interval_ms

@@ -1,4 +1,4 @@
-"""The search for the topics of regular expressions goes a share at a time, and nobody is assigned the wrong ones."""
+"""The search for topics of regular expressions: it goes a share at a time, and no member gets a wrong topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 
 SLOW = "(.?){1000}"
-"""Takes more than half a share for a name of 249 bytes, so that each topic takes a share of its own."""
+"""A pattern that takes more than half a share for a name of 249 bytes, so that each topic needs its own share."""
 LONG = [f"{number:03}".ljust(249, "x") for number in range(8)]
 
 
@@ -33,7 +33,7 @@ def image(names: Iterable[str]) -> TopicsImage:
 
 
 class Room(Talk):
-    """Members of the group `g`, by name; each says that it owns what it was last assigned."""
+    """The group `g` with members by name. Each member reports the partitions that it was last assigned."""
 
     def __init__(self, names: Iterable[str], **fields: Any) -> None:
         self.topics = image(names)
@@ -79,7 +79,7 @@ class Room(Talk):
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The steps of each share that was matched."""
+    """Return the steps of each share that was matched."""
     taken: list[int] = []
     matching = NamePattern.matching
 

@@ -1,4 +1,4 @@
-"""Groups that change their protocol while they have members; what is asserted here was asked of Apache Kafka 4.3.1."""
+"""Groups that change their protocol while they have members. The expected values are those of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def assigned(*partitions: int, topic: str = "t", user_data: bytes | None = None)
 
 
 def owning(*partitions: int, names: tuple[str, ...] = ("t",), version: int = 1) -> dict[str, bytes]:
-    """What a consumer says when it joins and has these partitions of `t`."""
+    """Return the protocols of a classic consumer that joins and owns these partitions of `t`."""
     owned = [ConsumerProtocolSubscriptionTopicPartition("t", list(partitions))] if partitions else []
     return {"range": encode_versioned(ConsumerProtocolSubscription(list(names), None, owned), version)}
 
@@ -47,7 +47,7 @@ def had(data: bytes) -> list[int]:
 
 
 class Mixed(Room):
-    """Two classic members, who have 0, 1 and 2, 3 of `t`."""
+    """Two classic members that own partitions 0, 1 and 2, 3 of `t`."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -77,7 +77,7 @@ class Mixed(Room):
         return members
 
     def kinds(self) -> list[tuple[int, bool]]:
-        """The records since the last look: type, and whether it is a tombstone."""
+        """Return the records since the last call: type, and whether it is a tombstone."""
         found = [
             (one.key.record_type, one.value is None)
             for one in self.log[self.at :]
@@ -87,7 +87,7 @@ class Mixed(Room):
         return found
 
     def hold(self, member_id: str) -> list[int]:
-        """What the broker says that a member has."""
+        """Return the partitions that the group description assigns to the member."""
         member = next(one for one in self.told().members if one.member_id == member_id)
         return [index for one in member.assignment.topic_partitions for index in one.partitions]
 
@@ -179,7 +179,7 @@ def test_an_eager_member_gives_all_back_at_once() -> None:
 
 
 def lives_on(room: Mixed, member: JoinGroupResponse) -> JoinGroupResponse:
-    """What a classic client does now and then; it owns nothing when it joins."""
+    """Run one cycle of a classic client, which owns nothing when it joins."""
     if room.beat(member) == ErrorCode.REBALANCE_IN_PROGRESS:
         member = room.rejoin(member.member_id)
         room.sync(member)

@@ -1,4 +1,4 @@
-"""Requests of all group APIs with values that no client sends: refused or answered, and never more than that."""
+"""Requests of all group APIs with values that no client sends: each is refused or answered, and does no more."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REQUESTS_MAX_OF_A_LIFE = 250
 
 
 class Odd:
-    """Draws requests, of which half make sense: ids and generations that were given out come again."""
+    """A generator of requests, half of which are valid: ids and generations from responses are reused."""
 
     def __init__(self, seed: int) -> None:
         self.draw = Random(seed)
@@ -63,7 +63,7 @@ class Odd:
         self.late = seed % 3 * 50  # until when none speaks the new protocol
 
     def learn(self, reply: Any) -> None:
-        """What a client would know from an answer."""
+        """Remember what a client would learn from a response."""
         member_id = getattr(reply, "member_id", None)
         if member_id and member_id not in self.ids:
             self.ids.append(member_id)
@@ -249,7 +249,7 @@ class Odd:
 
 
 def fits(request: Any, version: int, answer: Any) -> None:
-    """The answer can be said in the version of its request."""
+    """Check that the response can be encoded in the version of its request."""
     if not isinstance(request, FetchOffsets):
         encode_response(answer, version, 1)
 

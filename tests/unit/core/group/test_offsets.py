@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit, what is told, and how they go."""
+"""Committed offsets: permission to commit, fetching, expiration and deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member that joins anew at once may be faster than another one's SyncGroup of the generation before."""
+"""A member's JoinGroup for the next rebalance that arrives before another member's SyncGroup of the last generation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEWS = {"range": subscription("t", "u")}
 
 
 def assigned(count: int = 3) -> tuple[Talk, list[JoinGroupResponse]]:
-    """Members of one generation, the leader first, which alone has asked for its assignment."""
+    """Return members of one generation. Only the leader, the first one, has sent SyncGroup."""
     talk = Talk()
     members = talk.stable(count)
     for number, member in enumerate(members):
@@ -74,7 +74,7 @@ def test_who_joins_later_does_not_wait_for_the_others_to_sync(after_ms: int, sta
 
 
 def test_the_end_of_the_patience_begins_no_second_rebalance() -> None:
-    """All synced in time, and the next generation is stable before the patience with the last one ends."""
+    """Let all members sync in time and the next generation become stable before SYNC_PATIENCE_MS have passed."""
     talk, (leader, one, other) = assigned()
     talk.join(leader.member_id, "leader", protocols=NEWS)
     for member in (one, other):

@@ -1,4 +1,4 @@
-"""Random lives of groups of both protocols: a partition has one owner at any time, and in the end all have one."""
+"""Random lives of groups of both protocols: a partition never has two owners, and in the end each has one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOPICS = {"t": 5, "u": 3, "v": 1}
 
 
 class NewLife:
-    """Members of a consumer group, of whom some are slow, silent, or ask twice; now and then the broker restarts."""
+    """A consumer group with slow members, silent members and repeated requests. The broker restarts now and then."""
 
     def __init__(self, seed: int) -> None:
         self.draw, self.room = Random(seed), Room(topics(**TOPICS))
@@ -50,7 +50,7 @@ class NewLife:
             self.beat(name)
 
     def beat(self, name: str) -> None:
-        """What it says that it has is what it was last told, or, if it is slow, what it had before."""
+        """Report the partitions that the member was last assigned, or, if it is slow, those of before."""
         self.answered(name, self.room.say(name, owned=self.owned[name]))
 
     def answered(self, name: str, answer: Any) -> None:
@@ -61,7 +61,7 @@ class NewLife:
             self.owned[name] = dict(self.room.has[name])
 
     def check(self) -> None:
-        """Neither by what the broker says nor by what the members believe does a partition have two owners."""
+        """Check that no partition has two owners, neither in the broker's description nor in the members' views."""
         members = self.room.told().members
         held = Counter(
             (one.topic_name, index)

@@ -1,6 +1,7 @@
-"""Random lives of groups whose members change protocol as they like: a partition never has two owners, in the end each
-has one, and the records tell at every step what the machine knows. That holds, too, where members die in silence and
-the log refuses some of what is decided, which then has not happened.
+"""Random lives of groups whose members change protocol at any time.
+
+A partition never has two owners, in the end each has one, and at every step the records define the machine's state.
+This also holds if members die silently and the log refuses some of the records, which then have no effect.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ NAMES = "abcd"
 TOPICS = {"t": 5, "u": 2}
 Owned = dict[str, list[int]]
 REFUSED = ErrorCode.UNKNOWN_SERVER_ERROR
-"""What callers are told when the log does not take what their answer rests on."""
+"""The error that callers get when the log refuses the records of their reply."""
 
 
 class Place(Room):
-    """A tenth of what is decided is refused while there is a `draw`."""
+    """A group machine whose log refuses a tenth of all outcomes while `draw` is set."""
 
     draw: Random | None = None
 
@@ -54,7 +55,7 @@ class Place(Room):
 
 
 class Member:
-    """A client: of which protocol it is, what it believes to own, and where it stands in the classic one."""
+    """A client: its protocol, the partitions that it believes to own, and its state in the classic protocol."""
 
     def __init__(self, name: str, *, classic: bool) -> None:
         self.name, self.classic, self.member_id = name, classic, ""
@@ -64,9 +65,9 @@ class Member:
 
 
 class MixedLife:
-    """Classic clients are eager, or cooperative, all of them. `shadow` sees nothing but the records.
+    """A group with classic clients that are all eager or all cooperative. `shadow` sees only the records.
 
-    `hard`: the log refuses, and members die.
+    `hard`: the log refuses records, and members die.
     """
 
     def __init__(self, seed: int, *, hard: bool) -> None:
@@ -96,7 +97,7 @@ class MixedLife:
         self.collect()
 
     def restart(self) -> None:
-        """What waits for an answer is told to look for another coordinator, and comes again."""
+        """Replace the machine by a restarted one. Members with a parked caller join again."""
         self.collect()
         self.room = self.room.restarted()
         self.room.machine._shard.randomness = Random(self.draw.random())
@@ -112,7 +113,7 @@ class MixedLife:
             self.room.leave((member.member_id, None))
 
     def live(self, member: Member) -> None:
-        """What the client does next of itself."""
+        """Take the client's next step."""
         if not member.classic:
             self.beat(member)
         elif member.parked is None and member.joined is None:
@@ -175,7 +176,7 @@ class MixedLife:
             member.parked = what, token
 
     def collect(self) -> None:
-        """Take the answers that have come, until none is left: each may set off another one."""
+        """Handle replies until none is left: each may cause another one."""
         waiting = [member for member in self.members.values() if member.parked]
         while waiting:
             waiting = [member for member in waiting if member.parked and self.collected(member, *member.parked)]
@@ -202,7 +203,7 @@ class MixedLife:
         return True
 
     def lead(self, generation: JoinGroupResponse) -> dict[str, bytes]:
-        """Share out evenly; cooperative members are given what they had, and what nobody has."""
+        """Assign evenly. Cooperative members keep their partitions and receive free ones."""
         said = {
             one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata) for one in generation.members
         }
@@ -241,10 +242,10 @@ class MixedLife:
     # ---- what must hold
 
     def check(self) -> None:
-        """Two never have the same, and who sees only the records knows as much.
+        """Check that no partition has two owners, and that the records define the machine's state.
 
-        A cooperative member may be told late what it lost when its group was upgraded, as with Kafka, and so is one
-        that was silent for too long: there, what the broker gives counts.
+        A cooperative member may learn late what it lost in the upgrade of its group, as with Kafka, and so may a member
+        that was silent for too long. For these the broker's assignment counts.
         """
         trusted = () if self.cooperative or self.hard else self.members.values()
         believed = Counter(
@@ -263,7 +264,7 @@ class MixedLife:
         }
 
     def settle(self) -> None:
-        """Whoever was forgotten, as with an answer that a restart has lost, is put out in time."""
+        """Wait until the coordinator has removed members without a client, as after a response that a restart lost."""
         self.room.draw = None
         for _ in range(60):
             for member in list(self.members.values()):
@@ -282,7 +283,7 @@ class MixedLife:
 
 
 def told(group: ClassicGroup | ConsumerGroup) -> Any:
-    """What the records of a group say; None of a classic group that is in the middle of a rebalance."""
+    """Return the group's stored state; None for a classic group during a rebalance."""
     if isinstance(group, ConsumerGroup):
         assert Counter(group.owners.values()) == Counter(
             {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()}

@@ -1,8 +1,10 @@
-"""Lives of groups, told as plays: `*.txt` beside this file. Apache Kafka 4.3.1 writes the rolling upgrade's records.
+"""Lives of groups as transcripts: `*.txt` beside this file.
 
-A line that begins with ">" is a request; the lines under it are the answer, then the records that were written, each
-after a "+". Members of the topic `t` are known by short names; a "-" stands for a tombstone, "3@2" for partition 3 that
-the member has since epoch 2. Each file is one group, from its first member on.
+The rolling upgrade has the records that Apache Kafka 4.3.1 writes.
+
+A line that begins with ">" is a request. The lines under it are the reply, then the records, each after a "+". Members
+of the topic `t` have short names; "-" stands for a tombstone, "3@2" for partition 3 assigned since epoch 2. Each file
+is one group, from its first member on.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ STATES = ("stable", "unrevoked", "unreleased")
 
 
 class Stage:
-    """Reads requests, one method each, and says what came of them."""
+    """A reader of transcripts: each method runs one kind of request and returns the lines that follow it."""
 
     def __init__(self) -> None:
         self.room = Room()
@@ -152,7 +154,7 @@ class Stage:
 
 
 def played(script: str) -> str:
-    """The script with what the machine says now."""
+    """Return the script with the machine's actual replies and records."""
     stage, lines = Stage(), list[str]()
     for line in script.splitlines():
         if line.startswith("#"):

@@ -1,4 +1,4 @@
-"""Leader epochs of one log, against a model that lists the epoch of every offset."""
+"""Leader epochs of one log, compared with a model that lists the epoch of every offset."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, 
 
 
 def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
-    """Appends of (epochs passed since the last one, records), and the epoch of each offset."""
+    """Append (epochs passed since the last append, records). Return the epochs, and the epoch of each offset."""
     epochs, epoch = LeaderEpochs(), 0
     epoch_of_offset: list[int] = []
     for passed, records in appends:

@@ -16,7 +16,10 @@ SEQUENCE_MAX = 2**31 - 1
 def append(
     producers: Producers, sequence: int, count: int, base_offset: int, *, epoch: int = 0, transactional: bool = False
 ) -> WrittenBatch | None:
-    """As a log does: check, write, remember. The first answer if it is a duplicate. The coordinator knows of it."""
+    """Check, write and remember a batch, as a log does. Return the original of a duplicate.
+
+    Transactions are verified.
+    """
     shown = producers.begin_verification(ID, epoch, sequence, 0) if transactional else None
     written = producers.check(ID, epoch, sequence, count - 1, transactional, shown)
     if written is None:

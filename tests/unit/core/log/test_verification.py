@@ -1,4 +1,4 @@
-"""A transaction begins in a log only while the coordinator is known to know of it (KIP-890)."""
+"""A transaction begins in a log only while the coordinator is known to know it (KIP-890)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ID = 7
 
 
 def write(producers: Producers, sequence: int, shown: Verification | None, *, epoch: int = 0) -> None:
-    """A transactional batch of one record."""
+    """Write a transactional batch of one record."""
     if producers.check(ID, epoch, sequence, 0, True, shown) is None:
         producers.remember(ID, epoch, sequence, 100 + sequence, 0, 0, True)
 

@@ -1,4 +1,7 @@
-"""Who may ask and push, when, and what of subscriptions; the answers are those of Apache Kafka 4.3.1, asked alike."""
+"""The intervals in which clients may ask and push, and their subscriptions.
+
+Expected values are Apache Kafka 4.3.1's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transactions machine with its log: asks it, and replays what it decides, as the shell does."""
+"""A transactions machine with its log: decisions are replayed at once, as by the shell."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Rsp = TypeVar("Rsp")
 
 
 class Ids:
-    """Producer ids from 100 on, as many as `left`."""
+    """A source of producer ids from 100 on; `left` are available."""
 
     def __init__(self) -> None:
         self.next, self.left = 100, 1000
@@ -52,7 +52,10 @@ class Ids:
 
 
 class Room:
-    """`log` holds all records, `wall_ms` is the time of day; replies of other callers are in `told`."""
+    """A transactions machine under test. `log` has all records, `wall_ms` is the wall clock.
+
+    Replies to callers that were parked are in `told`.
+    """
 
     def __init__(self, transaction_version: int = 2, **settings: int) -> None:
         self.settings = TransactionSettings(lambda: transaction_version, **settings)
@@ -61,7 +64,7 @@ class Room:
         self.load()
 
     def load(self, *before: LogRecord) -> None:
-        """A machine that begins with the log as it is, and these records behind it."""
+        """Replace the machine by one that has replayed the log and these further records."""
         self.machine = TransactionsMachine(self.settings, self.ids)
         self.log.extend(before)
         for offset, record in enumerate(self.log):
@@ -78,7 +81,7 @@ class Room:
         return len(said.records)
 
     def ask(self, request: AnyTransactionRequest, expected: type[Rsp] = TransactionAnswer) -> Rsp:  # type: ignore[assignment]
-        """The answer, which comes at once."""
+        """Return the reply to a request that never parks."""
         token = object()
         self._take(self.machine.handle(request, token, self.wall_ms, self.wall_ms))
         self.pass_ms(0)
@@ -94,7 +97,7 @@ class Room:
         self._take(self.machine.handle(AwaitEnd(NAME, patience_ms), token, self.wall_ms, self.wall_ms))
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Let time go by, and everything that it brings."""
+        """Let time pass, and run everything that is due."""
         self.wall_ms += passed_ms
         while self.machine.deadline_ms <= self.wall_ms:
             self._take(self.machine.tick(self.wall_ms, self.wall_ms))
@@ -109,18 +112,18 @@ class Room:
         return self.ask(EndTransaction(NAME, producer_id, epoch, commit, version))
 
     def complete(self) -> None:
-        """Say that the markers are written."""
+        """Report that the markers are written."""
         known = self.known
         assert self.ask(MarkersWritten(NAME, known.producer_id, known.epoch)) == TransactionAnswer()
 
     @property
     def known(self) -> Transaction:
-        """What is known of `NAME`."""
+        """Return the transaction of `NAME`."""
         return self.ask(FindTransaction(NAME), FoundTransactions).transactions[0]
 
     @property
     def states(self) -> list[int]:
-        """The states that the log went through."""
+        """Return the states of all records in the log."""
         return [
             record.value.transaction_status
             for record in self.log
@@ -129,7 +132,7 @@ class Room:
 
 
 def at_epoch(epoch: int, **fields: Any) -> CoordinatorRecord:
-    """The record of `NAME`, with producer 100 in this epoch."""
+    """Return the record of `NAME` with producer 100 in this epoch."""
     return Transaction(NAME, 100, 60_000, epoch, updated_ms=NOW_MS, previous_producer_id=100, **fields).record(2)
 
 
@@ -137,7 +140,7 @@ LAST_EPOCH = EPOCH_MAX - 1
 
 
 def golden_log(kind: str, partition: int) -> Iterator[CoordinatorRecord]:
-    """What Kafka wrote to this partition of `__transaction_state`."""
+    """Return the records that Kafka wrote to this partition of `__transaction_state`."""
     path = f"{kind}/__transaction_state-{partition}/00000000000000000000.log"
     with tarfile.open(GOLDEN / f"logdir-{kind}.tar.xz") as archive:
         file = archive.extractfile(path)

@@ -1,4 +1,4 @@
-"""Who may produce under a transactional id: taking over, going on, fencing, and the end of the epochs."""
+"""InitProducerId: taking over a transactional id, continuing after an error, fencing, and exhausted epochs."""
 
 from __future__ import annotations
 

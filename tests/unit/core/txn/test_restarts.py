@@ -1,4 +1,4 @@
-"""Whatever producers ask, in whatever order: a machine that is loaded from the log is the one that wrote it."""
+"""A machine that is loaded from the log equals the machine that wrote it, whatever producers request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = st.lists(
 
 
 def take(room: Room, step: str, version: int, off: int) -> None:
-    """One step of a producer whose epoch is `off` by that much."""
+    """Take one step of a producer whose epoch is wrong by `off`."""
     known = room.known
     who = {"producer_id": known.producer_id, "epoch": min(max(0, known.epoch + off), EPOCH_MAX)}
     if step == "init":
@@ -59,7 +59,7 @@ def test_a_machine_from_the_log_is_the_one_that_wrote_it(epoch: int, steps: list
 
 
 def check_progress(before: Transaction, after: Transaction) -> None:
-    """Epochs only rise, until another producer id begins with 0; and partitions are kept until all is complete."""
+    """Check that epochs only rise until a new producer id begins with 0, and that partitions stay until completion."""
     if after.producer_id == before.producer_id:
         assert after.epoch >= before.epoch
     else:
@@ -69,7 +69,7 @@ def check_progress(before: Transaction, after: Transaction) -> None:
 
 
 def finish(room: Room) -> None:
-    """What is decided is handed out to whoever writes markers, once."""
+    """Check that the marker writer gets the transaction exactly if it is decided and not complete."""
     writer = object()
     room.await_markers(writer)
     assert (writer in room.told) is (room.known.state in PREPARED)

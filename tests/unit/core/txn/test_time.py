@@ -1,4 +1,4 @@
-"""What time brings: aborts, forgotten ids; and who is told of markers to write."""
+"""Timeouts and expiration of transactional ids, and the hand-out of decided transactions to the marker writer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_id_that_nobody_uses_is_forgotten(passed_ms: int, known: bool) -> Non
 
 
 def test_nothing_is_kept_of_an_id_that_was_forgotten() -> None:
-    """Nor of how its producer went on, which is in no record: memory would grow with all ids that there ever were."""
+    """Check the renewals, too: they are in no record and would otherwise grow with every id that ever existed."""
     room = Room(expire_interval_ms=1)
     room.init()
     room.init(100, 0)
@@ -207,7 +207,7 @@ def test_only_so_many_wait_for_one_end() -> None:
 
 
 def prepared() -> Room:
-    """The markers of a transaction are under way."""
+    """Return a machine with a transaction whose markers are being written."""
     room = Room()
     room.init()
     room.add(ORDERS)

@@ -1,4 +1,4 @@
-"""Transactions from their beginning to their end, in both versions of the protocol, and by Kafka's own logs."""
+"""Transactions from beginning to end, in both transaction versions, and compared with Kafka's own logs."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_kafkas_transactions_stand_as_kafka_says(kind: str) -> None:
 
 @pytest.mark.parametrize(("kind", "partition"), [*product(["clean", "unclean"], range(4))])
 def test_each_of_kafkas_steps_is_one_of_ours(kind: str, partition: int) -> None:
-    """Decided from the transaction before, by what a producer must have asked, at the time that Kafka stamped."""
+    """Decide each of Kafka's records anew from the previous one, at Kafka's timestamp."""
     before: dict[str, Transaction] = {}
     for record in golden_log(kind, partition):
         assert isinstance(record.key, TransactionLogKey)
@@ -270,7 +270,7 @@ def test_each_of_kafkas_steps_is_one_of_ours(kind: str, partition: int) -> None:
 
 
 def step(known: Transaction, after: Transaction) -> Transaction:
-    """What we make of `known` when asked for what became `after`."""
+    """Return our successor of `known` for the request that led Kafka to `after`."""
     now_ms, version = after.updated_ms, after.client_version
     if after.state is TransactionState.EMPTY:
         return known.renewed(known.producer_id, known.epoch + 1, after.timeout_ms, now_ms)
