@@ -28,7 +28,7 @@ def test_the_newest_record_of_a_key_stays_at_its_offset() -> None:
     assert log.pairs() == [(2, A, b"3"), (3, B, b"4"), (4, C, b"5")]
 
 
-def test_what_was_not_noted_stays() -> None:
+def test_records_above_the_noted_offset_stay() -> None:
     log = Stored()
     for value in b"12345":
         log.put((A, bytes([value])), (B, bytes([value])))
@@ -40,7 +40,7 @@ def test_what_was_not_noted_stays() -> None:
     ]
 
 
-def test_what_is_clean_gives_way_to_what_is_dirty() -> None:
+def test_dirty_records_replace_clean_ones() -> None:
     log = Stored()
     log.put((A, b"1"))
     log.put((B, b"1"), (B, b"2"))
@@ -49,7 +49,7 @@ def test_what_is_clean_gives_way_to_what_is_dirty() -> None:
     assert log.pairs() == [(1, B, b"1"), (2, B, b"2"), (3, A, b"2")]
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_deleted() -> None:
     log = Stored()
     log.put((None, b"1"), (A, b"2"))
     log.compact()
@@ -75,7 +75,7 @@ def test_a_batch_that_loses_records_keeps_the_rest_of_its_header(codec: Codec) -
     assert second.buffer == untouched
 
 
-def test_append_time_stays() -> None:
+def test_a_log_append_time_stays() -> None:
     log = Stored()
     log.put((A, b"1"), (B, None), (A, b"2"))
     log.data = stamped(log.batches()[0], NOW + 50)
@@ -85,7 +85,7 @@ def test_append_time_stays() -> None:
     assert [(one.offset, one.timestamp) for one in records(batch, 1 << 20)] == [(1, NOW + 50), (2, NOW + 50)]
 
 
-def test_a_tombstone_learns_when_it_may_go_and_goes_then() -> None:
+def test_a_tombstone_gets_a_delete_horizon_and_is_deleted_after_it() -> None:
     log = Stored()
     log.put((A, b"1"))
     log.put((A, None), (B, b"2"))
@@ -101,7 +101,7 @@ def test_a_tombstone_learns_when_it_may_go_and_goes_then() -> None:
     assert log.batches()[0].base_timestamp == LATER
 
 
-def test_the_end_of_a_round_stays_as_a_bare_header() -> None:
+def test_the_last_batch_of_a_round_stays_as_a_bare_header() -> None:
     log = Stored()
     log.put((A, b"1"))
     log.put((None, b"2"), (None, b"3"))
@@ -128,7 +128,7 @@ def test_a_live_producers_last_sequence_stays() -> None:
     assert [one.base_offset for one in log.batches()] == [3]
 
 
-def test_aborted_records_go_and_replace_nothing_and_their_marker_goes_later() -> None:
+def test_aborted_records_are_deleted_before_their_marker_and_replace_nothing() -> None:
     log = Stored()
     log.put((A, b"1"))
     log.put((A, b"void"), base_sequence=0, **IN_TRANSACTION)
@@ -162,7 +162,7 @@ def test_a_marker_stays_as_long_as_its_transaction_has_records() -> None:
     assert [one.base_offset for one in log.batches()] == [2, 3]
 
 
-def test_a_marker_goes_though_an_earlier_transaction_of_its_producer_has_records() -> None:
+def test_a_marker_is_deleted_though_an_earlier_transaction_of_its_producer_has_records() -> None:
     log = Stored()
     log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
     log.mark(7, commit=True)
@@ -195,7 +195,7 @@ def test_a_live_producers_last_marker_stays_for_its_epoch() -> None:
     assert (bare.count, bare.is_control, bare.producer_epoch) == (0, True, 4)
 
 
-def test_damage_ends_a_piece() -> None:
+def test_a_corrupt_batch_ends_a_piece() -> None:
     log = Stored()
     log.put((A, b"1"))
     good = len(log.data)
@@ -212,7 +212,7 @@ def test_damage_ends_a_piece() -> None:
         assert ask(compactor, request(log.data[: good - 1]), answer).taken == 0
 
 
-def test_a_request_before_the_first_round_makes_no_sense() -> None:
+def test_a_request_before_begin_is_refused() -> None:
     with pytest.raises(ValueError, match="must start with Begin"):
         Compactor().handle(msgspec.msgpack.encode(Note(b"")))
 

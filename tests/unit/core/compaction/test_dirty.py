@@ -23,7 +23,7 @@ PARTS = [Part(0, 10), Part(10, 20), Part(20, 30)]
     ("cleaned", "start", "end", "expected"),
     [(0, 0, 9, 0), (5, 0, 9, 5), (9, 0, 9, 9), (10, 0, 9, 0), (4, 5, 9, 5), (5, 5, 9, 5)],
 )
-def test_a_checkpoint_that_the_log_does_not_bear_out_does_not_count(cleaned, start, end, expected) -> None:
+def test_a_checkpoint_outside_of_the_log_is_ignored(cleaned, start, end, expected) -> None:
     assert first_dirty(cleaned, start, end) == expected
 
 
@@ -32,7 +32,7 @@ def test_only_whole_segments_are_compacted(upper, count) -> None:
     assert below(PARTS, upper) == PARTS[:count]
 
 
-def test_the_ratio_counts_what_may_be_compacted() -> None:
+def test_the_dirty_ratio_counts_only_compactable_bytes() -> None:
     assert dirt(PARTS, 10, is_overdue=False) == Dirt(10, 30, 100, 200)
     assert dirt(PARTS, 10, is_overdue=False).ratio == pytest.approx(2 / 3)
     assert dirt(PARTS, 30, is_overdue=False).ratio == 0
@@ -44,7 +44,7 @@ def test_the_ratio_counts_what_may_be_compacted() -> None:
     ("dirty", "is_overdue", "is_due"),
     [(49, False, False), (50, False, False), (51, False, True), (1, True, True), (0, True, False)],
 )
-def test_it_is_due_above_the_ratio_or_when_it_has_waited(dirty, is_overdue, is_due) -> None:
+def test_compaction_is_due_above_the_dirty_ratio_or_when_overdue(dirty, is_overdue, is_due) -> None:
     assert Dirt(0, 9, 100 - dirty, dirty, is_overdue).is_due(0.5) is is_due
 
 
@@ -60,7 +60,7 @@ def test_it_is_due_above_the_ratio_or_when_it_has_waited(dirty, is_overdue, is_d
         (300, 19, [1, 1, 1]),
     ],
 )
-def test_segments_are_merged_as_far_as_they_fit(size_max, index_max, lengths) -> None:
+def test_segments_are_merged_into_groups_that_fit_one_segment(size_max, index_max, lengths) -> None:
     sizes = [Sizes(100, 10, 8)] * 3
     assert [len(group) for group in groups(PARTS, sizes, size_max, index_max)] == lengths
     swapped = [Sizes(one.log, one.time_index, one.offset_index) for one in sizes]
@@ -68,11 +68,11 @@ def test_segments_are_merged_as_far_as_they_fit(size_max, index_max, lengths) ->
 
 
 @pytest.mark.parametrize(("last", "count"), [(RELATIVE_OFFSET_MAX, 1), (RELATIVE_OFFSET_MAX + 1, 2)])
-def test_offsets_stay_within_reach_of_their_segments_base(last, count) -> None:
+def test_a_groups_offsets_stay_within_range_of_the_base_offset(last, count) -> None:
     parts = [Part(0, 10), Part(10, last + 1)]
     assert len(groups(parts, [Sizes(1, 1, 1)] * 2, 100, 100)) == count
 
 
-def test_an_empty_segment_joins_however_far_its_offsets_are() -> None:
+def test_an_empty_segment_is_merged_whatever_its_offsets() -> None:
     parts = [Part(0, 10), Part(10, 2**32, 0), Part(2**32, 2**32 + 5)]
     assert groups(parts, [Sizes(1, 1, 1), Sizes(0, 0, 0), Sizes(1, 1, 1)], 100, 100) == [parts[:2], parts[2:]]

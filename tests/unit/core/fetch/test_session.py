@@ -134,23 +134,23 @@ def session() -> Session:
         {"error_code": 6},
     ],
 )
-def test_what_changed_is_told_and_nothing_else(session: Session, news: dict[str, object]) -> None:
+def test_an_incremental_response_has_only_changed_partitions(session: Session, news: dict[str, object]) -> None:
     assert session.fetch() == []
     assert session.fetch(a1=news) == ["a1"]
 
 
-def test_what_was_told_is_not_told_again(session: Session) -> None:
+def test_an_unchanged_partition_is_not_sent_again(session: Session) -> None:
     assert session.fetch(a1={"high_watermark": 6}) == ["a1"]
     assert session.fetch(a1={"high_watermark": 6}) == []
     assert session.fetch(a1={"high_watermark": 7, "log_start_offset": 2}) == ["a1"]
     assert session.fetch(a1={"high_watermark": 7, "log_start_offset": 2}) == []
 
 
-def test_a_last_stable_offset_alone_is_no_news(session: Session) -> None:
+def test_a_changed_last_stable_offset_alone_is_not_sent(session: Session) -> None:
     assert session.fetch(a1={"last_stable_offset": 4}) == []
 
 
-def test_errors_are_told_each_time_and_their_end_is_told(session: Session) -> None:
+def test_an_error_is_sent_each_time_and_once_more_when_it_ends(session: Session) -> None:
     failing: dict[str, object] = {"error_code": 6, "high_watermark": -1, "log_start_offset": -1}
     assert session.fetch(a0=failing) == ["a0"]
     assert session.fetch(a0=failing) == ["a0"]
@@ -167,7 +167,7 @@ def test_partitions_with_records_take_turns(session: Session) -> None:
     assert session.fetch(**everybody) == ["a1", "a0", "b0"]
 
 
-def test_partitions_come_and_go(session: Session) -> None:
+def test_a_request_adds_and_removes_partitions(session: Session) -> None:
     assert session.fetch(("b", 1), forget=(("a", 0),)) == ["b1"]
     fetching = session.begin(("a", 1), offset=9)
     assert [wanted.key for wanted in fetching.partitions.values()] == [("a", 1), ("b", 0), ("b", 1)]
@@ -175,7 +175,7 @@ def test_partitions_come_and_go(session: Session) -> None:
     assert session.cache.statistics() == (1, 3, 0)
 
 
-def test_the_last_forgotten_partition_ends_the_session(session: Session) -> None:
+def test_a_session_without_partitions_ends(session: Session) -> None:
     fetching = session.begin(forget=(("a", 0), ("a", 1), ("b", 0), ("b", 7)))
     response = answer(session.cache, fetching, give(fetching), 0)
     assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
@@ -204,7 +204,7 @@ def test_the_epoch_wraps_to_1(session: Session) -> None:
     assert session.fetch() == []
 
 
-def test_an_answer_that_comes_after_the_next_request_is_refused(session: Session) -> None:
+def test_a_response_after_the_next_request_is_an_epoch_error(session: Session) -> None:
     slow, quick = session.begin(), session.begin()
     response = answer(session.cache, slow, give(slow, a0={"records": b"x"}), 0)
     assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id)
@@ -212,7 +212,7 @@ def test_an_answer_that_comes_after_the_next_request_is_refused(session: Session
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-def test_a_session_is_by_name_or_by_id_for_life(*, by_id: bool) -> None:
+def test_a_session_uses_topic_names_or_topic_ids_only(*, by_id: bool) -> None:
     cache = FetchSessionCache(10, Random(0))
     topic: str | bytes = b"A" * 16 if by_id else "a"
     opened = cache.begin(ask((topic, 0), epoch=OPEN), by_id=by_id, privileged=False, now_ms=0)
@@ -233,7 +233,7 @@ def test_a_full_request_closes_the_session_it_names(session: Session, epoch: int
         session.begin()
 
 
-def test_a_partition_that_is_named_twice_counts_once() -> None:
+def test_a_repeated_partition_counts_once() -> None:
     cache = FetchSessionCache(10, Random(0))
     request = ask(("a", 0), ("a", 1), ("a", 0))
     request.topics[2].partitions[0].fetch_offset = 7
@@ -241,7 +241,7 @@ def test_a_partition_that_is_named_twice_counts_once() -> None:
     assert [(one.key, one.asked.fetch_offset) for one in fetching.partitions.values()] == [(("a", 0), 7), (("a", 1), 0)]
 
 
-def test_neighbours_of_one_topic_are_told_together(session: Session) -> None:
+def test_consecutive_partitions_of_a_topic_share_one_entry(session: Session) -> None:
     fetching = session.begin(("a", 2))
     response = answer(session.cache, fetching, give(fetching, a0={"high_watermark": 9}, b0={"high_watermark": 9}), 0)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 1), ("b", 1), ("a", 1)]
@@ -274,11 +274,11 @@ class Evictions:
         return True
 
 
-def test_without_slots_there_are_no_sessions() -> None:
+def test_a_cache_without_slots_has_no_sessions() -> None:
     assert Evictions(slots=0).open(1, 0) == 0
 
 
-def test_young_sessions_in_use_are_safe_from_consumers_but_not_from_followers() -> None:
+def test_a_young_consumer_session_in_use_is_evicted_only_for_a_follower() -> None:
     some = Evictions()
     first, second = some.open(1, 0), some.open(2, 1)
     assert some.open(100, EVICTION_MS_MIN) == 0
@@ -288,7 +288,7 @@ def test_young_sessions_in_use_are_safe_from_consumers_but_not_from_followers() 
     assert some.cache.statistics() == (2, 3, 1)
 
 
-def test_the_session_unused_longest_goes_first() -> None:
+def test_the_least_recently_used_session_is_evicted_first() -> None:
     some = Evictions()
     first, second = some.open(9, 0), some.open(1, 1)
     assert some.use(first, 2)
@@ -297,7 +297,7 @@ def test_the_session_unused_longest_goes_first() -> None:
     assert (some.use(first, EVICTION_MS_MIN + 3), some.use(second, EVICTION_MS_MIN + 3)) == (True, False)
 
 
-def test_a_larger_newcomer_pushes_out_the_smallest_that_has_settled() -> None:
+def test_a_larger_new_session_evicts_the_smallest_settled_one() -> None:
     some = Evictions()
     first, second = some.open(3, 0), some.open(2, 1)
     now_ms = EVICTION_MS_MIN + 2
@@ -308,7 +308,7 @@ def test_a_larger_newcomer_pushes_out_the_smallest_that_has_settled() -> None:
     assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, False)
 
 
-def test_a_session_that_grew_or_shrank_stands_where_its_size_puts_it() -> None:
+def test_a_session_that_grew_or_shrank_has_the_rank_of_its_size() -> None:
     """Fill the cache, too, to check that no rank of the former size is left."""
     some = Evictions()
     first, second = some.open(1, 0), some.open(2, 1)
@@ -324,7 +324,7 @@ def test_a_session_that_grew_or_shrank_stands_where_its_size_puts_it() -> None:
     assert some.cache.statistics() == (2, 5, 2)
 
 
-def test_nothing_is_left_of_a_session_that_grew_and_was_closed() -> None:
+def test_a_closed_session_that_grew_leaves_no_rank() -> None:
     some = Evictions(slots=1)
     grown = some.open(1, 0)
     now_ms = EVICTION_MS_MIN + 1
@@ -336,7 +336,7 @@ def test_nothing_is_left_of_a_session_that_grew_and_was_closed() -> None:
     assert some.use(young, now_ms)
 
 
-def test_a_settled_follower_gives_way_to_followers_alone() -> None:
+def test_a_settled_follower_session_is_evicted_only_for_a_follower() -> None:
     some = Evictions(slots=1)
     follower = some.open(1, 0, privileged=True)
     assert some.use(follower, EVICTION_MS_MIN + 1)
@@ -345,7 +345,7 @@ def test_a_settled_follower_gives_way_to_followers_alone() -> None:
     assert some.open(2, EVICTION_MS_MIN + 1, privileged=True) > 0
 
 
-def test_all_sessions_together_hold_a_bounded_number_of_partitions() -> None:
+def test_the_partitions_of_all_sessions_are_bounded() -> None:
     some = Evictions(slots=10)
     large, small = some.open(PARTITIONS_MAX - 10, 0), some.open(10, 0)
     assert some.open(1, 0) == 0

@@ -60,13 +60,13 @@ def again(members: Members, had: MemberAssignments) -> dict[str, Subscriber]:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("same", [True, False])
-def test_every_partition_has_one_member(name: str, same: bool) -> None:
+def test_every_partition_is_assigned_to_one_member(name: str, same: bool) -> None:
     for seed in range(300):
         members, partitions = drawn(Random(seed), same=same)
         check(members, partitions, ASSIGNORS[name](members, partitions))
 
 
-def test_uniform_is_even_to_within_one_and_moves_the_least() -> None:
+def test_uniform_is_balanced_to_within_one_and_moves_as_few_partitions_as_possible() -> None:
     for seed in range(300):
         draw = Random(seed)
         members, partitions = drawn(draw, same=True)
@@ -87,7 +87,7 @@ def test_uniform_is_even_to_within_one_and_moves_the_least() -> None:
         assert moves(first, third) == sizes(third)["new"]
 
 
-def test_uniform_leaves_nobody_two_behind_who_could_take_over() -> None:
+def test_uniform_leaves_no_member_two_behind_if_it_could_take_over_a_partition() -> None:
     for seed in range(300):
         members, partitions = drawn(Random(seed), same=False)
         assigned = uniform(members, partitions)
@@ -98,7 +98,7 @@ def test_uniform_leaves_nobody_two_behind_who_could_take_over() -> None:
         assert uniform(again(members, assigned), partitions) == assigned
 
 
-def test_ranges_split_topics_alike_in_the_order_of_names() -> None:
+def test_range_splits_topics_alike_in_the_order_of_member_names() -> None:
     topics = frozenset(TOPICS[:2])
     members = {"b": Subscriber(topics), "a": Subscriber(topics), "z": Subscriber(topics, instance_id="1")}
     assert ranges(members, dict.fromkeys(TOPICS[:2], 4)) == {
@@ -108,7 +108,7 @@ def test_ranges_split_topics_alike_in_the_order_of_names() -> None:
     }
 
 
-def test_what_is_gone_is_not_kept() -> None:
+def test_members_lose_partitions_of_deleted_or_unsubscribed_topics() -> None:
     had = {TOPICS[0]: frozenset((0, 5)), TOPICS[1]: frozenset((0,)), TOPICS[2]: frozenset((0,))}
     members = {"a": Subscriber(frozenset(TOPICS[:2]), had), "b": Subscriber(frozenset(TOPICS[:2]), had)}
     assigned = uniform(members, {TOPICS[0]: 2})

@@ -15,7 +15,7 @@ from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.sync_group import SyncGroupRequest
 
 
-def test_the_first_member_is_told_its_id_and_founds_the_group() -> None:
+def test_the_first_member_gets_an_id_and_creates_the_group() -> None:
     talk = Talk()
     member_id = talk.new_id(client="me")
     assert member_id.startswith("me-")
@@ -60,12 +60,12 @@ def test_old_clients_join_at_once(version: int) -> None:
         (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
-def test_sessions_are_neither_short_nor_long(session_ms: int, code: ErrorCode | None) -> None:
+def test_the_session_timeout_is_bounded(session_ms: int, code: ErrorCode | None) -> None:
     answer = Talk().join(session_ms=session_ms, version=3)
     assert answer == code
 
 
-def test_who_cannot_join() -> None:
+def test_a_join_group_with_an_unknown_member_or_protocol_is_refused() -> None:
     talk = Talk()
     assert talk.join(group="") == ErrorCode.INVALID_GROUP_ID
     assert talk.join("stranger") == ErrorCode.UNKNOWN_MEMBER_ID
@@ -77,7 +77,7 @@ def test_who_cannot_join() -> None:
     assert talk.join(protocols={"roundrobin": b""}) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_the_protocol_that_all_know_and_most_like_is_chosen() -> None:
+def test_the_protocol_with_most_votes_that_all_members_support_is_selected() -> None:
     talk = Talk(GroupSettings(group_initial_rebalance_delay_ms=100))
     likes = (("a", "b", "c"), ("c", "b"), ("c", "b", "a"), ("c", "x", "b"))
     for number, names in enumerate(likes):
@@ -87,7 +87,7 @@ def test_the_protocol_that_all_know_and_most_like_is_chosen() -> None:
     assert [len(talk.replies[number].members) for number in range(4)] == [4, 0, 0, 0]
 
 
-def test_a_first_rebalance_is_put_off_while_members_come_but_not_for_ever() -> None:
+def test_a_first_rebalance_is_delayed_while_members_join_up_to_the_rebalance_timeout() -> None:
     talk = Talk(GroupSettings(group_initial_rebalance_delay_ms=20_000))
     for number in range(4):
         assert talk.replies == {}
@@ -97,7 +97,7 @@ def test_a_first_rebalance_is_put_off_while_members_come_but_not_for_ever() -> N
     assert len(talk.replies[0].members) == len(talk.replies) == 4
 
 
-def test_members_come_and_go() -> None:
+def test_members_join_and_leave() -> None:
     talk = Talk()
     leader, follower = talk.stable(2)
     newcomer = talk.new_id()
@@ -129,7 +129,7 @@ def test_members_come_and_go() -> None:
     )
 
 
-def test_a_session_ends_without_heartbeats_but_not_while_a_member_waits_here() -> None:
+def test_a_session_times_out_without_heartbeats_but_not_while_the_caller_is_parked() -> None:
     talk = Talk()
     leader, silent = talk.stable(2)
     for _ in range(3):
@@ -145,7 +145,7 @@ def test_a_session_ends_without_heartbeats_but_not_while_a_member_waits_here() -
     assert talk.replies["late"].leader == late
 
 
-def test_a_rebalance_waits_no_longer_than_members_allow() -> None:
+def test_a_rebalance_waits_for_the_rebalance_timeout_at_most() -> None:
     talk = Talk()
     leader, slow = talk.stable(2)
     assert talk.join(leader.member_id, "leader") is None
@@ -156,7 +156,7 @@ def test_a_rebalance_waits_no_longer_than_members_allow() -> None:
     assert talk.beat(slow) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_does_not_sync_is_put_out() -> None:
+def test_a_member_without_a_sync_group_in_time_is_removed() -> None:
     talk = Talk()
     leader, other = talk.stable(2)
     talk.join(other.member_id, "other")
@@ -173,7 +173,7 @@ def test_who_does_not_sync_is_put_out() -> None:
     assert talk.state() == "PreparingRebalance"
 
 
-def test_a_pending_member_is_waited_for_until_its_session_ends() -> None:
+def test_a_rebalance_waits_for_a_pending_member_until_its_session_times_out() -> None:
     talk = Talk()
     (leader,) = talk.stable(1)
     talk.new_id()
@@ -182,7 +182,7 @@ def test_a_pending_member_is_waited_for_until_its_session_ends() -> None:
     assert talk.replies["leader"].generation_id == 2
 
 
-def test_groups_are_not_larger_than_allowed() -> None:
+def test_a_classic_group_has_a_maximum_size() -> None:
     talk = Talk(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=2))
     leader, _ = talk.stable(2)
     refused = talk.join()
@@ -191,7 +191,7 @@ def test_groups_are_not_larger_than_allowed() -> None:
     assert talk.new_id()
 
 
-def test_a_lost_answer_is_given_again() -> None:
+def test_a_repeated_request_gets_the_same_response() -> None:
     talk = Talk()
     leader, follower = talk.stable(2)
     talk.join(leader.member_id, "leader")
@@ -204,7 +204,7 @@ def test_a_lost_answer_is_given_again() -> None:
     assert talk.state() == "PreparingRebalance"
 
 
-def test_a_caller_who_asks_twice_has_the_first_call_refused() -> None:
+def test_a_second_parked_call_of_a_member_refuses_the_first() -> None:
     talk = Talk()
     leader, follower = talk.stable(2)
     talk.join(leader.member_id, "first")
@@ -229,7 +229,7 @@ def static(talk: Talk) -> Any:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_member_takes_its_place_again_without_a_rebalance(version: int) -> None:
+def test_a_restarted_static_member_resumes_without_a_rebalance(version: int) -> None:
     talk = Talk()
     first = static(talk)
     assert first.member_id.startswith("i-")
@@ -249,7 +249,7 @@ def test_a_static_member_takes_its_place_again_without_a_rebalance(version: int)
     assert talk.restarted().beat(second, "i") == ErrorCode.NONE
 
 
-def test_a_static_member_who_speaks_otherwise_rebalances() -> None:
+def test_a_restarted_static_member_with_other_protocols_starts_a_rebalance() -> None:
     talk = Talk()
     first = static(talk)
     assert talk.join(token="new", instance="i", protocols={"range": subscription("t"), "other": b""}).generation_id == 1
@@ -257,7 +257,7 @@ def test_a_static_member_who_speaks_otherwise_rebalances() -> None:
     assert talk.beat(first, "i") == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_is_kept_while_it_is_away_and_put_out_by_name() -> None:
+def test_an_absent_static_member_stays_until_it_is_removed_by_its_instance_id() -> None:
     talk = Talk()
     static(talk)
     talk.join(token="other", version=3)
@@ -270,7 +270,7 @@ def test_a_static_member_is_kept_while_it_is_away_and_put_out_by_name() -> None:
     assert len(talk.replies["other"].members) == 1
 
 
-def test_leaving_one_by_one() -> None:
+def test_leave_group_answers_for_each_member() -> None:
     talk = Talk()
     (member,) = talk.stable(1)
     pending = talk.new_id()
@@ -282,7 +282,7 @@ def test_leaving_one_by_one() -> None:
     assert talk.ask(LeaveGroupRequest("", member_id="x"), 1) == ErrorCode.INVALID_GROUP_ID
 
 
-def test_syncing_is_for_members_of_the_generation() -> None:
+def test_sync_group_is_refused_outside_of_the_generation() -> None:
     talk = Talk()
     (member,) = talk.stable(1)
     assert talk.sync(member, protocol_type="connect") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -293,7 +293,7 @@ def test_syncing_is_for_members_of_the_generation() -> None:
     assert talk.ask(SyncGroupRequest("none", 1, "x"), 5) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_restart_goes_back_to_the_last_generation_that_was_assigned() -> None:
+def test_a_restart_returns_to_the_last_assigned_generation() -> None:
     talk = Talk()
     leader, follower = talk.stable(2)
     talk.join(leader.member_id, "leader")
@@ -310,7 +310,7 @@ def test_a_restart_goes_back_to_the_last_generation_that_was_assigned() -> None:
     assert again.stored()[-1].generation == 2
 
 
-def test_describing_shows_what_members_do_only_while_all_is_stable() -> None:
+def test_a_description_has_protocols_only_while_the_group_is_stable() -> None:
     talk = Talk()
     leader, follower = talk.stable(2)
     told = talk.describe()
@@ -328,7 +328,7 @@ def test_describing_shows_what_members_do_only_while_all_is_stable() -> None:
     assert (talk.describe("none", 5).group_state, talk.describe("none", 5).error_code) == ("Dead", 0)
 
 
-def test_a_protocol_that_one_member_names_twice_is_known_to_one_member() -> None:
+def test_a_protocol_that_a_member_lists_twice_counts_once() -> None:
     talk = Talk()
     twice = [JoinGroupRequestProtocol(name, b"") for name in ("own", "own", "range")]
     request = JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, "", None, "consumer", twice)
@@ -346,7 +346,7 @@ def waiting(talk: Talk, member: Any, ms: int) -> None:
         talk.beat(member, "i")
 
 
-def test_who_has_joined_leads_where_the_static_leader_has_not() -> None:
+def test_a_joined_member_becomes_leader_if_the_static_leader_has_not_joined() -> None:
     talk = Talk()
     away = static(talk)
     assert talk.join(token="b", version=3) is None
@@ -356,7 +356,7 @@ def test_who_has_joined_leads_where_the_static_leader_has_not() -> None:
     assert {one.group_instance_id for one in joined.members} == {"i", None}
 
 
-def test_a_generation_does_not_begin_with_nobody() -> None:
+def test_a_generation_needs_a_member_that_has_joined() -> None:
     talk = Talk()
     away = static(talk)
     pending = talk.new_id()
@@ -367,14 +367,14 @@ def test_a_generation_does_not_begin_with_nobody() -> None:
     assert talk.join(away.member_id, "back", instance="i").generation_id == 2
 
 
-def test_a_member_id_that_was_given_out_is_no_static_member_s() -> None:
+def test_a_static_member_cannot_use_a_pending_member_id() -> None:
     talk = Talk()
     member_id = talk.new_id()
     assert talk.join(member_id, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
     assert talk.join("other") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_member_ids_that_are_not_used_yet_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_member_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykbroker.core.group.classic.join.PENDING_MEMBERS_MAX", 2)
     talk = Talk()
     talk.new_id()
@@ -384,13 +384,13 @@ def test_member_ids_that_are_not_used_yet_are_bounded(monkeypatch: pytest.Monkey
     assert talk.new_id()
 
 
-def test_a_group_needs_a_name() -> None:
+def test_an_empty_group_id_is_refused() -> None:
     talk = Talk()
     for request in (HeartbeatRequest(""), SyncGroupRequest("")):
         assert talk.ask(request, 3) == ErrorCode.INVALID_GROUP_ID
 
 
-def test_who_leaves_while_it_waits_for_an_assignment_is_told_so() -> None:
+def test_a_member_that_leaves_has_its_parked_sync_group_answered() -> None:
     talk = Talk()
     leader, other = talk.stable(2)
     talk.join(leader.member_id, "leader")
@@ -409,7 +409,7 @@ def test_who_leaves_while_it_waits_for_an_assignment_is_told_so() -> None:
         ({str(number): b"" for number in range(1001)}, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_what_a_member_says_is_bounded(protocols: dict[str, bytes], code: ErrorCode) -> None:
+def test_a_members_protocols_are_bounded(protocols: dict[str, bytes], code: ErrorCode) -> None:
     talk = Talk()
     answer = talk.join(version=3, token="joining", protocols=protocols)
     talk.wait(0)
@@ -417,7 +417,7 @@ def test_what_a_member_says_is_bounded(protocols: dict[str, bytes], code: ErrorC
     assert len(talk.log) == (not code)
 
 
-def test_what_members_had_is_told_until_they_are_given_something_else() -> None:
+def test_a_description_has_the_old_assignments_until_there_are_new_ones() -> None:
     talk = Talk()
     leader, follower = talk.stable(2, given=b"old")
     talk.join(leader.member_id, "leader")

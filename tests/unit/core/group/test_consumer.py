@@ -94,7 +94,7 @@ class Room(Talk):
         return [self.has[name].get(topic, []) for name in names]
 
 
-def test_a_member_joins_and_has_all_at_once() -> None:
+def test_a_single_member_is_assigned_all_partitions_at_once() -> None:
     room = Room()
     answer = room.enter("a", "t", "u")
     assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 2, 5000)
@@ -108,7 +108,7 @@ def test_a_member_joins_and_has_all_at_once() -> None:
     assert room.restarted().say("a").member_epoch == 2
 
 
-def test_partitions_are_given_back_before_another_one_has_them() -> None:
+def test_partitions_are_revoked_before_another_member_gets_them() -> None:
     room = Room()
     room.enter("a")
     assert room.enter("b").assignment.topic_partitions == []
@@ -127,7 +127,7 @@ def test_partitions_are_given_back_before_another_one_has_them() -> None:
     room.settle("a", "b")
 
 
-def test_who_leaves_or_is_silent_is_replaced() -> None:
+def test_partitions_of_a_member_that_leaves_or_times_out_are_reassigned() -> None:
     room = Room()
     for name in ("a", "b", "c"):
         room.enter(name)
@@ -147,7 +147,7 @@ def test_who_leaves_or_is_silent_is_replaced() -> None:
 
 
 @pytest.mark.parametrize(("silent", "due_ms"), [(True, CONSUMER_SESSION_MS), (False, REBALANCE_MS)])
-def test_who_is_to_be_put_out_is_so_once_the_log_takes_it(silent: bool, due_ms: int) -> None:
+def test_the_removal_of_a_member_is_retried_until_the_log_accepts_it(silent: bool, due_ms: int) -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -166,7 +166,7 @@ def test_who_is_to_be_put_out_is_so_once_the_log_takes_it(silent: bool, due_ms: 
     assert [one.member_id for one in room.told().members] == ["b"]
 
 
-def test_topics_that_the_log_did_not_take_are_seen_again() -> None:
+def test_a_change_of_topics_that_the_log_refused_is_planned_again() -> None:
     room = Room()
     room.enter("a")
     room.seen = topics(t=6)
@@ -176,7 +176,7 @@ def test_topics_that_the_log_did_not_take_are_seen_again() -> None:
     assert room.parts("a") == [[0, 1, 2, 3, 4, 5]]
 
 
-def test_who_does_not_give_back_in_time_is_put_out() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -189,7 +189,7 @@ def test_who_does_not_give_back_in_time_is_put_out() -> None:
     assert room.parts("b") == [[0, 1, 2, 3]]
 
 
-def test_epochs_fence() -> None:
+def test_a_wrong_member_epoch_is_fenced() -> None:
     room = Room()
     room.enter("a")
     assert room.say("a", member_epoch=3) == room.say("a", member_epoch=1) == ErrorCode.FENCED_MEMBER_EPOCH
@@ -203,7 +203,7 @@ def test_epochs_fence() -> None:
     assert room.parts("a") == [[0, 1]]
 
 
-def test_who_gives_back_in_two_steps_stays_in_its_epoch() -> None:
+def test_a_member_that_revokes_in_two_steps_stays_in_its_epoch() -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -217,7 +217,7 @@ def test_who_gives_back_in_two_steps_stays_in_its_epoch() -> None:
     assert room.say("a", owned={"t": [0]}).member_epoch == 5
 
 
-def test_a_member_is_past_its_first_epoch_when_it_is_heard_of_again() -> None:
+def test_a_member_leaves_its_first_epoch_with_its_next_heartbeat() -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -228,7 +228,7 @@ def test_a_member_is_past_its_first_epoch_when_it_is_heard_of_again() -> None:
     assert len(room.log) == before
 
 
-def test_what_was_given_long_ago_may_be_committed_in_an_epoch_that_is_over() -> None:
+def test_an_older_epoch_may_commit_partitions_assigned_before_it() -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -253,7 +253,7 @@ def test_what_was_given_long_ago_may_be_committed_in_an_epoch_that_is_over() -> 
         assert which.commit(1, new, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, "given in epoch 3"
 
 
-def test_what_is_given_back_and_given_again_is_had_since_then() -> None:
+def test_a_partition_that_is_assigned_again_counts_from_that_epoch() -> None:
     room = Room()
     room.enter("a")
     room.enter("b")
@@ -268,7 +268,7 @@ def test_what_is_given_back_and_given_again_is_had_since_then() -> None:
     assert room.commit(1, before, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_the_epoch_rises_once_when_nobody_is_left_who_reads_a_topic() -> None:
+def test_the_epoch_rises_once_when_a_topic_has_no_subscriber_left() -> None:
     room = Room()
     room.enter("a", "t")
     room.enter("b", "u")
@@ -278,7 +278,7 @@ def test_the_epoch_rises_once_when_nobody_is_left_who_reads_a_topic() -> None:
     assert room.told().group_epoch == room.epochs["a"] == left
 
 
-def test_a_static_member_that_is_away_gives_back_at_once() -> None:
+def test_a_static_member_that_leaves_for_now_ends_its_revocation() -> None:
     room = Room()
     room.enter("a", instance_id="i")
     room.enter("b")
@@ -292,7 +292,7 @@ def test_a_static_member_that_is_away_gives_back_at_once() -> None:
     room.settle("a2", "b")
 
 
-def test_a_deleted_group_leaves_tombstones_of_all_that_it_had() -> None:
+def test_a_deleted_group_leaves_a_tombstone_for_each_of_its_keys() -> None:
     room = Room()
     room.enter("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
     room.say("a", member_epoch=LEAVING)
@@ -302,7 +302,7 @@ def test_a_deleted_group_leaves_tombstones_of_all_that_it_had() -> None:
     assert room.restarted().told().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_subscriptions_and_topics_change() -> None:
+def test_changed_subscriptions_and_topics_raise_the_epoch() -> None:
     room = Room()
     room.enter("a")
     room.settle("a")
@@ -335,7 +335,7 @@ def test_regular_expressions_follow_the_topics() -> None:
     assert room.log[-2].key.record_type == 16
 
 
-def test_static_members_come_back_under_another_id() -> None:
+def test_a_static_member_returns_under_another_member_id() -> None:
     room = Room()
     room.enter("a", instance_id="i")
     room.enter("b")
@@ -353,7 +353,7 @@ def test_static_members_come_back_under_another_id() -> None:
     room.settle("a2", "b")
 
 
-def test_groups_change_their_kind_when_they_are_empty() -> None:
+def test_an_empty_group_changes_its_type() -> None:
     room = Room()
     room.commit(7)
     assert room.enter("a").member_epoch == 2
@@ -365,14 +365,14 @@ def test_groups_change_their_kind_when_they_are_empty() -> None:
     assert room.restarted().told().group_state == "Stable"
 
 
-def test_groups_have_a_size() -> None:
+def test_a_consumer_group_has_a_maximum_size() -> None:
     room = Room(settings=GroupSettings(group_consumer_max_size=1))
     room.enter("a")
     assert room.enter("b") == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert room.enter("a").member_epoch == 2
 
 
-def test_most_members_choose_the_assignor() -> None:
+def test_the_assignor_that_most_members_request_is_used() -> None:
     room = Room()
     for name, assignor in (("a", "range"), ("b", "range"), ("c", "uniform"), ("d", None)):
         room.enter(name, server_assignor=assignor)
@@ -403,7 +403,7 @@ def test_most_members_choose_the_assignor() -> None:
         ({"member_epoch": -1}, ErrorCode.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_requests_that_say_too_little(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_an_incomplete_or_invalid_heartbeat_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
     told = {
         "group_id": "g",
         "member_id": "a",
@@ -418,7 +418,7 @@ def test_requests_that_say_too_little(fields: dict[str, Any], code: ErrorCode) -
     assert room.log == []
 
 
-def test_version_0_is_given_an_id() -> None:
+def test_a_member_of_version_0_gets_a_member_id() -> None:
     room = Room()
     assert room.enter("", version=0).member_id
     with pytest.raises(ApiError):

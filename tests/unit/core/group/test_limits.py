@@ -26,13 +26,13 @@ def settings(**texts: str) -> GroupSettings:
         (8001, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
-def test_sessions_of_classic_members(session_ms: int, code: ErrorCode) -> None:
+def test_session_timeouts_of_classic_members_are_bounded(session_ms: int, code: ErrorCode) -> None:
     talk = Talk(settings(group_min_session_timeout_ms="7000", group_max_session_timeout_ms="8000"))
     answer = talk.join(session_ms=session_ms)
     assert (answer if isinstance(answer, ErrorCode) else answer.error_code) == code
 
 
-def test_members_of_a_classic_group() -> None:
+def test_the_size_of_a_classic_group_is_bounded() -> None:
     talk = Talk(settings(group_max_size="3"))
     talk.stable(3)
     assert talk.join().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -41,7 +41,7 @@ def test_members_of_a_classic_group() -> None:
     assert talk.join(talk.new_id()) is None
 
 
-def test_members_of_a_consumer_group() -> None:
+def test_the_size_of_a_consumer_group_is_bounded() -> None:
     room = Room(settings=settings(group_consumer_max_size="2"))
     for name in ("a", "b"):
         assert room.enter(name).error_code == 0
@@ -49,11 +49,11 @@ def test_members_of_a_consumer_group() -> None:
 
 
 @pytest.mark.parametrize(("size", "code"), [(9, 0), (10, 0), (11, ErrorCode.OFFSET_METADATA_TOO_LARGE)])
-def test_metadata_of_an_offset(size: int, code: int) -> None:
+def test_the_metadata_of_an_offset_is_bounded(size: int, code: int) -> None:
     assert Talk(settings(offset_metadata_max_bytes="10")).commit(1, metadata="x" * size) == code
 
 
-def test_minutes_that_an_offset_is_kept() -> None:
+def test_offsets_expire_after_the_retention_minutes() -> None:
     talk = Talk(settings(offsets_retention_minutes="2", offsets_retention_check_interval_ms="1"))
     talk.commit(1)
     talk.wait(2 * MS_OF_MINUTE - 1)
@@ -90,11 +90,11 @@ SESSION, BEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
         ({"share.session.timeout.ms": "50000"}, (5000, 45_000)),
     ],
 )
-def test_a_group_obeys_its_own_configs_within_the_broker_s_bounds(own: dict[str, str], told: tuple[int, int]) -> None:
+def test_a_groups_own_configs_apply_within_the_brokers_bounds(own: dict[str, str], told: tuple[int, int]) -> None:
     assert beats(own) == told
 
 
-def test_a_group_without_configs_obeys_the_broker_s() -> None:
+def test_the_brokers_configs_apply_to_a_group_without_its_own() -> None:
     given = {"group_consumer_session_timeout_ms": "46000", "group_consumer_heartbeat_interval_ms": "7000"}
     assert beats({}, **given) == (7000, 46_000)
     assert beats(
@@ -105,7 +105,7 @@ def test_a_group_without_configs_obeys_the_broker_s() -> None:
     ) == (300, 2000)
 
 
-def test_a_change_counts_from_the_next_heartbeat_on() -> None:
+def test_a_changed_config_applies_from_the_next_heartbeat_on() -> None:
     room, own = Room(), dict[str, str]()
     room.machine._shard.configs_of = lambda group: own
     room.enter("a")
@@ -127,7 +127,7 @@ def test_a_change_counts_from_the_next_heartbeat_on() -> None:
         ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "range"),
     ],
 )
-def test_the_first_assignor_is_taken_where_nobody_asks_for_one(configured: str, first: str) -> None:
+def test_the_first_configured_assignor_is_the_default(configured: str, first: str) -> None:
     room = Room(settings=settings(group_consumer_assignors=configured))
     room.enter("a")
     assert room.told().assignor_name == first
@@ -139,7 +139,7 @@ def test_an_assignor_that_is_not_configured_is_refused() -> None:
     assert room.enter("a", server_assignor="range").error_code == 0
 
 
-def test_members_who_asked_for_an_assignor_that_is_no_more_have_the_first() -> None:
+def test_members_of_a_removed_assignor_use_the_first_one() -> None:
     room = Room()
     room.enter("a", server_assignor="uniform")
     room.settings = settings(group_consumer_assignors="range")
@@ -149,7 +149,7 @@ def test_members_who_asked_for_an_assignor_that_is_no_more_have_the_first() -> N
     assert later.told().assignment_epoch == 3
 
 
-def test_nothing_of_another_group_is_obeyed() -> None:
+def test_configs_of_another_group_do_not_apply() -> None:
     room = Room()
     room.machine._shard.configs_of = lambda group: {BEAT: "9000"} if group == "other" else {}
     assert room.enter("a").heartbeat_interval_ms == 5000

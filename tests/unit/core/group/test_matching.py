@@ -91,7 +91,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return taken
 
 
-def test_most_groups_are_assigned_at_once_what_their_pattern_matches(steps: list[int]) -> None:
+def test_the_first_heartbeat_assigns_the_matches_of_a_cheap_pattern(steps: list[int]) -> None:
     room = Room([*(f"orders-{number}" for number in range(1000)), *(f"other-{number}" for number in range(1000))])
     room.beat("a", "orders-[0-9]+")
     assert len(room.has["a"]) == 1000
@@ -101,7 +101,7 @@ def test_most_groups_are_assigned_at_once_what_their_pattern_matches(steps: list
     assert room.machine.deadline_ms > room.now_ms
 
 
-def test_one_step_matches_no_more_than_a_share(steps: list[int]) -> None:
+def test_a_step_matches_one_share_at_most(steps: list[int]) -> None:
     room = Room(LONG)
     room.beat("a", SLOW)
     assert (len(steps), room.has["a"]) == (1, [])
@@ -116,7 +116,7 @@ def test_one_step_matches_no_more_than_a_share(steps: list[int]) -> None:
     assert (len(steps), room.epochs["a"]) == (len(LONG), epoch + 1), "nothing is matched twice"
 
 
-def test_a_newcomers_pattern_takes_nothing_from_others_while_it_is_searched_for(steps: list[int]) -> None:
+def test_the_search_for_a_new_members_pattern_takes_no_partitions_from_others(steps: list[int]) -> None:
     room = Room(LONG)
     room.beat("a", ".*")
     room.settle("a")
@@ -130,7 +130,7 @@ def test_a_newcomers_pattern_takes_nothing_from_others_while_it_is_searched_for(
     assert max(steps) <= SHARE_STEPS_MAX
 
 
-def test_a_search_begins_anew_when_the_topics_change() -> None:
+def test_a_search_restarts_when_the_topics_change() -> None:
     room = Room(LONG[:4])
     room.beat("a", SLOW)
     room.topics = image(LONG[2:])
@@ -140,7 +140,7 @@ def test_a_search_begins_anew_when_the_topics_change() -> None:
     assert room.has["a"] == LONG[2:]
 
 
-def test_the_topics_known_so_far_hold_while_others_are_searched_for() -> None:
+def test_stored_matches_stay_assigned_during_a_search() -> None:
     room = Room(LONG[:4])
     room.beat("a", SLOW)
     room.wait(0)
@@ -153,7 +153,7 @@ def test_the_topics_known_so_far_hold_while_others_are_searched_for() -> None:
     assert room.has["a"] == LONG
 
 
-def test_many_patterns_share_one_step(steps: list[int]) -> None:
+def test_one_step_searches_for_many_patterns(steps: list[int]) -> None:
     room = Room([f"t{number}" for number in range(10)])
     for number in range(10):
         room.beat(f"m{number}", f"t{number}")
@@ -173,7 +173,7 @@ def test_many_patterns_share_one_step(steps: list[int]) -> None:
     assert len(steps) == 100
 
 
-def test_what_is_no_longer_asked_for_is_no_longer_searched_for() -> None:
+def test_the_search_for_an_unsubscribed_pattern_stops() -> None:
     room = Room(LONG)
     room.beat("a", SLOW)
     room.beat("a", "0.*")
@@ -185,7 +185,7 @@ def test_what_is_no_longer_asked_for_is_no_longer_searched_for() -> None:
     assert room.searches == {}
 
 
-def test_the_search_of_a_group_ends_with_it() -> None:
+def test_the_search_of_a_deleted_group_stops() -> None:
     room = Room(LONG)
     room.beat("a", SLOW)
     room.ask(ConsumerGroupHeartbeatRequest("g", "a", -1), 1)

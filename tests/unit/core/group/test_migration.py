@@ -111,7 +111,7 @@ DOWNGRADE_OF_3 = [
 ]
 
 
-def test_a_rolling_upgrade_and_back() -> None:
+def test_a_rolling_upgrade_and_a_rolling_downgrade() -> None:
     room = Mixed()
     assert room.enter("c").member_epoch == room.generation + 1
     assert room.kinds() == [*UPGRADE, (5, PUT), (3, PUT), (7, PUT), (7, PUT), (6, PUT), (8, PUT)]
@@ -152,7 +152,7 @@ def test_a_rolling_upgrade_and_back() -> None:
     assert len(room.replies[room.a].members) == 2
 
 
-def test_a_cooperative_member_that_waits_is_told_when_others_have_given_back() -> None:
+def test_a_cooperative_member_rejoins_when_others_have_released_its_partitions() -> None:
     room = Mixed()
     room.enter("c")
     (token, member_id) = object(), room.new_id()
@@ -169,7 +169,7 @@ def test_a_cooperative_member_that_waits_is_told_when_others_have_given_back() -
     assert sorted([*room.has["c"]["t"], *had(room.sync(answer).assignment)]) == [1, 3]
 
 
-def test_an_eager_member_gives_all_back_at_once() -> None:
+def test_an_eager_member_revokes_all_partitions_at_once() -> None:
     room = Mixed()
     room.enter("c")
     answer = room.rejoin(room.b)
@@ -187,7 +187,7 @@ def lives_on(room: Mixed, member: JoinGroupResponse) -> JoinGroupResponse:
 
 
 @pytest.mark.parametrize("way", ["leave", "leave group", "session", "revocation"])
-def test_however_the_last_member_of_the_other_protocol_goes_the_group_is_classic_again(way: str) -> None:
+def test_a_group_is_downgraded_however_its_last_consumer_protocol_member_goes(way: str) -> None:
     room = Mixed()
     room.enter("c")
     members = [lives_on(room, member) for member in room.members]
@@ -218,7 +218,7 @@ def test_however_the_last_member_of_the_other_protocol_goes_the_group_is_classic
     assert room.state() == "Empty"
 
 
-def test_callers_who_wait_are_told_to_join_the_new_group() -> None:
+def test_an_upgrade_answers_parked_callers_with_rebalance_in_progress() -> None:
     room = Mixed()
     third, syncing = room.new_id(), object()
     room.join(third, "joining")
@@ -237,7 +237,7 @@ def test_callers_who_wait_are_told_to_join_the_new_group() -> None:
     assert [room.hold(name) for name in (room.a, room.b, "c")] == [[0, 1], [2, 3], []], "as was assigned last"
 
 
-def test_a_group_that_has_just_begun_is_upgraded_too() -> None:
+def test_a_group_without_assignments_is_upgraded() -> None:
     room = Room(settings=GroupSettings(group_initial_rebalance_delay_ms=100))
     member_id = room.new_id()
     room.join(member_id, "joining")
@@ -252,7 +252,7 @@ def test_a_group_that_has_just_begun_is_upgraded_too() -> None:
     assert room.told().group_state == "Stable"
 
 
-def test_who_switches_keeps_its_name_and_its_partitions() -> None:
+def test_a_member_that_switches_its_protocol_keeps_its_id_and_partitions() -> None:
     room = Mixed()
     assert room.enter(room.a).member_epoch == room.generation
     assert room.parts(room.a) == [[0, 1]]
@@ -265,7 +265,7 @@ def test_who_switches_keeps_its_name_and_its_partitions() -> None:
     assert room.state() == "PreparingRebalance", "all that are left are classic members"
 
 
-def test_a_static_member_that_replaces_one_of_a_group_without_assignments_has_some() -> None:
+def test_a_static_member_that_upgrades_a_group_without_assignments_gets_one() -> None:
     room = Room()
     room.join(instance="i", token="i")
     assert room.enter("c", instance_id="i").member_epoch == 1
@@ -274,7 +274,7 @@ def test_a_static_member_that_replaces_one_of_a_group_without_assignments_has_so
     room.settle("c")
 
 
-def test_what_nobody_has_when_a_group_goes_forth_and_back_at_once_is_assigned() -> None:
+def test_unowned_partitions_are_assigned_after_an_upgrade_and_immediate_downgrade() -> None:
     room = Room()
     members = Mixed.two(room, ("i", "j"))  # type: ignore[arg-type]
     room.enter("c")
@@ -289,7 +289,7 @@ def test_what_nobody_has_when_a_group_goes_forth_and_back_at_once_is_assigned() 
     assert sorted(found) == [0, 1, 2, 3]
 
 
-def test_who_switches_has_no_classic_deadlines_any_more() -> None:
+def test_a_member_that_switches_its_protocol_has_no_classic_deadlines() -> None:
     room = Mixed()
     room.enter("c")
     assert room.beat(room.members[0]) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -301,7 +301,7 @@ def test_who_switches_has_no_classic_deadlines_any_more() -> None:
     assert {one.member_id for one in room.told().members} == {room.a, "c"}
 
 
-def test_static_members_are_replaced_in_both_directions() -> None:
+def test_static_members_of_either_protocol_replace_each_other() -> None:
     room = Room()
     mixed = Mixed.two(room, ("i", "j"))  # type: ignore[arg-type]
     a, b = (member.member_id for member in mixed)
@@ -318,7 +318,7 @@ def test_static_members_are_replaced_in_both_directions() -> None:
     assert a != answer.member_id
 
 
-def test_a_replacement_with_other_topics_makes_all_join() -> None:
+def test_a_static_replacement_with_other_topics_starts_a_rebalance() -> None:
     room = Room()
     mixed = Mixed.two(room, ("i", "j"))  # type: ignore[arg-type]
     room.enter("c", instance_id="i")
@@ -330,7 +330,7 @@ def test_a_replacement_with_other_topics_makes_all_join() -> None:
     assert room.beat(mixed[1], "j") == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_static_classic_members_in_a_consumer_group() -> None:
+def test_a_consumer_group_serves_static_classic_members() -> None:
     room = Room()
     mixed = Mixed.two(room, ("i", "j"))  # type: ignore[arg-type]
     room.enter("c")
@@ -351,7 +351,7 @@ def test_static_classic_members_in_a_consumer_group() -> None:
     assert room.told().error_code == 0, "it comes back"
 
 
-def test_deadlines_of_classic_members() -> None:
+def test_classic_members_of_a_consumer_group_have_deadlines() -> None:
     room = Mixed()
     room.enter("c")
     alive = room.members[0]
@@ -377,7 +377,7 @@ def test_deadlines_of_classic_members() -> None:
     ("policy", "up", "down"),
     [("disabled", False, False), ("upgrade", True, False), ("downgrade", False, True), ("bidirectional", True, True)],
 )
-def test_the_policy_is_obeyed(policy: str, up: bool, down: bool) -> None:
+def test_the_migration_policy_allows_upgrades_and_downgrades(policy: str, up: bool, down: bool) -> None:
     room = Mixed(settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_consumer_migration_policy=policy))
     if up:
         assert room.enter("c").error_code == 0
@@ -394,7 +394,7 @@ def test_the_policy_is_obeyed(policy: str, up: bool, down: bool) -> None:
     assert (room.told().error_code == 0) is not down
 
 
-def test_sizes_bound_both_ways() -> None:
+def test_the_maximum_size_bounds_upgrades_and_downgrades() -> None:
     room = Mixed(settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_consumer_max_size=2))
     assert room.enter("c") == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert room.enter(room.a).error_code == 0
@@ -425,7 +425,7 @@ def test_sizes_bound_both_ways() -> None:
         ((b"", b""), {"range": b""}, "the embedded consumer protocol is malformed"),
     ],
 )
-def test_what_cannot_be_converted_stays(
+def test_a_classic_group_that_cannot_be_converted_stays(
     given: tuple[bytes, bytes], protocols: dict[str, bytes] | None, why: str
 ) -> None:
     room = Room()
@@ -435,7 +435,7 @@ def test_what_cannot_be_converted_stays(
     assert (room.state(), len(room.log)) == ("Stable", before), why
 
 
-def test_absurd_assignments_are_cut_to_what_there_is() -> None:
+def test_an_upgrade_drops_assigned_partitions_that_do_not_exist() -> None:
     room = Room()
     a, b = (one.member_id for one in Mixed.two(room, given=(b"", assigned(1, 9, 2**31 - 1, -1))))  # type: ignore[arg-type]
     room.enter("c")
@@ -444,14 +444,14 @@ def test_absurd_assignments_are_cut_to_what_there_is() -> None:
     assert [one.partitions for one in told[b].assignment.topic_partitions] == [[1]]
 
 
-def test_groups_of_another_kind_stay() -> None:
+def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
     room = Room()
     room.join("", version=3, kind="connect")
     assert room.enter("c") == ErrorCode.GROUP_ID_NOT_FOUND
     assert room.say("c", member_epoch=1) == room.say("c", member_epoch=LEAVING) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_joining_a_consumer_group_by_the_classic_protocol() -> None:
+def test_a_classic_member_joins_a_consumer_group() -> None:
     room = Room()
     room.enter("c")
     odd: list[dict[str, Any]] = [{"kind": "connect"}, {"protocols": {}}]
@@ -474,7 +474,7 @@ def test_joining_a_consumer_group_by_the_classic_protocol() -> None:
     assert room.state() == "PreparingRebalance", "the protocol that nobody can read is no obstacle"
 
 
-def test_a_member_that_subscribed_by_pattern_leaves_none_behind() -> None:
+def test_a_member_that_switches_its_protocol_leaves_no_pattern_behind() -> None:
     room = Room()
     room.enter("c", instance_id="i", subscribed_topic_names=None, subscribed_topic_regex="t.*")
     room.enter("d")
@@ -512,7 +512,7 @@ def test_members_commit_and_fetch_in_their_generation() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_assignments_come_in_the_version_of_the_subscription(version: int) -> None:
+def test_an_assignment_has_the_version_of_the_subscription(version: int) -> None:
     room = Room(topics(t=1))
     room.enter("c")
     room.say("c", member_epoch=0, topic_partitions=[], rebalance_timeout_ms=1000, subscribed_topic_names=[])

@@ -255,7 +255,7 @@ def fits(request: Any, version: int, answer: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_is_asked_is_answered_once_and_the_records_tell_it_all(seed: int) -> None:
+def test_any_request_is_answered_once_and_the_records_define_the_state(seed: int) -> None:
     odd = Odd(seed)
     room = Room(
         topics(t=4, u=2),

@@ -75,7 +75,7 @@ def deleted(talk: Talk, topic: str = "t", group: str = "g") -> Any:
     return response if isinstance(response, ErrorCode) else response.topics[0].partitions[0].error_code
 
 
-def test_offsets_are_deleted_one_a_step() -> None:
+def test_offset_delete_yields_after_each_partition() -> None:
     class Counted(list[OffsetDeleteRequestPartition]):
         read = 0
 
@@ -92,7 +92,7 @@ def test_offsets_are_deleted_one_a_step() -> None:
     assert reads == list(range(1, 101))
 
 
-def test_what_is_committed_is_fetched_also_after_a_restart() -> None:
+def test_committed_offsets_are_fetched_before_and_after_a_restart() -> None:
     talk = Talk()
     assert talk.commit(5, metadata="m\u00e4x") == talk.commit(6, partition=2, metadata=None) == 0
     for one in (talk, talk.restarted()):
@@ -110,7 +110,7 @@ def test_what_is_committed_is_fetched_also_after_a_restart() -> None:
     assert (record.version, record.value.commit_timestamp, record.producer_id) == (4, WALL_MS, -1)
 
 
-def test_offsets_that_brokers_before_0_9_wrote_hold_and_go() -> None:
+def test_offsets_of_brokers_before_0_9_are_fetched_and_deleted() -> None:
     talk, key = Talk(), LegacyOffsetCommitKey("g", "t", 3)
     talk.machine.replay(Entry(0, CoordinatorRecord(key, LegacyOffsetCommitValue(8, "m", WALL_MS), 0)))
     assert fetched(talk) == {("t", 3): (8, -1, "m")}
@@ -150,13 +150,13 @@ def test_members_commit_in_their_generation() -> None:
         ("\U0001f600" * 2049, ErrorCode.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_metadata_has_a_bound(text: str, code: int) -> None:
+def test_oversized_metadata_is_refused(text: str, code: int) -> None:
     talk = Talk()
     assert talk.commit(1, metadata=text) == code
     assert fetched(talk) == ({} if code else {("t", 0): (1, 7, text)})
 
 
-def test_what_a_transaction_commits_holds_from_its_marker_on() -> None:
+def test_offsets_of_a_transaction_apply_from_its_marker_on() -> None:
     talk = Talk()
     talk.commit(1)
     assert transact(talk, 10) == transact(talk, 20, producer=6) == 0
@@ -173,7 +173,7 @@ def test_what_a_transaction_commits_holds_from_its_marker_on() -> None:
     assert fetched(talk, stable=True) == fetched(talk.restarted()) == {("t", 0): (10, -1, "")}
 
 
-def test_a_later_commit_outlives_an_earlier_one_of_a_transaction() -> None:
+def test_a_later_commit_overrides_an_earlier_transactional_one() -> None:
     talk = Talk()
     transact(talk, 10)
     talk.commit(11)
@@ -181,7 +181,7 @@ def test_a_later_commit_outlives_an_earlier_one_of_a_transaction() -> None:
     assert fetched(talk) == {("t", 0): (11, 7, "")}
 
 
-def test_transactions_are_of_members_where_they_name_them() -> None:
+def test_a_transactional_commit_that_names_a_member_is_checked() -> None:
     talk = Talk()
     (member,) = talk.stable(1)
     assert transact(talk, 1) == 0
@@ -191,7 +191,7 @@ def test_transactions_are_of_members_where_they_name_them() -> None:
     assert transact(talk, 1, group="none", generation=1) == ErrorCode.ILLEGAL_GENERATION
 
 
-def test_offsets_are_deleted_unless_somebody_reads_the_topic() -> None:
+def test_offset_delete_refuses_subscribed_topics() -> None:
     talk = Talk()
     assert deleted(talk) == ErrorCode.GROUP_ID_NOT_FOUND
     (member,) = talk.stable(1)
@@ -208,13 +208,13 @@ def test_offsets_are_deleted_unless_somebody_reads_the_topic() -> None:
     assert fetched(talk) == {} == fetched(talk.restarted())
 
 
-def test_a_group_of_others_is_not_touched() -> None:
+def test_offset_delete_refuses_a_group_of_another_protocol_type() -> None:
     talk = Talk()
     talk.join(token="a", version=3, kind="connect", protocols={"x": b""})
     assert deleted(talk) == ErrorCode.NON_EMPTY_GROUP
 
 
-def test_groups_are_deleted_with_all_that_they_committed() -> None:
+def test_delete_groups_deletes_all_offsets() -> None:
     talk = Talk()
     (member,) = talk.stable(1)
     talk.commit(1, member)
@@ -232,7 +232,7 @@ def test_groups_are_deleted_with_all_that_they_committed() -> None:
     assert talk.restarted().state("h") == "Dead"
 
 
-def test_what_was_committed_for_deleted_topics_goes() -> None:
+def test_offsets_of_deleted_topics_are_deleted() -> None:
     talk = Talk()
     for group in ("g", "h"):
         for topic in ("t", "u"):
@@ -242,7 +242,7 @@ def test_what_was_committed_for_deleted_topics_goes() -> None:
     assert fetched(talk) == fetched(talk, "h") == {("u", 0): (1, 7, "")}
 
 
-def test_an_offset_of_another_topic_of_that_name_is_none() -> None:
+def test_an_offset_of_an_earlier_topic_of_the_same_name_does_not_count() -> None:
     talk = Talk()
     talk.ask(ForgetTopics(frozenset()), 0)
     talk.commit(1)
@@ -272,7 +272,7 @@ def test_offsets_of_groups_without_members_expire() -> None:
     assert talk.state() == "Dead" == talk.restarted().state()
 
 
-def test_what_members_read_never_expires_and_then_counts_from_when_they_left() -> None:
+def test_offsets_expire_counting_from_when_the_last_member_left() -> None:
     talk = Talk(GroupSettings(group_initial_rebalance_delay_ms=0, group_max_session_timeout_ms=2**31 - 1))
     talk.join(token="a", version=3, session_ms=2**31 - 1)
     talk.wait(0)
@@ -292,7 +292,7 @@ def test_what_members_read_never_expires_and_then_counts_from_when_they_left() -
     assert talk.state() == "Dead"
 
 
-def test_old_clients_choose_how_long_it_is_kept() -> None:
+def test_old_clients_choose_the_retention_of_their_offsets() -> None:
     talk = Talk()
     talk.commit(1, version=2, retention_time_ms=1000)
     assert (talk.log[-1].version, talk.log[-1].value.expire_timestamp) == (1, WALL_MS + 1000)
@@ -301,7 +301,7 @@ def test_old_clients_choose_how_long_it_is_kept() -> None:
     assert fetched(talk) == {}
 
 
-def test_a_group_that_somebody_is_about_to_join_is_kept() -> None:
+def test_a_group_with_a_pending_member_does_not_expire() -> None:
     talk = Talk(GroupSettings(group_initial_rebalance_delay_ms=0, offsets_retention_check_interval_ms=1))
     member_id = talk.new_id()
     talk.wait(10)
@@ -310,7 +310,7 @@ def test_a_group_that_somebody_is_about_to_join_is_kept() -> None:
 
 
 @pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 1 - WALL_MS, -(2**63)])
-def test_a_retention_without_end_is_one(retention_ms: int) -> None:
+def test_a_retention_beyond_the_largest_timestamp_never_ends(retention_ms: int) -> None:
     talk = Talk()
     assert talk.commit(1, version=2, retention_time_ms=retention_ms) == ErrorCode.NONE
     assert talk.stored()[-1].expire_timestamp == min(WALL_MS + retention_ms, 2**63 - 1)

@@ -24,7 +24,7 @@ def assigned(count: int = 3) -> tuple[Talk, list[JoinGroupResponse]]:
     return talk, members
 
 
-def test_a_follower_has_its_assignment_though_the_leader_joins_again_before_it_asks() -> None:
+def test_a_member_gets_its_assignment_though_the_leader_rejoins_before_its_sync_group() -> None:
     talk, (leader, one, other) = assigned()
     assert talk.join(leader.member_id, "rejoin", protocols=NEWS) is None
     assert talk.beat(one) == ErrorCode.NONE
@@ -49,7 +49,7 @@ def test_a_follower_has_its_assignment_though_the_leader_joins_again_before_it_a
         (SYNC_PATIENCE_MS + 1, ErrorCode.REBALANCE_IN_PROGRESS),
     ],
 )
-def test_the_rebalance_waits_no_longer_than_its_patience(after_ms: int, code: ErrorCode | None) -> None:
+def test_a_rebalance_waits_for_sync_groups_for_a_bounded_time(after_ms: int, code: ErrorCode | None) -> None:
     talk, (leader, one, _) = assigned()
     talk.join(leader.member_id, "rejoin", protocols=NEWS)
     talk.wait(after_ms)
@@ -66,14 +66,14 @@ def test_the_rebalance_waits_no_longer_than_its_patience(after_ms: int, code: Er
         (SYNC_PATIENCE_MS + 1, "PreparingRebalance"),
     ],
 )
-def test_who_joins_later_does_not_wait_for_the_others_to_sync(after_ms: int, state: str) -> None:
+def test_a_later_join_group_does_not_wait_for_sync_groups(after_ms: int, state: str) -> None:
     talk, (leader, _, _) = assigned()
     talk.wait(after_ms)
     talk.join(leader.member_id, "rejoin", protocols=NEWS)
     assert talk.state() == state
 
 
-def test_the_end_of_the_patience_begins_no_second_rebalance() -> None:
+def test_the_end_of_the_wait_starts_no_second_rebalance() -> None:
     """Let all members sync in time and the next generation become stable before SYNC_PATIENCE_MS have passed."""
     talk, (leader, one, other) = assigned()
     talk.join(leader.member_id, "leader", protocols=NEWS)
@@ -89,7 +89,7 @@ def test_the_end_of_the_patience_begins_no_second_rebalance() -> None:
     assert talk.state() == "Stable"
 
 
-def test_one_who_joins_twice_meanwhile_waits_once() -> None:
+def test_a_member_that_joins_twice_during_the_wait_has_one_parked_caller() -> None:
     talk, (leader, one, other) = assigned()
     assert talk.sync(one).assignment == b"1"
     news = {"range": subscription("t")}
@@ -102,7 +102,7 @@ def test_one_who_joins_twice_meanwhile_waits_once() -> None:
     assert talk.replies["second"].generation_id == leader.generation_id + 1
 
 
-def test_a_member_that_leaves_ends_the_patience() -> None:
+def test_a_member_that_leaves_ends_the_wait() -> None:
     talk, (leader, one, other) = assigned()
     talk.join(leader.member_id, "rejoin", protocols=NEWS)
     assert talk.leave((other.member_id, None)) == [ErrorCode.NONE]

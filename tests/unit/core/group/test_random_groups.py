@@ -101,7 +101,7 @@ class NewLife:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_consumer_groups_settle(seed: int) -> None:
+def test_random_consumer_groups_become_stable(seed: int) -> None:
     life = NewLife(seed)
     for _ in range(80):
         life.step()
@@ -117,7 +117,7 @@ def test_consumer_groups_settle(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_classic_groups_settle(seed: int) -> None:
+def test_random_classic_groups_become_stable(seed: int) -> None:
     draw, talk = Random(seed), Talk(GroupSettings(group_initial_rebalance_delay_ms=0))
     members: dict[str, str] = {}  # name -> member id
     for number in range(120):

@@ -317,7 +317,7 @@ def told(group: ClassicGroup | ConsumerGroup) -> Any:
 
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_groups_of_both_protocols_settle(seed: int, hard: bool) -> None:
+def test_random_groups_of_both_protocols_become_stable(seed: int, hard: bool) -> None:
     life = MixedLife(seed, hard=hard)
     for _ in range(120):
         life.step()

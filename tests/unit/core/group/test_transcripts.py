@@ -165,6 +165,6 @@ def played(script: str) -> str:
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda path: path.stem)
-def test_the_play_goes_as_it_is_written(play: Path) -> None:
+def test_the_transcript_matches_the_machine(play: Path) -> None:
     script = play.read_text()
     assert played(script) == script

@@ -38,7 +38,7 @@ def test_an_epoch_ends_where_the_next_larger_one_begins(appends: list[tuple[int,
 
 
 @given(APPENDS, st.integers(0, 40))
-def test_truncation_at_the_end_forgets_what_was_written_there(appends: list[tuple[int, int]], end: int) -> None:
+def test_truncating_the_end_removes_the_epochs_that_start_there(appends: list[tuple[int, int]], end: int) -> None:
     epochs, model = written(appends)
     epochs.truncate_end(end)
     assert [epochs.epoch_of(offset) for offset in range(len(model[:end]))] == model[:end]
@@ -46,21 +46,23 @@ def test_truncation_at_the_end_forgets_what_was_written_there(appends: list[tupl
 
 
 @given(APPENDS, st.integers(0, 40))
-def test_truncation_at_the_start_keeps_the_epoch_that_holds_it(appends: list[tuple[int, int]], start: int) -> None:
+def test_truncating_the_start_keeps_the_epoch_of_the_log_start_offset(
+    appends: list[tuple[int, int]], start: int
+) -> None:
     epochs, model = written(appends)
     changed = epochs.truncate_start(start)
     assert [epochs.epoch_of(offset) for offset in range(start, len(model))] == model[start:]
     assert not changed or epochs.entries[0][1] == start
 
 
-def test_an_epoch_without_records_gives_way_to_the_next_at_the_same_offset() -> None:
+def test_an_epoch_without_records_is_replaced_by_the_next_at_the_same_offset() -> None:
     epochs = LeaderEpochs([(0, 0), (2, 60)])
     assert epochs.assign(4, 60)
     assert epochs.entries == ((0, 0), (4, 60))
     assert not epochs.assign(4, 70)
 
 
-def test_below_the_first_epoch_the_answer_is_where_it_begins() -> None:
+def test_an_epoch_below_the_first_entry_ends_where_the_first_begins() -> None:
     assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(1, 30) == (1, 10)
 
 

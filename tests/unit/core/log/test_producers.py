@@ -34,7 +34,7 @@ def refused(producers: Producers, sequence: int, count: int = 1, *, epoch: int =
 
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=20), st.integers(SEQUENCE_MAX - 200, SEQUENCE_MAX))
-def test_sequences_go_on_over_the_wrap_and_the_last_five_batches_come_again(counts: list[int], first: int) -> None:
+def test_sequences_wrap_and_the_last_five_batches_are_duplicates(counts: list[int], first: int) -> None:
     producers, sequence, offset = Producers(), first, 0
     sent = []
     for count in counts:
@@ -49,13 +49,13 @@ def test_sequences_go_on_over_the_wrap_and_the_last_five_batches_come_again(coun
         assert refused(producers, *sent[-6][:2]) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_an_unknown_producer_may_begin_anywhere() -> None:
+def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     producers = Producers()
     assert append(producers, 41, 2, 0) is None
     assert append(producers, 43, 1, 2) is None
 
 
-def test_an_unknown_producer_does_not_begin_behind_what_could_not_be_written() -> None:
+def test_an_unknown_producer_may_not_start_behind_its_unwritten_batch() -> None:
     producers = Producers()
     producers.note_unwritten(ID, 0, 41)
     assert refused(producers, 43) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -63,13 +63,13 @@ def test_an_unknown_producer_does_not_begin_behind_what_could_not_be_written() -
     assert append(producers, 43, 1, 2) is None
 
 
-def test_a_new_epoch_of_an_unknown_producer_waits_for_nothing() -> None:
+def test_a_new_epoch_ignores_an_unwritten_batch_of_the_old_one() -> None:
     producers = Producers()
     producers.note_unwritten(ID, 0, 0)
     assert append(producers, 5, 1, 0, epoch=1) is None
 
 
-def test_the_producers_that_wait_for_a_full_disk_are_bounded() -> None:
+def test_the_number_of_remembered_unwritten_batches_is_bounded() -> None:
     producers = Producers()
     for producer_id in range(ID, ID + UNWRITTEN_MAX + 1):
         producers.note_unwritten(producer_id, 0, 0)
@@ -80,7 +80,7 @@ def test_the_producers_that_wait_for_a_full_disk_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("sequence", [0, 9, 11, SEQUENCE_MAX])
-def test_a_gap_is_out_of_order(sequence: int) -> None:
+def test_a_gap_in_the_sequence_is_out_of_order(sequence: int) -> None:
     producers = Producers()
     append(producers, 0, 10, 0)
     assert refused(producers, sequence) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -100,14 +100,14 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_old_one() -> None:
     assert refused(producers, 10, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_batch_of_a_fenced_epoch_is_no_duplicate_any_more() -> None:
+def test_a_batch_of_a_fenced_epoch_is_no_duplicate() -> None:
     producers = Producers()
     append(producers, 0, 10, 0)
     append(producers, 0, 10, 10, epoch=1)
     assert refused(producers, 0, 10, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_marker_with_the_next_epoch_starts_sequences_anew() -> None:
+def test_a_marker_with_the_next_epoch_resets_the_sequence() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, transactional=True)
     assert producers.remember_marker(ID, 1, 5, 3, 2000, aborted=True) == AbortedTransaction(ID, 0, 3, 4)
@@ -115,7 +115,7 @@ def test_a_marker_with_the_next_epoch_starts_sequences_anew() -> None:
     assert append(producers, 0, 1, 4, epoch=1, transactional=True) is None
 
 
-def test_nothing_is_written_outside_of_an_open_transaction() -> None:
+def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, transactional=True)
     assert refused(producers, 3) is ErrorCode.INVALID_TXN_STATE
@@ -134,7 +134,7 @@ def test_markers_of_fenced_coordinators_and_producers_are_refused() -> None:
     producers.check_marker(Marker(ID, 4, True, 5))
 
 
-def test_a_version_2_marker_of_an_open_transaction_bears_the_next_epoch() -> None:
+def test_a_version_2_marker_of_an_open_transaction_has_the_next_epoch() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, transactional=True)
     with pytest.raises(ApiError):
@@ -158,7 +158,7 @@ def test_the_last_stable_offset_waits_for_the_first_open_transaction_and_for_its
     assert stable(22) == 22
 
 
-def test_expiry_forgets_the_quiet_but_not_those_with_an_open_transaction() -> None:
+def test_idle_producers_expire_unless_they_have_an_open_transaction() -> None:
     producers = Producers()
     producers.remember(1, 0, 0, 0, 0, 1000, False)
     producers.remember(2, 0, 0, 1, 0, 1000, True)

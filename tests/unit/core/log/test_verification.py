@@ -28,7 +28,7 @@ def end(producers: Producers, epoch: int = 0) -> None:
     producers.remember_marker(ID, epoch, 0, 200, 0, aborted=True)
 
 
-def test_the_first_batch_shows_what_was_asked_and_the_next_ones_need_not() -> None:
+def test_only_the_first_batch_needs_its_verification() -> None:
     producers = Producers()
     shown = producers.begin_verification(ID, 0, 0, 0)
     assert shown is not None
@@ -39,7 +39,7 @@ def test_the_first_batch_shows_what_was_asked_and_the_next_ones_need_not() -> No
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_nothing_begins_that_nobody_asked_for(known: bool) -> None:
+def test_a_transaction_without_verification_does_not_begin(known: bool) -> None:
     producers = Producers()
     if known:
         write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
@@ -48,7 +48,7 @@ def test_nothing_begins_that_nobody_asked_for(known: bool) -> None:
     assert refusal(producers, int(known), Verification(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_marker_between_question_and_write_voids_the_answer() -> None:
+def test_a_marker_between_verification_and_write_voids_the_verification() -> None:
     producers = Producers()
     stale = producers.begin_verification(ID, 0, 0, 0)
     end(producers)
@@ -58,7 +58,7 @@ def test_a_marker_between_question_and_write_voids_the_answer() -> None:
     write(producers, 0, fresh)
 
 
-def test_a_transaction_that_ended_between_question_and_write_is_not_begun_again() -> None:
+def test_a_transaction_that_ended_between_verification_and_write_does_not_begin_again() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
     assert producers.begin_verification(ID, 0, 1, 0) is None
@@ -66,20 +66,20 @@ def test_a_transaction_that_ended_between_question_and_write_is_not_begun_again(
     assert refusal(producers, 1, None) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_open_transaction_of_an_older_epoch_is_no_licence() -> None:
+def test_an_open_transaction_of_an_older_epoch_does_not_replace_verification() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
     assert refusal(producers, 0, None, epoch=1) is ErrorCode.INVALID_TXN_STATE
     write(producers, 0, producers.begin_verification(ID, 1, 0, 0), epoch=1)
 
 
-def test_a_fenced_epoch_is_told_so_first() -> None:
+def test_a_fenced_epoch_is_refused_before_a_missing_verification() -> None:
     producers = Producers()
     end(producers, epoch=3)
     assert refusal(producers, 0, None, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_batches_that_come_together_share_a_question_and_keep_their_order() -> None:
+def test_batches_that_arrive_together_share_a_verification_in_order() -> None:
     producers = Producers()
     first = producers.begin_verification(ID, 0, 5, 0)
     assert producers.begin_verification(ID, 0, 6, 0) is first
@@ -88,7 +88,7 @@ def test_batches_that_come_together_share_a_question_and_keep_their_order() -> N
     write(producers, 6, first)
 
 
-def test_a_lower_sequence_and_a_newer_epoch_come_first() -> None:
+def test_a_lower_sequence_or_a_newer_epoch_goes_first() -> None:
     producers = Producers()
     shown = producers.begin_verification(ID, 0, 5, 0)
     producers.begin_verification(ID, 0, 3, 0)
@@ -99,7 +99,7 @@ def test_a_lower_sequence_and_a_newer_epoch_come_first() -> None:
 
 
 @pytest.mark.parametrize("from_zero", [False, True])
-def test_an_unknown_producer_of_version_2_begins_at_zero(from_zero: bool) -> None:
+def test_an_unknown_producer_of_version_2_starts_with_sequence_0(from_zero: bool) -> None:
     producers = Producers()
     shown = producers.begin_verification(ID, 0, 5, 0, from_zero=from_zero)
     if from_zero:
@@ -109,7 +109,7 @@ def test_an_unknown_producer_of_version_2_begins_at_zero(from_zero: bool) -> Non
         write(producers, 5, shown)
 
 
-def test_a_duplicate_needs_no_licence() -> None:
+def test_a_duplicate_needs_no_verification() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
     end(producers)
@@ -118,7 +118,7 @@ def test_a_duplicate_needs_no_licence() -> None:
     assert duplicate.base_offset == 100
 
 
-def test_a_coordinators_batch_has_no_sequence_but_needs_a_licence_too() -> None:
+def test_a_coordinators_batch_without_sequence_needs_verification() -> None:
     producers = Producers()
     with pytest.raises(ApiError) as refused:
         producers.check_verified(ID, 0, None)
@@ -126,7 +126,7 @@ def test_a_coordinators_batch_has_no_sequence_but_needs_a_licence_too() -> None:
     producers.check_verified(ID, 0, producers.begin_verification(ID, 0, -1, 0))
 
 
-def test_whoever_asks_and_never_writes_is_forgotten() -> None:
+def test_an_unused_verification_expires() -> None:
     producers = Producers()
     producers.begin_verification(1, 0, 0, 1000)
     producers.begin_verification(2, 0, 0, 1001)

@@ -45,19 +45,19 @@ def pushed(client: TelemetryClient, now_ms: float, wrong: int = 0, *, terminatin
     return ErrorCode.NONE
 
 
-def test_a_client_asks_once_in_an_interval():
+def test_a_client_may_ask_once_in_an_interval():
     client = fresh()
     assert [asked(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5, MINUTES_5 + 1)] == [0, EARLY, EARLY, 0, EARLY]
 
 
-def test_a_client_pushes_once_after_it_asked_and_then_once_in_an_interval():
+def test_a_client_may_push_after_it_asked_and_then_once_in_an_interval():
     client = fresh()
     assert asked(client, 0) == 0
     assert [pushed(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5)] == [0, EARLY, EARLY, 0]
     assert asked(client, MINUTES_5 + 1) == EARLY
 
 
-def test_a_client_may_ask_anew_when_its_subscription_was_another():
+def test_a_client_may_ask_early_after_unknown_subscription_id():
     client = fresh()
     assert pushed(client, 0, wrong=1) == UNKNOWN
     assert asked(client, 1) == 0
@@ -65,14 +65,14 @@ def test_a_client_may_ask_anew_when_its_subscription_was_another():
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_a_client_pushes_for_the_last_time_once_and_at_any_time(wrong: int):
+def test_a_client_may_send_one_terminating_push_at_any_time(wrong: int):
     client = fresh()
     assert [asked(client, 0), pushed(client, 1)] == [0, 0]
     assert pushed(client, 2, wrong, terminating=True) == (UNKNOWN if wrong else 0)
     assert pushed(client, 3, terminating=True) == pushed(client, 4) == ErrorCode.INVALID_REQUEST
 
 
-def test_a_change_of_subscriptions_makes_all_clients_new_and_no_other_change_does():
+def test_only_a_change_of_subscriptions_forgets_all_clients():
     known, who = TelemetryClients(), properties(A, "x", "127.0.0.1", 1000)
     first = known.client(A, who, ConfigsImage())
     unlike = ConfigsImage({(ConfigResource.TOPIC, "t"): {"retention.ms": "1"}})
@@ -82,7 +82,7 @@ def test_a_change_of_subscriptions_makes_all_clients_new_and_no_other_change_doe
     assert (other.wanted.metrics, other.wanted.id == first.wanted.id) == (("m.",), False)
 
 
-def test_the_client_that_came_least_lately_is_forgotten(monkeypatch: pytest.MonkeyPatch):
+def test_the_least_recently_seen_client_is_forgotten(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(clients_module, "CLIENTS_MAX", 2)
     known, who, image = TelemetryClients(), properties(A, None, "::1", 1), ConfigsImage()
     first, second = (known.client(one, who, image) for one in (A, B))
@@ -92,7 +92,7 @@ def test_the_client_that_came_least_lately_is_forgotten(monkeypatch: pytest.Monk
     assert known.client(B, who, image) is not second
 
 
-def test_all_subscriptions_that_match_a_client_count_together():
+def test_a_client_gets_the_union_of_its_matching_subscriptions():
     found = configs(
         every={"metrics": "a.,b.", "interval.ms": "5000"},
         other={"metrics": "*", "match": "client_id=y"},
@@ -110,11 +110,11 @@ def test_all_subscriptions_that_match_a_client_count_together():
     assert what.interval_ms == 100
 
 
-def test_all_metrics_are_told_by_one_star():
+def test_one_star_stands_for_all_metrics():
     assert fresh(configs(some={"metrics": "a."}, every={"metrics": "*"})).wanted.metrics == ("*",)
 
 
-def test_nobody_subscribed_asks_for_nothing_every_five_minutes():
+def test_without_a_subscription_a_client_asks_every_five_minutes():
     what = fresh().wanted
     assert (what.metrics, what.interval_ms) == ((), MINUTES_5)
     ids = {wanted(one, properties(one, "x", "h", 1), subscriptions(ConfigsImage())).id for one in (A, B)}

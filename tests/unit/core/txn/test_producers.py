@@ -24,26 +24,26 @@ BUSY = TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
         (5001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_the_timeout_is_bounded(timeout_ms: int, code: ErrorCode) -> None:
+def test_the_transaction_timeout_is_bounded(timeout_ms: int, code: ErrorCode) -> None:
     room = Room(timeout_ms_max=5000)
     assert room.init(timeout_ms=timeout_ms).error_code is code
     assert len(room.log) == (code is ErrorCode.NONE)
 
 
-def test_whoever_comes_next_gets_the_next_epoch() -> None:
+def test_each_new_producer_gets_the_next_epoch() -> None:
     room = Room()
     assert [room.init().epoch for _ in range(3)] == [0, 1, 2]
     assert room.add(ORDERS, epoch=1) is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_new_id_needs_a_producer_id() -> None:
+def test_a_new_transactional_id_needs_a_producer_id() -> None:
     room = Room()
     room.ids.left = 0
     assert room.init() == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert not room.log
 
 
-def test_whoever_takes_over_aborts_the_open_transaction_first() -> None:
+def test_a_takeover_first_aborts_the_open_transaction() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -56,7 +56,7 @@ def test_whoever_takes_over_aborts_the_open_transaction_first() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_fencing_takes_one_epoch_in_either_version(version: int) -> None:
+def test_fencing_uses_one_epoch_in_either_version(version: int) -> None:
     room = Room(transaction_version=version)
     room.init()
     room.add(ORDERS)
@@ -66,7 +66,7 @@ def test_fencing_takes_one_epoch_in_either_version(version: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "answer"), [(1, FENCED), (2, TransactionAnswer(producer_id=100, epoch=1))])
-def test_a_producer_whose_transaction_was_aborted_may_go_on_in_version_2(
+def test_a_producer_whose_transaction_timed_out_may_continue_in_version_2(
     version: int, answer: TransactionAnswer
 ) -> None:
     room = Room(transaction_version=version, abort_interval_ms=1)
@@ -77,7 +77,7 @@ def test_a_producer_whose_transaction_was_aborted_may_go_on_in_version_2(
     assert room.init(100, 0) == answer
 
 
-def test_a_producer_that_was_fenced_by_another_one_may_not() -> None:
+def test_a_producer_that_was_fenced_by_another_one_may_not_continue() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -88,7 +88,7 @@ def test_a_producer_that_was_fenced_by_another_one_may_not() -> None:
     assert room.init(100, 1) == FENCED
 
 
-def test_whoever_goes_on_names_its_epoch_and_may_ask_again() -> None:
+def test_a_producer_that_continues_may_repeat_its_request() -> None:
     room = Room()
     room.init()
     assert room.init(100, 0) == TransactionAnswer(producer_id=100, epoch=1)
@@ -100,7 +100,7 @@ def test_whoever_goes_on_names_its_epoch_and_may_ask_again() -> None:
     assert room.init(99, 2) == FENCED
 
 
-def test_whoever_goes_on_after_somebody_took_over_is_fenced() -> None:
+def test_a_producer_that_continues_after_a_takeover_is_fenced() -> None:
     room = Room()
     room.init()
     room.init(100, 0)
@@ -109,12 +109,12 @@ def test_whoever_goes_on_after_somebody_took_over_is_fenced() -> None:
     assert room.init(100, 1) == FENCED
 
 
-def test_going_on_with_an_unknown_id_is_beginning() -> None:
+def test_continuing_with_an_unknown_transactional_id_creates_it() -> None:
     room = Room()
     assert room.init(55, 7) == TransactionAnswer(producer_id=100, epoch=0)
 
 
-def test_going_on_after_an_end_whose_answer_was_lost_needs_no_other_epoch() -> None:
+def test_continuing_after_a_lost_end_txn_response_uses_no_further_epoch() -> None:
     room = Room()
     room.init()
     room.add(ORDERS, version=2)
@@ -124,7 +124,7 @@ def test_going_on_after_an_end_whose_answer_was_lost_needs_no_other_epoch() -> N
     assert room.init(100, 1) == TransactionAnswer(producer_id=100, epoch=2)
 
 
-def test_the_last_epoch_is_kept_to_fence_with() -> None:
+def test_the_last_epoch_is_reserved_for_fencing() -> None:
     room = Room()
     room.load(at_epoch(LAST_EPOCH - 1))
     assert room.init() == TransactionAnswer(producer_id=100, epoch=LAST_EPOCH)
@@ -133,7 +133,7 @@ def test_the_last_epoch_is_kept_to_fence_with() -> None:
 
 
 @pytest.mark.parametrize("epoch", [LAST_EPOCH, EPOCH_MAX])
-def test_used_up_epochs_bring_another_producer_id(epoch: int) -> None:
+def test_exhausted_epochs_lead_to_a_new_producer_id(epoch: int) -> None:
     room = Room()
     room.ids.next = 300
     room.load(at_epoch(epoch, state=TransactionState.COMPLETE_ABORT))
@@ -153,7 +153,7 @@ def test_a_transaction_in_the_last_epoch_can_be_fenced() -> None:
     assert room.init() == TransactionAnswer(producer_id=300, epoch=0)
 
 
-def test_a_transaction_beyond_the_last_epoch_is_aborted_all_the_same() -> None:
+def test_a_transaction_beyond_the_last_epoch_is_aborted() -> None:
     room = Room()
     room.load(at_epoch(EPOCH_MAX, state=TransactionState.ONGOING))
     assert room.init() == BUSY

@@ -44,7 +44,9 @@ def take(room: Room, step: str, version: int, off: int) -> None:
 
 @settings(deadline=None)
 @given(EPOCHS, STEPS)
-def test_a_machine_from_the_log_is_the_one_that_wrote_it(epoch: int, steps: list[tuple[str, int, int]]) -> None:
+def test_a_machine_loaded_from_the_log_equals_the_one_that_wrote_it(
+    epoch: int, steps: list[tuple[str, int, int]]
+) -> None:
     room = Room(abort_interval_ms=1)
     room.ids.next = 200
     room.load(at_epoch(epoch))
@@ -76,7 +78,7 @@ def finish(room: Room) -> None:
 
 
 @given(STEPS)
-def test_a_producer_that_was_fenced_never_gets_in(steps: list[tuple[str, int, int]]) -> None:
+def test_a_fenced_producer_stays_fenced(steps: list[tuple[str, int, int]]) -> None:
     room = Room(abort_interval_ms=1)
     fenced = room.init()
     while room.init() == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS):

@@ -20,7 +20,7 @@ WEEK_MS = 604_800_000
 @pytest.mark.parametrize(
     ("passed_ms", "state"), [(MINUTE_MS, TransactionState.ONGOING), (MINUTE_MS + 1, TransactionState.PREPARE_ABORT)]
 )
-def test_a_transaction_that_is_open_for_too_long_is_aborted(passed_ms: int, state: TransactionState) -> None:
+def test_a_transaction_that_exceeds_its_timeout_is_aborted(passed_ms: int, state: TransactionState) -> None:
     room = Room(abort_interval_ms=1)
     room.init(timeout_ms=MINUTE_MS)
     room.add(ORDERS)
@@ -28,7 +28,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(passed_ms: int, stat
     assert room.known.state is state
 
 
-def test_more_partitions_do_not_make_it_younger() -> None:
+def test_adding_partitions_does_not_extend_the_transaction_timeout() -> None:
     room = Room(abort_interval_ms=1)
     room.init(timeout_ms=MINUTE_MS)
     room.add(ORDERS)
@@ -39,7 +39,7 @@ def test_more_partitions_do_not_make_it_younger() -> None:
     assert room.end(commit=True).error_code is ErrorCode.PRODUCER_FENCED
 
 
-def test_timeouts_are_looked_for_once_in_an_interval() -> None:
+def test_timeouts_are_checked_once_in_an_interval() -> None:
     room = Room(abort_interval_ms=10_000)
     room.init(timeout_ms=1)
     room.add(ORDERS)
@@ -49,7 +49,7 @@ def test_timeouts_are_looked_for_once_in_an_interval() -> None:
     assert [*states, room.known.state] == [TransactionState.ONGOING, TransactionState.PREPARE_ABORT]
 
 
-def test_a_timeout_goes_on_counting_over_a_restart() -> None:
+def test_a_transaction_timeout_keeps_running_across_a_restart() -> None:
     room = Room(abort_interval_ms=10)
     room.init(timeout_ms=MINUTE_MS)
     room.add(ORDERS)
@@ -60,7 +60,7 @@ def test_a_timeout_goes_on_counting_over_a_restart() -> None:
 
 
 @pytest.mark.parametrize(("passed_ms", "known"), [(WEEK_MS - 1, True), (WEEK_MS, False)])
-def test_an_id_that_nobody_uses_is_forgotten(passed_ms: int, known: bool) -> None:
+def test_an_unused_transactional_id_expires(passed_ms: int, known: bool) -> None:
     room = Room(expire_interval_ms=1)
     room.init()
     room.pass_ms(passed_ms)
@@ -68,7 +68,7 @@ def test_an_id_that_nobody_uses_is_forgotten(passed_ms: int, known: bool) -> Non
     assert room.init().epoch == (1 if known else 0)
 
 
-def test_nothing_is_kept_of_an_id_that_was_forgotten() -> None:
+def test_nothing_is_kept_of_an_expired_transactional_id() -> None:
     """Check the renewals, too: they are in no record and would otherwise grow with every id that ever existed."""
     room = Room(expire_interval_ms=1)
     room.init()
@@ -85,14 +85,14 @@ def test_nothing_is_kept_of_an_id_that_was_forgotten() -> None:
 @pytest.mark.parametrize(
     "state", [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT]
 )
-def test_an_id_with_an_open_or_undecided_transaction_is_kept(state: TransactionState) -> None:
+def test_a_transactional_id_with_an_incomplete_transaction_does_not_expire(state: TransactionState) -> None:
     room = Room(expire_interval_ms=1, abort_interval_ms=WEEK_MS * 2)
     room.load(at_epoch(0, state=state))
     room.pass_ms(WEEK_MS * 2 - 1)
     assert room.known.state is state
 
 
-def test_many_are_forgotten_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_transactional_ids_expire_in_several_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "RECORDS_MAX", 2)
     room = Room(expire_interval_ms=WEEK_MS, abort_interval_ms=WEEK_MS + 1)
     for number in range(5):
@@ -105,7 +105,7 @@ def test_many_are_forgotten_in_several_steps(monkeypatch: pytest.MonkeyPatch) ->
     assert lengths == [2, 2, 1]
 
 
-def test_the_writer_of_markers_is_told_with_the_decision() -> None:
+def test_the_marker_writer_is_answered_with_the_decision() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -121,7 +121,7 @@ def test_the_writer_of_markers_is_told_with_the_decision() -> None:
     assert room.told.pop("writer") == Markers((room.known,))
 
 
-def test_what_is_decided_while_nobody_waits_is_kept() -> None:
+def test_a_decision_waits_for_the_marker_writer() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -130,7 +130,7 @@ def test_what_is_decided_while_nobody_waits_is_kept() -> None:
     assert room.told.pop("writer") == Markers((room.known,))
 
 
-def test_after_a_restart_all_that_is_undone_is_handed_out() -> None:
+def test_a_restart_hands_out_all_incomplete_transactions() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -141,7 +141,7 @@ def test_after_a_restart_all_that_is_undone_is_handed_out() -> None:
     assert room.told.pop("another") == Markers((room.known,))
 
 
-def test_a_timeout_wakes_the_writer() -> None:
+def test_a_timed_out_transaction_is_handed_to_the_marker_writer() -> None:
     room = Room(abort_interval_ms=10)
     room.init(timeout_ms=1)
     room.add(ORDERS)
@@ -150,7 +150,7 @@ def test_a_timeout_wakes_the_writer() -> None:
     assert room.told.pop("writer") == Markers((room.known,))
 
 
-def test_a_second_writer_relieves_the_first() -> None:
+def test_a_second_marker_writer_relieves_the_first() -> None:
     room = Room()
     room.await_markers("first")
     room.await_markers("second")
@@ -161,7 +161,7 @@ def test_a_second_writer_relieves_the_first() -> None:
     assert room.told.pop("second") == Markers((room.known,))
 
 
-def test_who_waits_for_the_end_of_a_transaction_is_told_of_it() -> None:
+def test_a_caller_that_waits_for_a_transactions_end_is_answered() -> None:
     room = prepared()
     room.await_end("first", 100)
     room.await_end("second", 50)
@@ -171,7 +171,7 @@ def test_who_waits_for_the_end_of_a_transaction_is_told_of_it() -> None:
     assert room.told == {"first": TransactionAnswer(), "second": TransactionAnswer()}
 
 
-def test_patience_ends() -> None:
+def test_a_wait_for_a_transactions_end_is_bounded() -> None:
     room = prepared()
     room.await_end("late", 100)
     room.await_end("early", 50)
@@ -183,7 +183,7 @@ def test_patience_ends() -> None:
     assert len(room.told) == 2
 
 
-def test_nobody_waits_for_what_is_not_under_way() -> None:
+def test_a_caller_without_markers_to_wait_for_is_answered_at_once() -> None:
     room = Room()
     room.await_end("unknown", 100)
     room.init()
@@ -195,7 +195,7 @@ def test_nobody_waits_for_what_is_not_under_way() -> None:
     assert room.told == dict.fromkeys(("unknown", "ongoing", "complete"), TransactionAnswer())
 
 
-def test_only_so_many_wait_for_one_end() -> None:
+def test_the_number_of_callers_that_wait_for_one_end_is_bounded() -> None:
     room = prepared()
     for number in range(WAITING_MAX):
         room.await_end(number, 100)

@@ -56,7 +56,7 @@ def test_a_transaction_of_version_2_gives_the_next_one_its_epoch(commit: bool) -
     assert room.add(ORDERS, epoch=1, version=2) is ErrorCode.NONE
 
 
-def test_partitions_that_are_in_it_already_write_no_record() -> None:
+def test_adding_the_same_partitions_again_writes_no_record() -> None:
     room = Room()
     room.init()
     room.add(ORDERS, PAYMENTS)
@@ -66,7 +66,7 @@ def test_partitions_that_are_in_it_already_write_no_record() -> None:
     assert room.known.started_ms == NOW_MS
 
 
-def test_partitions_are_refused_to_strangers_to_the_fenced_and_while_the_last_one_ends() -> None:
+def test_partitions_of_unknown_fenced_and_early_producers_are_refused() -> None:
     room = Room()
     assert room.add(ORDERS) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     room.init()
@@ -77,7 +77,7 @@ def test_partitions_are_refused_to_strangers_to_the_fenced_and_while_the_last_on
     assert room.add(ORDERS) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_verification_names_what_takes_no_part() -> None:
+def test_verification_returns_the_partitions_outside_of_the_transaction() -> None:
     room = Room()
     room.init()
     room.add(ORDERS)
@@ -93,7 +93,7 @@ def test_verification_names_what_takes_no_part() -> None:
 
 
 @pytest.mark.parametrize(("state", "commit"), [*product(PREDECESSORS, [True, False])])
-def test_ends_of_version_1_are_those_of_the_table(state: TransactionState, commit: bool) -> None:
+def test_end_txn_of_version_1_follows_its_table(state: TransactionState, commit: bool) -> None:
     room = Room()
     room.load(at_epoch(0, state=state, started_ms=NOW_MS))
     wanted = VERSION_1.get((state, commit), ErrorCode.INVALID_TXN_STATE)
@@ -102,7 +102,7 @@ def test_ends_of_version_1_are_those_of_the_table(state: TransactionState, commi
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_an_end_of_version_1_with_another_epoch_is_fenced(epoch: int) -> None:
+def test_end_txn_of_version_1_with_another_epoch_is_fenced(epoch: int) -> None:
     room = Room()
     room.load(at_epoch(2, state=TransactionState.ONGOING))
     assert room.end(commit=True, epoch=epoch).error_code is ErrorCode.PRODUCER_FENCED
@@ -110,7 +110,7 @@ def test_an_end_of_version_1_with_another_epoch_is_fenced(epoch: int) -> None:
 
 
 @pytest.mark.parametrize(("state", "commit", "again"), [*product(PREDECESSORS, [True, False], [True, False])])
-def test_ends_of_version_2_are_those_of_the_table(state: TransactionState, commit: bool, again: bool) -> None:
+def test_end_txn_of_version_2_follows_its_table(state: TransactionState, commit: bool, again: bool) -> None:
     room = Room()
     room.load(at_epoch(5, state=state, started_ms=NOW_MS, client_version=2))
     answer = room.end(commit, epoch=4 if again else 5, version=2)
@@ -132,7 +132,7 @@ def test_ends_of_version_2_are_those_of_the_table(state: TransactionState, commi
 
 
 @pytest.mark.parametrize("epoch", [3, 6])
-def test_an_end_of_version_2_with_any_other_epoch_is_fenced(epoch: int) -> None:
+def test_end_txn_of_version_2_with_any_other_epoch_is_fenced(epoch: int) -> None:
     for state in PREDECESSORS:
         room = Room()
         room.load(at_epoch(5, state=state, client_version=2))
@@ -146,7 +146,7 @@ def test_an_end_of_version_2_with_any_other_epoch_is_fenced(epoch: int) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_after_the_last_epoch_comes_another_producer_id(commit: bool) -> None:
+def test_a_new_producer_id_follows_the_last_epoch(commit: bool) -> None:
     room = Room()
     room.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING, started_ms=NOW_MS))
     room.ids.next = 200
@@ -164,7 +164,7 @@ def test_after_the_last_epoch_comes_another_producer_id(commit: bool) -> None:
     assert room.end(commit, epoch=LAST_EPOCH, version=2) == again, "also after a restart"
 
 
-def test_without_a_producer_id_in_hand_the_end_is_to_be_tried_again() -> None:
+def test_end_txn_is_retriable_while_no_producer_id_is_available() -> None:
     room = Room()
     room.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING))
     room.ids.left = 0
@@ -173,7 +173,7 @@ def test_without_a_producer_id_in_hand_the_end_is_to_be_tried_again() -> None:
     assert room.known.state is TransactionState.ONGOING
 
 
-def test_markers_of_another_transaction_complete_nothing() -> None:
+def test_markers_of_another_transaction_do_not_complete_this_one() -> None:
     room = Room()
     room.init()
     room.add(ORDERS, version=2)
@@ -194,7 +194,7 @@ def test_transactions_are_found_and_listed() -> None:
     assert room.ask(FindTransactions(lambda one: one.epoch == 1), FoundTransactions).transactions == ()
 
 
-def test_no_state_is_entered_from_where_it_must_not_be() -> None:
+def test_no_state_is_entered_from_a_state_outside_of_the_table() -> None:
     known = Transaction(NAME, 1, 1, 0, TransactionState.PREPARE_COMMIT)
     with pytest.raises(AssertionError, match="from PrepareCommit to Ongoing"):
         known.extended(frozenset(), 0, NOW_MS)
@@ -205,14 +205,14 @@ def test_no_state_is_entered_from_where_it_must_not_be() -> None:
     assert frozenset.union(*PREDECESSORS.values()) == AT_REST | PREPARED | {TransactionState.ONGOING}
 
 
-def test_a_state_that_is_never_stored_is_damage() -> None:
+def test_a_record_with_a_state_that_is_never_stored_is_refused() -> None:
     for status in (-1, TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE):
         with pytest.raises(DecodeError):
             from_record(TransactionLogKey(NAME), TransactionLogValue(transaction_status=status))
 
 
 @pytest.mark.parametrize(("transaction_version", "log_version"), [(0, 0), (1, 1), (2, 1)])
-def test_a_transaction_is_kept_at_every_version_of_the_log(transaction_version: int, log_version: int) -> None:
+def test_a_transaction_survives_its_record_in_every_version(transaction_version: int, log_version: int) -> None:
     room = Room(transaction_version)
     room.init()
     room.add(("a", 0))
@@ -246,7 +246,7 @@ def test_kafkas_records_are_written_back_byte_for_byte(kind: str, partition: int
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-def test_kafkas_transactions_stand_as_kafka_says(kind: str) -> None:
+def test_kafkas_log_leads_to_kafkas_states(kind: str) -> None:
     found = {}
     for partition in range(4):
         room = Room()
@@ -257,7 +257,7 @@ def test_kafkas_transactions_stand_as_kafka_says(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "partition"), [*product(["clean", "unclean"], range(4))])
-def test_each_of_kafkas_steps_is_one_of_ours(kind: str, partition: int) -> None:
+def test_each_of_kafkas_transitions_is_decided_alike(kind: str, partition: int) -> None:
     """Decide each of Kafka's records anew from the previous one, at Kafka's timestamp."""
     before: dict[str, Transaction] = {}
     for record in golden_log(kind, partition):
@@ -286,7 +286,7 @@ def step(known: Transaction, after: Transaction) -> Transaction:
     return known.completed(now_ms)
 
 
-def test_records_of_other_kinds_are_passed_over() -> None:
+def test_records_of_other_types_are_ignored() -> None:
     room = Room()
     room.init()
     room.machine.replay(Entry(9, Marker(100, 0, True, 0)))
