@@ -1,4 +1,4 @@
-"""A handler called without a connection, by a client that may not do everything."""
+"""Calls of a handler without a connection, by a client with limited rights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.world.net import Peer
 
 
 class Denies:
-    """An authorizer that refuses these operations to everybody."""
+    """An authorizer that denies these operations to everybody."""
 
     def __init__(self, *operations: Operation) -> None:
         self._operations = operations
@@ -24,12 +24,12 @@ class Denies:
 
 
 def context(version: int) -> RequestContext:
-    """A request of this version, from this machine."""
+    """Return the context of a request in this version from this host."""
     return RequestContext(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
 
 
 def gone_through(answer: Any) -> Any:
-    """The answer to which steps lead, or the one that there is at once."""
+    """Return the handler's response, running its steps if it has any."""
     if not isinstance(answer, Generator):
         return answer
     try:

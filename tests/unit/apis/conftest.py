@@ -1,4 +1,4 @@
-"""A whole broker in this process on a temporary directory, and a client that speaks frames."""
+"""A whole broker in this process on a temporary directory, and a client that sends and receives frames."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Response)
 
 
 def batch(*values: bytes, **fields: Any) -> bytes:
-    """A record batch of these values, key "k"."""
+    """Return a record batch of these values with the key "k"."""
     builder = BatchBuilder(**fields)
     for value in values:
         builder.append(b"k", value, timestamp=1_700_000_000_000)
@@ -34,7 +34,7 @@ def batch(*values: bytes, **fields: Any) -> bytes:
 
 
 class Client:
-    """One connection. Requests are numbered; answers are checked to come in order."""
+    """One connection. Correlation ids are consecutive, and responses are checked to arrive in order."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -68,11 +68,11 @@ class Client:
         return data
 
     async def closed(self) -> bool:
-        """Whether the broker closes without sending anything more."""
+        """Whether the broker closes the connection without another response."""
         return self._data + bytes(await self.stream.receive_some()) == b""
 
     async def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic; answers its id."""
+        """Create a topic and return its id."""
         response = await self.call(
             CreateTopicsRequest(
                 topics=[
@@ -96,7 +96,7 @@ class Client:
     async def produce(
         self, topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 11
     ) -> PartitionProduceResponse:
-        """Produce to one partition; its answer."""
+        """Produce to one partition and return its result."""
         response = await self.call(produce_request(topic, records, partition, acks), version)
         answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
         return answer
@@ -104,7 +104,7 @@ class Client:
     async def fetch(
         self, topic: str, offset: int, *, partition: int = 0, version: int = 12, **fields: Any
     ) -> PartitionData:
-        """Fetch from one partition; its answer."""
+        """Fetch from one partition and return its result."""
         response = await self.call(fetch_request(topic, offset, partition, **fields), version)
         answer: PartitionData = response.responses[0].partitions[0]
         return answer
@@ -158,7 +158,7 @@ def settings(directory: Path, *, topics: tuple[tuple[str, int], ...] = (), **con
 
 @asynccontextmanager
 async def serving(directory: Path, **options: Any) -> AsyncIterator[House]:
-    """A broker on `directory` while the block runs, stopped in order after it."""
+    """Run a broker on `directory` during the block, and shut it down after it."""
     stop, ready = trio.Event(), trio.Event()
     said: list[Serving] = []
 

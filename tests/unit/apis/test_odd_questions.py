@@ -1,4 +1,4 @@
-"""What nobody asks who means well, answered for each item as Apache Kafka 4.3.1 was seen to answer it."""
+"""Unusual requests, each with the response that Apache Kafka 4.3.1 gave."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def test_only_brokers_are_listed(client: Client, endpoint_type: int, code:
 
 
 async def pages(client: Client, names: list[str], limit: int, cursor: tuple[str, int] | None = None) -> Any:
-    """(topics with their error or partitions, the next cursor)"""
+    """Return (topics with their error or partitions, next cursor)."""
     response = await client.call(
         DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name) for name in names],

@@ -1,4 +1,4 @@
-"""Requests with thousands of answers: no step of the loop decides, collects or merges all of them."""
+"""Requests with thousands of results: no step of the loop decides, collects or merges all of them."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
 
     class Ending:
         async def wait(self) -> None:
-            """Return at once, as of a marker that is committed."""
+            """Return at once, as for a committed marker."""
             awaited_at.append(turns)
 
     endings: Any = SimpleNamespace(append=lambda topic, index, marker: Ending())

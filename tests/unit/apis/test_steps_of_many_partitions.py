@@ -1,4 +1,4 @@
-"""Requests that name one partition after the other, thousands of them: no step of the loop goes through them all."""
+"""Requests that name thousands of partitions: no step of the loop handles all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IMAGE = MetadataImage(topics=TopicsImage({"t": TOPIC}, {}))
 
 
 class Coordinator:
-    """Takes all partitions, and keeps what it was asked."""
+    """A coordinator that accepts all partitions and records the request."""
 
     def ask(self, request: Any, respond: Any) -> Any:
         self.asked = request
@@ -55,7 +55,7 @@ def asking(indexes: list[int]) -> AddPartitionsToTxnRequest:
 
 
 def counted(steps: Generator[None, None, Any]) -> tuple[int, Any]:
-    """How many steps there are, and what they lead to."""
+    """Return the number of steps, and their result."""
     count = 0
     while True:
         try:
@@ -95,7 +95,7 @@ def test_partitions_are_refused_in_portions() -> None:
 
 
 async def others_turns(answer: Any) -> tuple[int, Any]:
-    """How often others have the loop while a coroutine runs, and its result."""
+    """Return how often other tasks run while a coroutine runs, and its result."""
     turns, found = 0, []
 
     async def run() -> None:

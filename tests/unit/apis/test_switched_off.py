@@ -1,4 +1,4 @@
-"""What needs security that is not configured: answered, in every version, as Apache Kafka 4.3.1 without it answers."""
+"""APIs of security features that are switched off: every version, with the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def every_version() -> Iterator[Any]:
 @pytest.mark.parametrize(("version", "request_", "response"), list(every_version()))
 async def test_every_version_is_answered(client: Client, version: int, request_: Request, response: Response) -> None:
     assert await client.call(request_, version) == response
-    assert (await client.fetch("a", 0)).error_code == 0  # and the connection goes on
+    assert (await client.fetch("a", 0)).error_code == 0  # the connection is still usable
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -1,4 +1,4 @@
-"""A client that speaks of transactions, by the error codes that it gets."""
+"""A transactional client that returns the error codes of its requests."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Place = tuple[str, int]
 
 
 class Talk:
-    """One transactional id's producer, after `init`. `version_2`: it speaks transaction version 2."""
+    """The producer of one transactional id, after `init`. `version_2`: it uses transaction version 2."""
 
     def __init__(self, client: Client, name: str = NAME, *, version_2: bool = False) -> None:
         self.client, self.name, self.version_2 = client, name, version_2
         self.producer_id, self.epoch = -1, -1
 
     async def find(self, key_type: int = TRANSACTION, key: str | None = None) -> None:
-        """Have the coordinator's topic made."""
+        """Find the coordinator, which creates the coordinator's topic."""
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.name if key is None else key])
         found = await self.client.call(asked, 4)
         assert found.coordinators[0].error_code == ErrorCode.NONE
@@ -56,7 +56,7 @@ class Talk:
         producer_id: int = -1,
         epoch: int = -1,
     ) -> ErrorCode:
-        """Begin as a producer; one that succeeds is remembered."""
+        """Initialize the producer; its id and epoch are kept if that succeeds."""
         answer = await self.client.call(
             InitProducerIdRequest(self.name if name is None else name, timeout_ms, producer_id, epoch), version
         )
@@ -65,13 +65,13 @@ class Talk:
         return ErrorCode(answer.error_code)
 
     async def begin(self) -> Talk:
-        """Find the coordinator, and begin."""
+        """Find the coordinator and initialize the producer."""
         await self.find()
         assert await self.init() is ErrorCode.NONE
         return self
 
     async def add(self, *places: Place, version: int = 3, epoch: int | None = None) -> list[ErrorCode]:
-        """The codes of the partitions, in order."""
+        """Add partitions and return their error codes in order."""
         answer = await self.client.call(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.name,
@@ -87,7 +87,7 @@ class Talk:
         ]
 
     async def ask_as_broker(self, *places: Place, verify_only: bool, version: int = 5) -> list[ErrorCode]:
-        """As the leader of partitions asks."""
+        """Add or verify partitions as their leader does; return their error codes."""
         answer = await self.client.call(
             AddPartitionsToTxnRequest(
                 [
@@ -123,7 +123,7 @@ class Talk:
         value: bytes = b"v",
         **fields: Any,
     ) -> ErrorCode:
-        """One record."""
+        """Produce one record."""
         stamped = {
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
@@ -141,7 +141,7 @@ class Talk:
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     async def commit_offset(self, group: str, topic: str, offset: int, *, version: int | None = None) -> ErrorCode:
-        """As part of the transaction."""
+        """Commit an offset as part of the transaction."""
         answer = await self.client.call(
             TxnOffsetCommitRequest(
                 self.name,
@@ -155,7 +155,7 @@ class Talk:
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def end(self, *, commit: bool, version: int | None = None, epoch: int | None = None) -> ErrorCode:
-        """A bumped epoch is remembered."""
+        """End the transaction; a bumped epoch is kept."""
         answer = await self.client.call(
             EndTxnRequest(self.name, self.producer_id, self.epoch if epoch is None else epoch, commit),
             (5 if self.version_2 else 4) if version is None else version,
@@ -175,7 +175,7 @@ class Talk:
         index: int = 0,
         transaction_version: int = 0,
     ) -> ErrorCode:
-        """As a coordinator, or an admin, writes one."""
+        """Write a marker as a coordinator or an admin does."""
         answer = await self.client.call(
             WriteTxnMarkersRequest(
                 [
@@ -197,13 +197,13 @@ class Talk:
         return (await self.client.call(DescribeTransactionsRequest([self.name]), 0)).transaction_states[0]
 
     async def settled(self) -> str:
-        """The state once the markers are written."""
+        """Return the state after the markers are written."""
         while (state := (await self.described()).transaction_state).startswith("Prepare"):
             await trio.lowlevel.checkpoint()
         return str(state)
 
     async def committed(self, group: str, topic: str) -> int:
-        """The offset that a group has committed, as those see it who want it stable; -1: none, -2: not decided."""
+        """Return a group's committed offset with require_stable; -1: none, -2: the transaction is open."""
         answer = await self.client.call(
             OffsetFetchRequest(
                 groups=[
@@ -217,7 +217,9 @@ class Talk:
         return -2 if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT else int(part.committed_offset)
 
     async def read(self, topic: str) -> tuple[list[bytes], int]:
-        """What read_committed gives of partition 0, aborted transactions left out; and the last stable offset."""
+        """Return the values of partition 0 under read_committed without aborted transactions, and the last stable
+        offset.
+        """
         values: list[bytes] = []
         void: set[int] = set()
         offset, stable = 0, 1

@@ -1,4 +1,4 @@
-"""How descriptors are divided: each bound at, below and above it."""
+"""Division of descriptors: each limit at, below and above its boundary."""
 
 from __future__ import annotations
 

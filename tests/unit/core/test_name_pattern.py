@@ -1,4 +1,4 @@
-"""Regular expressions over names: RE2's syntax, Kafka's refusals, and the bounds of what one share may take."""
+"""Regular expressions over names: RE2's syntax, Kafka's refusals, and the bounds of a share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers against a plain dict: the same keys fall due, at the same times."""
+"""Timers compared with a plain dict: the same keys are due at the same times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_deadline_that_moves_away_costs_no_room() -> None:
 
 def test_keys_due_together_come_in_the_order_in_which_they_were_set() -> None:
     timers = Timers[object]()
-    keys = [object() for _ in range(20)]  # of which none is less than another
+    keys = [object() for _ in range(20)]  # not comparable
     for key in keys:
         timers.set(key, 5)
     assert [timers.pop_due(5) for _ in keys] == keys

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for declared messages: any value that a version can carry, drawn from the declaration."""
+"""Hypothesis strategies for declared messages: any value that a version can carry."""
 
 from functools import cache
 from typing import Any
@@ -25,13 +25,13 @@ BYTES = st.binary(max_size=6) | st.sampled_from([b"b" * 200, b"b" * 20_000])
 
 @cache
 def messages(cls: type[msgspec.Struct], version: int) -> st.SearchStrategy[Any]:
-    """Instances of `cls` that differ from its defaults only in fields that `version` has."""
+    """Return instances of `cls` that differ from its defaults only in fields of `version`."""
     fields = [field for field in fields_of(cls) if version in field.versions]
     return st.builds(cls, **{field.name: values(field, version) for field in fields})
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    """Values of one field, null among them where it is allowed, and more often the default of a tagged one."""
+    """Return values of one field, including null where allowed; a tagged field has its default more often."""
     drawn = of_type(field.type, version)
     if version in field.nullable:
         drawn = st.none() | drawn
@@ -41,7 +41,7 @@ def values(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
-    """Values of a type, without null."""
+    """Return values of a type, without null."""
     if of.fixed:
         return FIXED[of.fixed.code]
     if of.struct:
@@ -52,5 +52,5 @@ def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
 
 
 def fields_default(field: Field) -> Any:
-    """The default, a list of its own for each."""
+    """Return the field's default; a list is created anew."""
     return list(field.default) if isinstance(field.default, list) else field.default

@@ -1,4 +1,4 @@
-"""A message with a value other than the default in every field of a version, for tests that take bytes apart."""
+"""Messages with a value other than the default in every field of a version."""
 
 from functools import cache
 from typing import Any
@@ -23,13 +23,13 @@ FIXED = {
 
 
 def filled(cls: type[msgspec.Struct], version: int) -> Any:
-    """Arrays have two elements; nothing is null."""
+    """Return a message whose arrays have two elements and whose fields are not null."""
     return cls(**{field.name: _value(field.type, version) for field in fields_of(cls) if version in field.versions})
 
 
 @cache
 def filled_bytes(cls: type[Message], version: int) -> bytes:
-    """The encoded form."""
+    """Return the encoded message."""
     out: list[Any] = []
     encoder(cls, version)(filled(cls, version), out)
     return b"".join(out)

@@ -1,4 +1,4 @@
-"""Messages as plain values, in the form in which Kafka's JsonConverters print them, but with names in snake case."""
+"""Messages as plain values, in the form of Kafka's JsonConverters, but with names in snake case."""
 
 import base64
 from typing import Any
@@ -10,7 +10,7 @@ from wire.schema import Type, fields_of
 
 
 def plain(message: msgspec.Struct, version: int) -> dict[str, Any]:
-    """The fields that `version` has, without tagged ones that have their default."""
+    """Return the fields of `version`, without tagged fields at their default."""
     return {
         field.name.rstrip("_"): _value(getattr(message, field.name), field.type, version)
         for field in fields_of(type(message))
@@ -33,7 +33,7 @@ def _value(value: Any, of: Type, version: int) -> Any:
 
 
 def snaked(node: Any) -> Any:
-    """What Kafka printed, with the names of our attributes."""
+    """Return Kafka's JSON with names in snake case."""
     if isinstance(node, dict):
         return {snake(name[0].upper() + name[1:]): snaked(value) for name, value in node.items()}
     return [snaked(item) for item in node] if isinstance(node, list) else node

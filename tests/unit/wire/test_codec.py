@@ -1,4 +1,4 @@
-"""What the compiled codecs make of a declaration: versions, nulls, tags, and the developer's mistakes."""
+"""The compiled codecs of a declaration: versions, nulls, tags, and invalid values."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -80,7 +80,7 @@ class Item(Struct):
 
 
 class Mixed(Request):
-    """Version 0 is written with fixed lengths, 1 and 2 in the compact form."""
+    """A message that is not flexible in version 0, and flexible in versions 1 and 2."""
 
     key: ClassVar = 0
     versions: ClassVar = "0-2"
@@ -222,8 +222,8 @@ def test_long_strings_and_broken_text_are_refused() -> None:
         ("00", [], 10),
         ("01 01 04 0000000b", [], 11),
         ("02 00 03 02 02 6e 01 04 0000000b", ["n"], 11),
-        ("02 01 04 0000000b 00 03 02 02 6e", ["n"], 11),  # Kafka does not mind the order
-        ("02 01 04 0000000b 01 04 0000000c", [], 12),  # nor a tag that comes twice
+        ("02 01 04 0000000b 00 03 02 02 6e", ["n"], 11),  # Kafka accepts any order
+        ("02 01 04 0000000b 01 04 0000000c", [], 12),  # Kafka accepts a repeated tag
         ("02 63 02 ffff 01 04 0000000b", [], 11),  # unknown
         ("01 ff ff ff ff 0f 00", [], 10),
         ("81 00 63 00", [], 10),  # a count in more bytes than it needs
@@ -295,7 +295,7 @@ def test_stored_messages_keep_unknown_tagged_fields() -> None:
     ("part", "text"), [(KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00")]
 )
 def test_a_struct_in_a_tagged_field_has_another_marker(part: KeptPart | None, text: str) -> None:
-    """1, or 0 for null, where it is 1 or -1 outside of tagged fields."""
+    """The marker is 1, or 0 for null; outside of tagged fields it is 1, or -1 for null."""
     assert decode(Tagged, 0, text) == Tagged(part)
     assert encode(Tagged(part), 0) == text
 
@@ -334,7 +334,7 @@ class Carrier(Request):
 
 
 class Slice:
-    """As a stretch of a file that only the sender can read."""
+    """A part of a file that only the sender can read."""
 
     def __len__(self) -> int:
         return 300

@@ -41,7 +41,7 @@ def test_the_header_of_an_api_versions_response_never_has_tags(version: int) -> 
 
 
 def test_the_header_of_a_version_to_come_can_be_read() -> None:
-    """So that ApiVersions can answer it in version 0."""
+    """A broker answers ApiVersions in an unknown version with version 0."""
     header = RequestHeader(18, 99, 1, "new")
     data = encode_request_header(header)
     assert decode_request_header(data + b"unreadable", 0, len(data) + 10) == (header, len(data))
@@ -58,7 +58,7 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     ("size", "fits"), [(1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)]
 )
 def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: bool) -> None:
-    """Each byte becomes a character of three."""
+    """Each invalid byte becomes a character of three bytes."""
     data = FIXED.pack(3, 9, 1, size) + b"\xff" * size + b"\0"
     if fits:
         assert decode_request_header(data, 0, len(data)) == (RequestHeader(3, 9, 1, "\ufffd" * size), len(data))

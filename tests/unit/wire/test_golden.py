@@ -1,4 +1,4 @@
-"""Frames recorded between real clients and Apache Kafka 4.3.1: the same bytes in both directions, the same values."""
+"""Frames recorded between real clients and Apache Kafka 4.3.1: the same bytes and values in both directions."""
 
 import json
 import lzma
@@ -27,7 +27,7 @@ def lines(name: str) -> Iterator[Any]:
 
 
 def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
-    """The frames of an exchange in a version that is accepted; Kafka closed the connection for the others."""
+    """Yield the frames of an exchange in an accepted version; Kafka closed the connection for other versions."""
     api = APIS[pair["api_key"]]
     if pair["version"] in api.accepted:
         yield "request", bytes.fromhex(pair["request_hex"]), api.request
@@ -36,7 +36,7 @@ def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
 
 
 def decode(side: str, frame: bytes, key: int, version: int) -> tuple[dict[str, Any], bytes, int]:
-    """The header as values, the header encoded again, and where the body begins."""
+    """Return the header as values, the header encoded again, and the position of the body."""
     if side == "request":
         header, pos = decode_request_header(frame, 0, len(frame))
         names = ("request_api_key", "request_api_version", "correlation_id", "client_id")

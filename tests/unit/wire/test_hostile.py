@@ -1,4 +1,4 @@
-"""Bytes from strangers: for every message and version, nothing but DecodeError gets out, and memory stays bounded."""
+"""Malformed bytes: for every message and version DecodeError is the only exception, and memory stays bounded."""
 
 import random
 import tracemalloc
@@ -92,7 +92,7 @@ class Outer(Request):
 
 
 def outer(inners: int, numbers: int) -> bytes:
-    """`inners` of which the first has `numbers`."""
+    """Return a message with `inners` structs, the first of which has `numbers` elements."""
     count = inners.to_bytes(4, "big")
     return count + numbers.to_bytes(4, "big") + bytes(numbers) + bytes(4 * (inners - 1))
 
@@ -122,7 +122,7 @@ def test_the_elements_of_all_arrays_share_one_budget(inners: int, numbers: int, 
 @pytest.mark.parametrize(("tags", "fits"), [(REQUEST_ELEMENTS_MAX, True), (REQUEST_ELEMENTS_MAX + 1, False)])
 @pytest.mark.parametrize("before", [b"\1", b"\2\1"], ids=["known beside", "all unknown"])
 def test_unknown_tagged_fields_count_as_elements(tags: int, fits: bool, before: bytes) -> None:
-    tags -= len(before) - 1  # the element of the array counts, too
+    tags -= len(before) - 1  # the element of the array counts as well
     section = uvarint(tags) + b"\5\0" * tags
     frame = before + section + (b"\0" if len(before) == 2 else b"")
     if fits:
@@ -175,7 +175,7 @@ def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
 
 @pytest.mark.timeout(240)  # memory is traced, which takes seconds of a processor alone
 def test_the_largest_request_costs_bounded_memory() -> None:
-    """The worst is an array of structs of one byte each: its tag section."""
+    """The worst case is an array of structs of one byte each, their tag section."""
     frame = b"\0" * 4 + outer(REQUEST_ELEMENTS_MAX, 0)
     decode = decoder(Outer, 0)
     tracemalloc.start()

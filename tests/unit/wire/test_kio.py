@@ -1,6 +1,6 @@
-"""Against kio, an independent codec generated from the same schemas: the same bytes, and the same values read in them.
+"""Comparison with kio, an independent codec generated from the same schemas: the same bytes and the same values.
 
-Its types are narrower than Kafka's: an error code must be known, a timestamp must be a date. Values are made to fit.
+kio's types are narrower than Kafka's: an error code must be known, a timestamp must be a date. Values are adjusted.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ SHARED = sorted(name for name in DECLARED if re.sub("(Request|Response)$", "", n
 
 
 def fit(value: Any, of: Type, kind: str | None, version: int) -> Any:
-    """The value, or one in its place that kio can hold."""
+    """Return the value, or another one if kio cannot hold it."""
     if value is None:
         return None
     if of.item:
@@ -55,7 +55,7 @@ def fit(value: Any, of: Type, kind: str | None, version: int) -> Any:
 
 
 def kios(value: Any, of: Type, kind: str | None, entity: Any, version: int) -> Any:
-    """The value as kio has it."""
+    """Return the value in kio's type."""
     if value is None:
         return None
     if of.item:
@@ -74,14 +74,14 @@ def kios(value: Any, of: Type, kind: str | None, entity: Any, version: int) -> A
 
 
 def entity_in(annotation: Any) -> Any:
-    """The entity inside of `tuple[Entity, ...] | None` and the like."""
+    """Return the entity inside `tuple[Entity, ...] | None` and similar types."""
     if dataclasses.is_dataclass(annotation):
         return annotation
     return next((found for found in map(entity_in, getattr(annotation, "__args__", ())) if found), None)
 
 
 def to_kio(message: msgspec.Struct, entity: Any, version: int) -> Any:
-    """kio's twin of a message, whose values are changed where kio cannot hold them."""
+    """Return kio's equivalent of a message; values that kio cannot hold are changed in the message."""
     ours = [field for field in fields_of(type(message)) if version in field.versions]
     theirs = dataclasses.fields(entity)
     values = {}
@@ -109,7 +109,7 @@ def agree(cls: type[Message], entity: Any, version: int, message: Message) -> No
 
 
 def entities(cls: type[Message]) -> Iterator[tuple[int, Any]]:
-    """kio's class for each version."""
+    """Yield kio's class for each version."""
     name = re.sub("(Request|Response)$", "", cls.__name__)
     kind: Any = EntityType.data
     if issubclass(cls, Request | Response):

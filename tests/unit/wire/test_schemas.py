@@ -1,4 +1,4 @@
-"""The declarations and tables of `wire` say what Kafka's schemas say, and a changed fact would be seen."""
+"""The declarations and tables of `wire` equal Kafka's schemas, and each difference would be detected."""
 
 import json
 from typing import Any

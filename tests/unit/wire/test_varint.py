@@ -1,4 +1,4 @@
-"""Unsigned varints are written in as few bytes as hold them, as Kafka's are."""
+"""Unsigned varints are written in as few bytes as possible, as Kafka does."""
 
 from __future__ import annotations
 

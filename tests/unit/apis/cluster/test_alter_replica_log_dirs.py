@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: one answer for each partition that is named; the moves themselves are tried with two disks."""
+"""AlterReplicaLogDirs: one result for each named partition. Tests of the storage cover the moves themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def codes(response: Any) -> list[tuple[str, int, int]]:
 
 
 class Moving:
-    """Moves all but partition 7."""
+    """Replicas that move all partitions but 7."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, str]] = []

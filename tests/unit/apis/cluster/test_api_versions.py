@@ -1,4 +1,4 @@
-"""ApiVersions: the features of the cluster, as Apache Kafka tells them, but for what this broker does not serve."""
+"""ApiVersions: the cluster's features, as in Apache Kafka, without the features that this broker does not implement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "wire-decoded.jsonl.xz"
 
 @cache
 def answered(version: int) -> dict[str, Any]:
-    """What Kafka answered to a client of this version; frames that its classes made up have other features."""
+    """Return Kafka's recorded response to a client of this version, not a synthetic one."""
     return next(
         body
         for body in _answers(version)

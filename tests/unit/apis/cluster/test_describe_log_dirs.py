@@ -75,7 +75,7 @@ async def test_a_deleted_topic_is_gone(client: Client) -> None:
 def directories(
     *failures: OSError | None, space: Any = lambda: 100, refused: tuple[str, ...] = (), **fields: Any
 ) -> DescribeLogDirs:
-    """Directories "0", "1"... with one partition of each topic, "1" as far as the leader's end but for 5 offsets."""
+    """Return a handler with directories "0", "1"... and partition t-3 in each, which lags by 5 offsets."""
     every = tuple(SimpleNamespace(path=str(number), failed=failure) for number, failure in enumerate(failures))
     log = SimpleNamespace(size_bytes=7, log_end_offset=5)
     partition = SimpleNamespace(topic="t", index=3, log=log, high_watermark=10)

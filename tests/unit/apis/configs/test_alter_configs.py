@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs over the wire: who may, what is answered, and that it holds at once."""
+"""AlterConfigs and IncrementalAlterConfigs over the wire: authorization, results, and immediate effect."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Resource = tuple[int, str, dict[str, str | None]]
 
 
 def changing(*resources: Resource, validate_only: bool = False) -> incremental.IncrementalAlterConfigsRequest:
-    """None unsets a config."""
+    """Return a request; None unsets a config."""
     return incremental.IncrementalAlterConfigsRequest(
         validate_only=validate_only,
         resources=[
@@ -154,7 +154,7 @@ async def test_changes_outlive_the_broker(tmp_path: Path) -> None:
 
 
 class Answers:
-    """A controller that finds everything right."""
+    """A controller that accepts every change."""
 
     async def alter_configs(self, request: Any) -> Any:
         return whole.AlterConfigsResponse(

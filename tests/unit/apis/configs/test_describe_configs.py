@@ -1,4 +1,4 @@
-"""DescribeConfigs: every resource in every version, as Apache Kafka 4.3.1 answered for the same configs."""
+"""DescribeConfigs: every resource in every version, with the responses of Apache Kafka 4.3.1 for the same configs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def configs(
 
 
 def observed(one: DescribeConfigsResourceResult) -> dict[str, Any]:
-    """As the recording has it."""
+    """Return a result in the form of the recording."""
     described: dict[str, Any] = {
         "value": one.value,
         "type": Type(one.config_type).name,
@@ -146,7 +146,7 @@ async def test_loggers_have_no_documentation(client: Client) -> None:
         ),
         ("minutes", Source.DEFAULT_CONFIG, []),
     ],
-)  # as Kafka has it: nothing is told of the synonyms of what is unset
+)  # as in Kafka, an unset config has no synonyms
 async def test_topics_see_what_the_broker_was_started_with(
     tmp_path: Path, unit: str, source: Source, synonyms: list[tuple[str, str, int]]
 ) -> None:
@@ -228,14 +228,14 @@ async def test_resources_are_answered_in_order_and_as_often_as_asked(client: Cli
 
 
 def written_in(layer: str) -> dict[str, str]:
-    """The values that the recorded broker had in one layer, found among its synonyms."""
+    """Return the values that the recorded broker had in one layer, from the recorded synonyms."""
     synonyms = [synonym for one in KAFKA["BROKER"].values() for synonym in one.get("synonyms", ())]
     texts = [text for text, _, source in (synonym.rpartition("@") for synonym in synonyms) if source == layer]
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
 def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
-    """The API of a broker that is configured as the recorded one was."""
+    """Return the handler of a broker that is configured like the recorded one."""
     config = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
     topic: Any = {"t": None}
     image = MetadataImage(

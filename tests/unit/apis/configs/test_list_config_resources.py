@@ -1,4 +1,4 @@
-"""ListConfigResources: what has configs, by type, in both versions."""
+"""ListConfigResources: resources with configs, by type, in both versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERYTHING = {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1"), (BROKER_LOGGER, "1"), (
 
 
 def some() -> MetadataImage:
-    """Two topics, a broker that serves and one that is fenced, and configs of most."""
+    """Return an image with two topics, an unfenced and a fenced broker, and configs of most of them."""
 
     def broker(node_id: int, *, fenced: bool) -> BrokerImage:
         return BrokerImage(id=node_id, incarnation_id=b"", epoch=1, fenced=fenced)

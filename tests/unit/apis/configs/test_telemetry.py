@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry of a broker without a receiver: each answer was given by Kafka 4.3.1."""
+"""GetTelemetrySubscriptions and PushTelemetry without a receiver of metrics, with the responses of Kafka 4.3.1."""
 
 from __future__ import annotations
 

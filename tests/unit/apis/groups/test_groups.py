@@ -1,4 +1,4 @@
-"""Groups as clients see them: a whole broker, asked in every version, before and after it was started anew."""
+"""Groups through a whole broker: every version of every request, before and after a restart."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def join(client: Client, member_id: str = "", version: int = 9, group: str
 
 
 async def joined(client: Client, version: int = 9) -> Any:
-    """The only member of a stable group."""
+    """Return the JoinGroup response of the only member of a stable group."""
     member_id = (await join(client, "", version)).member_id if version >= 4 else ""
     member = await join(client, member_id, version)
     assert (member.error_code, member.generation_id, member.protocol_name) == (0, 1, "range")
@@ -108,7 +108,7 @@ async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -
 
 
 def told(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
-    """Of the first group: offset, metadata and error by topic and partition."""
+    """Return offset, metadata and error of the first group, by topic and partition."""
     topics = response.groups[0].topics if response.groups else response.topics
     return {
         (topic.name or getattr(topic, "topic_id", NIL), one.partition_index): (
@@ -330,7 +330,7 @@ async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
 
 
 class Unreached:
-    """Nobody may get here."""
+    """Groups that must not be asked."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
@@ -374,7 +374,7 @@ class Describing:
 
 
 class DeniesTopics(Denies):
-    """Groups may be described, topics may not."""
+    """An authorizer that allows to describe groups, but not topics."""
 
     def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is not ResourceType.TOPIC
@@ -392,7 +392,7 @@ def test_a_group_with_topics_that_a_client_may_not_see_is_not_described_and_says
 
 
 def codes(response: Any) -> set[int]:
-    """Every error code in a response."""
+    """Return every error code in a response."""
     found = {response.error_code} if hasattr(response, "error_code") else set()
     for name in ("groups", "results", "topics", "partitions", "coordinators"):
         for part in getattr(response, name, None) or ():
@@ -419,7 +419,7 @@ def test_a_coordinator_that_a_client_may_not_find(kind: int, code: ErrorCode) ->
 
 
 class MayUseGroups(Denies):
-    """Every group, and no topic."""
+    """An authorizer that allows every group and no topic."""
 
     def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is ResourceType.GROUP

@@ -1,4 +1,4 @@
-"""DescribeQuorum: one voter, who leads, and has all that is committed."""
+"""DescribeQuorum: one voter, which leads and has all committed records."""
 
 from __future__ import annotations
 

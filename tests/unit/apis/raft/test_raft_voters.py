@@ -1,4 +1,4 @@
-"""AddRaftVoter and RemoveRaftVoter: the quorum of one does not change, and who asks is told why."""
+"""AddRaftVoter and RemoveRaftVoter: the quorum of one voter does not change, and the error gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: where a log begins afterwards, what can no longer be fetched, and what is refused."""
+"""DeleteRecords: the log start offset afterwards, deleted offsets, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARLIEST = -2
 
 
 def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
-    """(topic, partition, offset) each"""
+    """Return a request of (topic, partition, offset) for each partition."""
     return DeleteRecordsRequest(
         timeout_ms=1000,
         topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted],
@@ -27,7 +27,7 @@ def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
 
 
 async def delete(client: Client, topic: str, offset: int, *, partition: int = 0, version: int = 2) -> tuple[int, int]:
-    """(error code, low watermark)"""
+    """Return (error code, low watermark)."""
     response = await client.call(deleting((topic, partition, offset)), version)
     (answer,) = response.topics[0].partitions
     assert (response.topics[0].name, answer.partition_index) == (topic, partition)
@@ -44,7 +44,7 @@ async def earliest(client: Client, topic: str) -> int:
 
 
 async def fill(client: Client, topic: str = "a") -> None:
-    """Five batches of two records."""
+    """Produce five batches of two records."""
     for _ in range(5):
         assert (await client.produce(topic, batch(b"1", b"2"))).error_code == 0
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: what a partition's log remembers of those who number their batches."""
+"""DescribeProducers: the producer state of a partition's log."""
 
 from __future__ import annotations
 

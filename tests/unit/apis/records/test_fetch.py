@@ -1,4 +1,4 @@
-"""Fetch: what is read, when an answer waits, and what wakes it."""
+"""Fetch: the records returned, when a request waits, and what completes it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_who_believes_in_an_old_leader_is_told_the_new_one(
 ) -> None:
     async with serving(tmp_path, topics=(("a", 1),)):
         pass
-    async with serving(tmp_path, broker_rack="r") as house:  # it leads again, in a later epoch
+    async with serving(tmp_path, broker_rack="r") as house:  # the broker leads again, with a higher epoch
         client = await house.connect()
         (known,) = (await client.call(MetadataRequest(topics=None), 12)).topics
         request = fetch_request("a", 0)
@@ -205,5 +205,5 @@ async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch
     assert [part.partition_index for part in parts if part.records] == [0, count - 1]
     request.max_wait_ms, request.min_bytes = 60_000, 1 << 20
     await client.send(request, 12)
-    await client.send(ListOffsetsRequest(), 7)  # hurries the one that is parked
+    await client.send(ListOffsetsRequest(), 7)  # completes the waiting fetch
     assert len((await client.receive()).responses[0].partitions) == count + 1

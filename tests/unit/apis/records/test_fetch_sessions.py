@@ -1,4 +1,4 @@
-"""Fetch sessions through the broker: what an incremental answer holds, and how a session begins, breaks and ends."""
+"""Fetch sessions through the broker: incremental responses, and how a session starts, fails and ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_ID_VERSION_FIRST = 13
 
 
 class Session:
-    """A consumer of one topic, by name or, where it has an id, by id; keeps its session's id and epoch."""
+    """A consumer of one topic, by id if it has one and by name otherwise, with the session's id and epoch."""
 
     def __init__(self, client: Client, topic: str, topic_id: bytes = bytes(16), version: int = 0) -> None:
         self.client, self.topic, self.topic_id = client, topic, topic_id
@@ -37,7 +37,7 @@ class Session:
         self.id = self.epoch = 0
 
     def request(self, wanted: dict[int, int], forget: tuple[int, ...] = (), max_wait_ms: int = 0) -> FetchRequest:
-        """`wanted`: partition -> fetch offset."""
+        """Return the next request; `wanted`: partition -> fetch offset."""
         by_id = self.version >= BY_ID_VERSION_FIRST
         name, topic_id = ("", self.topic_id) if by_id else (self.topic, bytes(16))
         partitions = [
@@ -55,7 +55,7 @@ class Session:
         )
 
     def took(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
-        """partition -> (error code, high watermark, whether there are records)."""
+        """Return partition -> (error code, high watermark, whether there are records)."""
         assert response.error_code == 0
         self.id, self.epoch = response.session_id, self.epoch + 1
         return {
@@ -157,7 +157,7 @@ async def test_two_connections_may_not_share_a_session(client: Client, house: Ho
     other = await house.connect()
     with trio.fail_after(10):
         while (await other.call(session.request({}), 12)).error_code != ErrorCode.INVALID_FETCH_SESSION_EPOCH:
-            await trio.lowlevel.checkpoint()  # until the parked one has come in
+            await trio.lowlevel.checkpoint()  # until the waiting fetch has arrived
     session.epoch += 1
     assert session.took(await other.call(session.request({}), 12)) == {}
     await other.produce("a", batch(b"x"))
@@ -239,7 +239,7 @@ async def test_more_than_fits_is_not_waited_for(client: Client) -> None:
 
 
 class OneTopic:
-    """Stands for `Replicas` and, with `denied`, for an authorizer: topic "b" by id, once `known`."""
+    """A double of `Replicas` with topic "b" by id, once `known`; with `denied`, also an authorizer."""
 
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))

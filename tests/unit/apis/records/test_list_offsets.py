@@ -1,4 +1,4 @@
-"""ListOffsets: sentinels and times, in the versions that know them."""
+"""ListOffsets: sentinels and timestamps, in the versions that have them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def ask(
 
 
 async def fill(client: Client) -> None:
-    """Batches of two records, stamped T, T + 1 | T + 10, T + 5 | T + 20, T + 21."""
+    """Produce batches of two records with timestamps T, T + 1 | T + 10, T + 5 | T + 20, T + 21."""
     for first, second in ((0, 1), (10, 5), (20, 21)):
         builder = BatchBuilder()
         builder.append(b"k", b"v", timestamp=T + first)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where epochs end, which epochs of a client are refused, and who may ask."""
+"""OffsetForLeaderEpoch: ends of epochs, refused epochs of clients, and authorization."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asking(
 
 
 async def ask(client: Client, epoch: int, version: int = 4, **fields: Any) -> tuple[int, int, int]:
-    """(error code, epoch, end offset)"""
+    """Return (error code, epoch, end offset)."""
     response = await client.call(asking(epoch, **fields), version)
     (answer,) = response.topics[0].partitions
     assert (response.topics[0].topic, answer.partition) == (fields.get("topic", "a"), fields.get("partition", 0))

@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused and with which code, and what acks mean."""
+"""Produce: appends, refusals with their error codes, and acks."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, cla
 
 
 async def test_batches_that_turn_out_to_be_long_work_keep_the_order_of_their_requests(client: Client) -> None:
-    """A batch whose headers are too many for the loop goes off it, and the small one behind it waits."""
+    """The first batch has too many headers to be validated on the loop; the small one behind it must wait."""
     builder = BatchBuilder()
     builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
     for data in (builder.build(), batch(b"second")):
@@ -226,7 +226,7 @@ NO_KEY = "Compacted topic cannot accept message without key in topic partition c
 
 
 def keyed(*keys: bytes | None, codec: Codec = Codec.NONE) -> bytes:
-    """A batch with a record for each of these keys."""
+    """Return a batch with a record for each of these keys."""
     builder = BatchBuilder(codec)
     for key in keys:
         builder.append(key, b"value", timestamp=1_700_000_000_000)
@@ -254,7 +254,7 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
 
 
 def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
-    """More than is appended in one turn of the loop: to both topics, and to partitions that there are not."""
+    """Return a request with more partitions than one step appends to, of two topics and of unknown partitions."""
     return ProduceRequest(
         acks=acks,
         timeout_ms=1000,
@@ -306,7 +306,7 @@ async def test_large_compressed_batches_among_many_are_opened_off_the_loop(clien
 
 
 class Behind:
-    """A partition whose followers have `high_watermark`, and never more."""
+    """A partition whose followers stay at `high_watermark`."""
 
     def __init__(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
@@ -323,7 +323,10 @@ class Behind:
 async def test_who_waits_for_followers_is_told_when_the_time_is_over(
     timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """A time that is over already is no time; what followers have by then, and what failed, is answered as it is."""
+    """A negative timeout counts as 0.
+
+    Partitions that have been replicated by then, or have failed, keep their result.
+    """
     partitions: Any = [Behind(5), Behind(4), Behind(4), Behind(4)]
     answers = [PartitionProduceResponse(index) for index in range(4)]
     answers[2].error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,4 +1,4 @@
-"""SCRAM credentials over the wire: set, described, deleted, and who may."""
+"""SCRAM credentials over the wire: set, described and deleted, and authorization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics that grow serve at once; what is refused stays as it was."""
+"""CreatePartitions: new partitions are available at once; a refused topic is unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **fields: Any) -> CreatePartitionsRequest:
-    """(topic, partitions it shall have) each; `brokers` of each new partition"""
+    """Return a request of (topic, new partition count); `brokers` are the replicas of each new partition."""
     assignments = None if brokers is None else [CreatePartitionsAssignment(ids) for ids in brokers]
     return CreatePartitionsRequest(
         **{"timeout_ms": 5000, **fields},
@@ -31,7 +31,7 @@ def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **
 
 
 async def grow(client: Client, *topics: tuple[str, int], version: int = 3, **fields: Any) -> dict[str, int]:
-    """topic -> error code"""
+    """Return topic -> error code."""
     response = await client.call(growing(*topics, **fields), version)
     return {one.name: one.error_code for one in response.results}
 

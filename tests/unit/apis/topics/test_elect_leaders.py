@@ -1,4 +1,4 @@
-"""ElectLeaders: on a broker that leads everything there is nothing to elect, and every partition is told so."""
+"""ElectLeaders: a broker that leads every partition needs no election, and each result says so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions: what clients learn about the cluster."""
+"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions: the view that clients have of the cluster."""
 
 from __future__ import annotations
 

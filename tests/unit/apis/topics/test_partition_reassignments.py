@@ -113,7 +113,7 @@ async def test_on_one_broker_nothing_moves(client: Client, topics: list[tuple[st
 
 
 def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> Any:
-    """What is told of a topic whose partition 1 moves from broker 1 to 2, and 0 stays."""
+    """Return the response for a topic whose partition 1 moves from broker 1 to 2, and whose partition 0 stays."""
     stays = PartitionImage((1,), (1,), 1, 0, 0)
     moves = PartitionImage((2, 1), (1,), 1, 0, 0, adding=(2,), removing=(1,))
     topic, other = TopicImage("t", b"t" * 16, {0: stays, 1: moves}), TopicImage("u", b"u" * 16, {0: stays})

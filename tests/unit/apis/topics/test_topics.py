@@ -1,4 +1,4 @@
-"""CreateTopics and DeleteTopics through the whole broker: what is created serves, what is deleted is gone."""
+"""CreateTopics and DeleteTopics through a whole broker: new topics are available, deleted ones are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InitProducerId: who may have a producer id, and what is asked for in vain."""
+"""InitProducerId: authorization, and requests that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListTransactions matches ids off the loop, share by share, and one share at a time."""
+"""ListTransactions matches ids off the loop in shares, one share at a time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
 
 
 class Known:
-    """Matches as much of `TransactionRequests` as is asked here."""
+    """A double of `TransactionRequests` with the methods that ListTransactions needs."""
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
         return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
 
 
 class Elsewhere:
-    """Matches `OffLoop`: notes how much it is given at a time, and how many are there at once."""
+    """A double of `OffLoop` that records the size of each share and the number of concurrent ones."""
 
     def __init__(self) -> None:
         self.shares: list[list[str]] = []
@@ -80,7 +80,7 @@ async def test_requests_take_turns_with_their_shares() -> None:
 
 
 class Machines:
-    """Matches as much of `Runtime` as is asked here: five machines, each with a transaction."""
+    """A double of `Runtime`: five machines, each with a transaction."""
 
     def __init__(self) -> None:
         self.asked = 0

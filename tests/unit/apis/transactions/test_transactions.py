@@ -1,4 +1,4 @@
-"""Transactions through a whole broker: the answers are those that Apache Kafka 4.3.1 gave to the same requests."""
+"""Transactions through a whole broker, with the responses that Apache Kafka 4.3.1 gave to the same requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def talk(client: Client, request: pytest.FixtureRequest) -> Talk:
 
 
 async def write(talk: Talk, topic: str, value: bytes, sequence: int = 0) -> None:
-    """One record in a transaction, which begins with it if need be."""
+    """Produce one record in a transaction, beginning the transaction if necessary."""
     if not talk.version_2:
         assert await talk.add((topic, 0)) == [OK]
     assert await talk.produce(topic, sequence, value=value) is OK
@@ -95,7 +95,7 @@ async def test_a_transaction_and_what_it_decided_outlive_the_broker(tmp_path: Pa
 
 
 async def loaded(talk: Talk) -> None:
-    """Wait until the coordinator has read its log."""
+    """Wait until the coordinator has loaded its log."""
     while (await talk.described()).error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
         pass
 
@@ -387,7 +387,7 @@ async def test_markers_are_fenced_and_answered_for_each_partition(client: Client
 
 
 async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:
-    """One that its coordinator knows nothing of, as after a lost record of its log."""
+    """The coordinator does not know the transaction, as after the loss of a record in its log."""
     talk = await Talk(client).begin()
     await write(talk, "a", b"1")
     await client.produce("a", batch(b"behind"))

@@ -1,4 +1,4 @@
-"""Transactions for clients that may not: each API refuses before anybody is asked."""
+"""Transactions of unauthorized clients: each API refuses the request before it reaches the coordinator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_ID, NO_GROUP, NO_CLUSTER = (
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 )
 NOBODY: Any = None
-"""Asking it would fail."""
+"""A coordinator that must not be asked."""
 
 
 async def answer(handler: Any, version: int, request: Any) -> Any:
@@ -67,7 +67,7 @@ async def test_partitions() -> None:
 
 
 async def test_markers() -> None:
-    """One of two rights is enough: coordinators have the one, admins the other."""
+    """Either of two rights is sufficient: coordinators have one, admins the other."""
     markers = [WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]
     denied = WriteTxnMarkers(NOBODY, Denies(Operation.ALTER, Operation.CLUSTER_ACTION))
     (told,) = (await answer(denied, 1, WriteTxnMarkersRequest(markers))).markers

@@ -1,4 +1,4 @@
-"""The sentences about configs: one for each config there is, and none for any other."""
+"""Descriptions of configs: every config has one, and nothing else has."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def test_sentences_are_short_and_whole() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("retention.ms", "log.retention.ms"),  # the broker's default of a topic's config
-        ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # and of a group's
+        ("retention.ms", "log.retention.ms"),  # a topic config and the broker config that is its default
+        ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # a group config and its broker config
         ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
     ],
 )

@@ -1,4 +1,4 @@
-"""DescribeConfigs against what Apache Kafka 4.3.1 answered for a broker with many configs set."""
+"""DescribeConfigs compared with the response of Apache Kafka 4.3.1 for a broker with many configs set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KAFKA = json.loads((Path(__file__).parents[3] / "data/config/kafka-4.3.1-describ
 
 
 def written_in(layer: str) -> dict[str, str]:
-    """The values that Kafka's broker had in one layer, found among its synonyms."""
+    """Return the values that Kafka's broker had in one layer, from the recorded synonyms."""
     found = {}
     for described in KAFKA["BROKER"].values():
         for synonym in described.get("synonyms", ()):

@@ -1,4 +1,4 @@
-"""Bounds of groups' configs: at, below and above each of them, for the broker's values and for a group's own."""
+"""Bounds of group configs: values at, below and above each bound, for the broker and for a group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HIGHS = [(config, high) for config, (_, high) in BOUNDS.items() if high]
 
 
 def refusal(config: str, value: int) -> str | None:
-    """What a group is told that sets this."""
+    """Return the error message for a group that sets this config."""
     try:
         check_configs((ConfigResource.GROUP, "g"), {config: str(value)}, BROKER)
     except ApiError as error:
@@ -33,7 +33,7 @@ def number(name: str) -> int:
 
 
 def start(**texts: str) -> str | None:
-    """Why a broker with these configs, with underscores, does not start."""
+    """Return the reason why a broker with these configs does not start; "_" in names stands for "."."""
     try:
         BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in texts.items()})
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""A broker does not run open because it cannot load the class that would have closed it."""
+"""Java classes in configs: a broker that cannot load an authorizer does not run without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for a running broker: its static configs under those of the metadata."""
+"""The effective config of a running broker: its static configs under the dynamic configs of the metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The config table against the definitions of Apache Kafka 4.3.1."""
+"""The config table compared with the definitions of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCOPES: list[tuple[dict[str, Any], ConfigTable]] = [
 
 
 def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
-    """A row in the words of Kafka's definitions; what Kafka leaves unsaid is left out."""
+    """Return a row in the form of Kafka's definitions, without properties that Kafka leaves out."""
     said = scope[row.name]
     words: dict[str, Any] = {"type": row.type.name, "importance": said["importance"]}
     if said.get("required"):

@@ -1,4 +1,4 @@
-"""A controller machine with its log: asks it, appends and replays what it decides, as the shell does."""
+"""A controller machine with its log: appends and replays the records that it decides, as the shell does."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LIVE = LiveConfig(BrokerConfig.from_mapping({}))
 
 
 class Configs:
-    """Stands for the table of topic configs."""
+    """A double of the config tables."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         for name in configs:
@@ -53,7 +53,7 @@ class Configs:
 
 
 class Room:
-    """Every record that was decided is in `log`, those of the last request in `decided`."""
+    """A controller and its log. `log` has every decided record, `decided` those of the last request."""
 
     def __init__(self, image: MetadataImage = EMPTY, **settings: Any) -> None:
         self.settings = ControllerSettings(**{"node_id": 1, "cluster_id": CLUSTER, **settings})
@@ -116,14 +116,14 @@ class Room:
         )
 
     def open(self, *broker_ids: int) -> Room:
-        """A cluster with these brokers, ready for topics."""
+        """Register and unfence these brokers."""
         self.bootstrap()
         for broker_id in broker_ids:
             self.beat(broker_id, self.register(broker_id))
         return self
 
     def replayed(self) -> MetadataImage:
-        """What the log says to one that reads it from the start."""
+        """Return the image of a machine that replays the whole log."""
         machine = ControllerMachine(self.settings, Configs(), random.Random(0))
         for entry in self.log:
             machine.replay(entry)
@@ -131,7 +131,7 @@ class Room:
 
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
-    """A topic to create; in the names of configs "_" stands for "."."""
+    """Return a topic to create; "_" in config names stands for "."."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -142,7 +142,7 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | No
 
 @cache
 def golden(archive: str, member: str) -> bytes:
-    """A file out of a log directory that Apache Kafka wrote."""
+    """Return a file of a log directory that Apache Kafka wrote."""
     with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
         content = files.extractfile(member)
         assert content is not None
@@ -154,7 +154,7 @@ SNAPSHOTTED = "snapshotted/__cluster_metadata-0/"
 
 
 def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entry[Record]]]]:
-    """The batches of a log or snapshot with their records; control batches have none."""
+    """Yield the batches of a log or snapshot with their records; control batches have none."""
     for batch in batches(golden(archive, member), strict=True):
         entries = (
             []
@@ -165,7 +165,7 @@ def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entr
 
 
 def golden_room(archive: str, member: str, until: int = 2**62) -> Room:
-    """A room in which the records of a golden log below an offset were replayed."""
+    """Return a room that has replayed the records of a golden log below an offset."""
     room = Room()
     for batch, entries in golden_batches(archive, member):
         if batch.base_offset >= until:

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: what a broker says of its replicas stands in the metadata, and only where it is true."""
+"""AssignReplicasToDirs: the assignments of a broker's own replicas are stored in the metadata."""
 
 from __future__ import annotations
 

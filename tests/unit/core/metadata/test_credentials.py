@@ -1,4 +1,4 @@
-"""What of a password is kept is what RFC 7677 says."""
+"""The keys of SCRAM credentials are those of RFC 7677."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEYS = ("WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=", "wfPLwcE6nTWhTAmQ7tl2Keo
 
 
 def kept(mechanism: int, digest: str) -> UserScramCredentialRecord:
-    """The credential of "pencil" with this hash, as image and log have it."""
+    """Return the stored credential of "pencil" with this hash."""
     salted = hashlib.pbkdf2_hmac(digest, b"pencil", SALT, 4096)
     room = Room().bootstrap()
     room.ask(

@@ -1,4 +1,4 @@
-"""Elections: what must hold whoever comes and goes."""
+"""Leader elections: properties that hold after any change of brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ subsets = st.sets(st.sampled_from(REPLICAS))
 
 @st.composite
 def partitions(draw: st.DrawFn) -> PartitionImage:
-    """A partition of three replicas such as elections leave behind."""
+    """Return a partition of three replicas in a state that an election can leave behind."""
     isr = tuple(sorted(draw(subsets)))
     elr = tuple(sorted(draw(subsets) - set(isr)))
     leader = draw(st.sampled_from((NO_LEADER, *isr)))
@@ -40,7 +40,7 @@ def test_what_holds_after_every_election(
     assert rule.elr_enabled or (new.elr, new.last_known_elr) == ((), ())
     clean = not new.recovering
     if clean and new.leader != NO_LEADER:
-        assert new.leader in old.isr + old.elr  # it holds all that was committed
+        assert new.leader in old.isr + old.elr  # it has all committed records
     if old.leader in isr and old.leader in alive - {lost}:
         assert new.leader == old.leader
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own metadata logs: we read the same cluster in them, and decide as its controller did."""
+"""Apache Kafka's own metadata logs: the cluster in them is read, and the same requests are decided as by Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from wire.stored.metadata_security import UserScramCredentialRecord
 from wire.stored.metadata_settings import ConfigRecord
 
 SNAPSHOTTED_LOG = ("kraft-snapshot-and-dynamic", SNAPSHOTTED + "00000000000000000000.log")
-KAFKAS_EPOCH = 238  # of the broker in its second life
+KAFKAS_EPOCH = 238  # of the second incarnation of the broker
 
 COUNTS = {
     "AccessControlEntryRecord": 1,

@@ -1,4 +1,4 @@
-"""Images and the deltas between them: frozen, shared, and cheap to make."""
+"""Images and the deltas between them: immutable, shared, and cheap to create."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_shared_table_is_copied_once() -> None:
 
 
 class Bytes:
-    """Randomness that was written down."""
+    """Randomness with given bytes."""
 
     def __init__(self, *drawn: bytes) -> None:
         self.drawn = list(drawn)

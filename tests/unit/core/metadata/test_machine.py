@@ -1,4 +1,4 @@
-"""The controller machine against a naive model of a cluster, and against its own log."""
+"""The controller machine compared with a simple model of a cluster, and with its own log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKERS = [1, 2, 3]
 
 
 class Cluster(RuleBasedStateMachine):
-    """The model: topics as numbers of partitions and replicas, brokers as what they may do."""
+    """The model: topics as numbers of partitions and replicas, brokers as their states."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class Cluster(RuleBasedStateMachine):
             image = self.room.machine.freeze(1, NOW_MS).image
             assert image.cluster.brokers[broker].fenced == response.is_fenced
             if want_shut_down:
-                self.fenced[broker] = True  # nothing may be placed on it, fenced or not yet
+                self.fenced[broker] = True  # in controlled shutdown it gets no replicas, fenced or not
 
     @precondition(lambda self: self.epochs)
     @rule()

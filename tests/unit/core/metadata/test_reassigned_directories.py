@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: the record says in which log directory each replica lies, one for each replica."""
+"""AlterPartitionReassignments: the record has the log directory of each replica."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTop
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 OF_1, OF_2 = bytes([1]) * 16, bytes([2]) * 16
-"""The only directory of a broker."""
+"""The only directory of brokers 1 and 2."""
 
 
 def with_brokers(*replicas: int) -> Room:
-    """Brokers 1 and 2 have one log directory each, broker 3 has two; a topic "a" with these replicas."""
+    """Return a cluster with a topic "a" of these replicas; brokers 1 and 2 have one log directory each, broker 3 has
+    two.
+    """
     room = Room().open(1, 2)
     room.beat(3, room.register(3, log_dirs=[b"x" * 16, b"y" * 16]))
     made = CreatableTopic(
@@ -35,7 +37,7 @@ def with_brokers(*replicas: int) -> Room:
 
 
 def reassigned(room: Room, *replicas: int) -> dict[int, bytes]:
-    """Let the partition move to these brokers; the directory of each replica, as the record says and the image does."""
+    """Reassign the partition to these brokers; return the directory of each replica, equal in record and image."""
     (topic,) = room.ask(
         AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic("a", [ReassignablePartition(0, list(replicas) or None)])]

@@ -1,4 +1,4 @@
-"""A snapshot and the log behind it say what the whole log says, whatever is in it and wherever it is cut."""
+"""A snapshot and the rest of the log are equal to the whole log, wherever the log is cut."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
 
 
 class Happenings:
-    """What may happen to a cluster of two brokers."""
+    """Events of a cluster with two brokers."""
 
     def __init__(self, data: st.DataObject) -> None:
         self.draw, self.room = data.draw, Room().open(1, 2)

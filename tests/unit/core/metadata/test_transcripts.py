@@ -1,6 +1,6 @@
-"""What the controller says, told as a play: `*.txt` beside this file.
+"""The controller's decisions, as transcripts: `*.txt` beside this file.
 
-A line that begins with ">" is a request; the lines under it are the answer, then the records that were written, each
+A line that begins with ">" is a request. The lines after it are the response, then the records that were written, each
 after a "+". Each file is one cluster from its first start on.
 """
 
@@ -55,7 +55,7 @@ PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
 class Stage:
-    """Reads requests, one method each, and says what came of them."""
+    """An interpreter of requests, one method each, that yields responses and records."""
 
     def __init__(self) -> None:
         self.room = Room(num_partitions=2).bootstrap()
@@ -74,7 +74,7 @@ class Stage:
         return said + [f"+ {self.tell(record)}" for record in decided]
 
     def create(self, *words: str) -> Iterator[str]:
-        """create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ..."""
+        """Run `create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ...`."""
         topics = [self._topic(word) for word in words if word != "validate_only"]
         response = self.room.ask(CreateTopicsRequest(topics=topics, validate_only="validate_only" in words))
         for result in response.topics:
@@ -101,7 +101,7 @@ class Stage:
         return made
 
     def delete(self, *words: str) -> Iterator[str]:
-        """delete name | id:topic | name,id:topic | nothing"""
+        """Run `delete name | id:topic | name,id:topic | nothing`."""
         response = self.room.ask(DeleteTopicsRequest(topics=[self._state(word) for word in words]))
         for result in response.responses:
             yield self._line(result)
@@ -114,7 +114,7 @@ class Stage:
         )
 
     def grow(self, *words: str) -> Iterator[str]:
-        """grow name:count[;1,2;2,1...] ..."""
+        """Run `grow name:count[;1,2;2,1...] ...`."""
         topics = []
         for word in words:
             head, *rest = word.split(";")
@@ -125,7 +125,7 @@ class Stage:
             yield self._line(result)
 
     def elect(self, kind: str, *words: str) -> Iterator[str]:
-        """elect preferred|unclean|number topic:partition,... ... (of all partitions when none is named)"""
+        """Run `elect preferred|unclean|number topic:partition,... ...`; without topics, for all partitions."""
         asked = [TopicPartitions(name, ids(indexes)) for name, _, indexes in (word.partition(":") for word in words)]
         election = Election[kind.upper()] if kind.isalpha() else int(kind)
         response = self.room.ask(ElectLeadersRequest(election_type=election, topic_partitions=asked or None))
@@ -134,7 +134,7 @@ class Stage:
                 yield f"{result.topic}:{one.partition_id} {self._outcome(one)}"
 
     def reassign(self, *words: str) -> Iterator[str]:
-        """reassign [same_size] topic:partition=1,2 topic:partition=null ..."""
+        """Run `reassign [same_size] topic:partition=1,2 topic:partition=null ...`."""
         topics = []
         for word in words:
             place, _, replicas = word.partition("=")
@@ -150,24 +150,26 @@ class Stage:
                 yield f"{result.name}:{one.partition_index} {self._outcome(one)}"
 
     def register(self, broker: str, incarnation: str = "1", previous: str = "-1") -> Iterator[str]:
-        """register broker [incarnation [previous epoch]]"""
+        """Run `register broker [incarnation [previous epoch]]`."""
         self.epochs[int(broker)] = self.room.register(int(broker), int(incarnation), int(previous))
         yield f"epoch {self.epochs[int(broker)]}"
 
     def beat(self, broker: str, *wants: str) -> Iterator[str]:
-        """beat broker [want_fence] [want_shut_down]"""
+        """Run `beat broker [want_fence] [want_shut_down]`."""
         response = self.room.beat(int(broker), self.epochs.get(int(broker), 0), **dict.fromkeys(wants, True))
         yield f"fenced={response.is_fenced} should_shut_down={response.should_shut_down}"
 
     def ids(self, broker: str, epoch: str = "") -> Iterator[str]:
-        """ids broker [epoch]"""
+        """Run `ids broker [epoch]`."""
         response = self.room.ask(
             AllocateProducerIdsRequest(broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)]))
         )
         yield f"{response.producer_id_len} from {response.producer_id_start}"
 
     def feature(self, *words: str) -> Iterator[str]:
-        """feature [validate_only] name=level[:type] ..., type as a number; nothing is said of what went well"""
+        """Run `feature [validate_only] name=level[:type] ...` with the type as a number; success yields no response
+        line.
+        """
         updates = []
         for word in words:
             if word != "validate_only":
@@ -178,12 +180,14 @@ class Stage:
         yield " ".join(f"{name}={level}" for name, level in sorted(self.room.machine.features.items()))
 
     def unregister(self, broker: str) -> Iterator[str]:
-        """unregister broker"""
+        """Run `unregister broker`."""
         self.room.ask(UnregisterBrokerRequest(int(broker)))
         yield f"brokers {list(self.room.freeze().image.cluster.brokers)}"
 
     def alter(self, *words: str) -> Iterator[str]:
-        """alter [validate_only] type:name;op:config[=value];... ... ; op is set, unset, append, subtract or a number"""
+        """Run `alter [validate_only] type:name;op:config[=value];... ...`; op is set, unset, append, subtract or a
+        number.
+        """
         resources = []
         for word in words:
             if word != "validate_only":
@@ -205,7 +209,7 @@ class Stage:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
     def replace(self, *words: str) -> Iterator[str]:
-        """replace [validate_only] type:name;config[=value];... ..."""
+        """Run `replace [validate_only] type:name;config[=value];... ...`."""
         resources = []
         for word in words:
             if word != "validate_only":
@@ -226,7 +230,7 @@ class Stage:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
     def quota(self, *words: str) -> Iterator[str]:
-        """quota [validate_only] user=a,client-id:rate=5,other=- ... (a type alone is its default, "-" removes)"""
+        """Run `quota [validate_only] user=a,client-id:rate=5,other=- ...`; a type alone is its default, "-" removes."""
         entries = []
         for word in words:
             if word != "validate_only":
@@ -249,7 +253,7 @@ class Stage:
             yield self._line(result, name=name or "nobody")
 
     def scram(self, *words: str) -> Iterator[str]:
-        """scram set:user:mechanism:iterations | delete:user:mechanism ..."""
+        """Run `scram set:user:mechanism:iterations | delete:user:mechanism ...`."""
         request = AlterUserScramCredentialsRequest()
         for word in words:
             act, user, *numbers = word.split(":")
@@ -262,7 +266,7 @@ class Stage:
             yield self._line(result, name=result.user or "nobody")
 
     def show(self, name: str) -> Iterator[str]:
-        """show topic"""
+        """Run `show topic`."""
         for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
             yield (
                 f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
@@ -281,7 +285,7 @@ class Stage:
         return ErrorCode(result.error_code).name + (f": {result.error_message}" if result.error_message else "")
 
     def tell(self, record: Any) -> str:
-        """The fields that are not at their default, without those that are drawn at random or are secret."""
+        """Return the fields of a record that differ from their default, without random and secret ones."""
         plain = type(record)()
         fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in UNTOLD}
         told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]

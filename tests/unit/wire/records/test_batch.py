@@ -1,4 +1,4 @@
-"""The view on a batch: fields, flags, claims that do not hold, and runs of batches."""
+"""The view on a batch: fields, flags, invalid claims, and consecutive batches."""
 
 import pytest
 
@@ -14,7 +14,7 @@ COMMIT = bytes.fromhex(  # a transaction marker that Kafka 4.3.1 wrote
 
 
 def changed(at: int, data: bytes) -> bytes:
-    """The marker with other bytes at a position."""
+    """Return the marker with other bytes at a position."""
     return COMMIT[:at] + data + COMMIT[at + len(data) :]
 
 

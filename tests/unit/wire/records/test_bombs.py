@@ -1,4 +1,4 @@
-"""Decompression bombs: a process of its own measures how far each drives its memory."""
+"""Decompression bombs: a separate process measures the memory that each of them uses."""
 
 import struct
 import subprocess
@@ -17,7 +17,7 @@ from wire.records.compression import Codec
 MIB = 1 << 20
 BYTES_MAX = 16 * MIB
 ZEROS = bytes(MIB)
-TIMES = 300  # what a bomb would yield, in MiB
+TIMES = 300  # the decompressed size of a bomb, in MiB
 ROOT = Path(__file__).parents[4]
 
 VICTIM = """
@@ -40,7 +40,7 @@ def zstd_block(kind: int, size: int, body: bytes, *, last: bool = False) -> byte
 
 
 def zstd_repeated() -> bytes:
-    """Blocks of one repeated byte: 32,000 to 1, with the largest window a frame may ask for."""
+    """Return blocks of one repeated byte: 32,000 to 1, with the largest window that a frame may request."""
     header = struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3)
     return header + zstd_block(1, 1 << 17, b"x") * (8 * TIMES) + zstd_block(0, 0, b"", last=True)
 
@@ -76,7 +76,7 @@ BOMBS: list[tuple[Codec, Callable[[], bytes]]] = [
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS)
 def test_memory_is_bounded(codec: Codec, bomb: Callable[[], bytes]) -> None:
-    """Twice the bound for zstd, which keeps a window beside the output; some slack for the allocator."""
+    """zstd may use twice the bound, because it keeps a window beside the output; the allocator adds a little."""
     victim = subprocess.run(
         [sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)],
         input=bomb(),

@@ -1,4 +1,4 @@
-"""Batches made here: headers, round trips, limits, and what a broker rewrites."""
+"""Construction of batches: headers, round trips, limits, and rewritten batches."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ content = st.lists(st.tuples(maybe_bytes, maybe_bytes, headers, timestamps), min
 
 
 def filled(**fields: Any) -> BatchBuilder:
-    """Three records, at 100, 90 and 300 ms."""
+    """Return a builder with three records, at 100, 90 and 300 ms."""
     builder = BatchBuilder(**fields)
     for key, timestamp in ((b"a", 100), (b"b", 90), (b"c", 300)):
         builder.append(key, b"value " * 50, (), timestamp)

@@ -1,4 +1,4 @@
-"""Every codec: round trips, the forms that other writers use, damage, and bombs."""
+"""Every codec: round trips, the formats of other writers, damage, and bombs."""
 
 import gzip
 import random
@@ -22,7 +22,7 @@ COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def sizes() -> list[int]:
-    """Around the edges of blocks and pieces."""
+    """Return sizes around the boundaries of blocks and pieces."""
     edges = (16 * 1024, 32 * 1024, 64 * 1024, 128 * 1024)
     return [0, 1, 2, 100, *(edge + by for edge in edges for by in (-1, 0, 1)), len(TEXT)]
 
@@ -82,18 +82,18 @@ def test_levels_that_do_not_exist(codec: Codec, level: int) -> None:
         compress(codec, TEXT, level)
 
 
-# ---- the forms other writers use
+# ---- the formats of other writers
 
 
 def streamed_zstd(data: bytes, **parameters: int) -> bytes:
-    """As Java writes it: no content size, a window that does not shrink."""
+    """Return a frame as Java writes it: without content size, and with a window of constant size."""
     settings = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return b"".join(stream.compress(data[pos : pos + 1000]) for pos in range(0, len(data), 1000)) + stream.flush()
 
 
 def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
-    """A frame of uncompressed blocks; its header checksum is not looked at by the room."""
+    """Return a frame of uncompressed blocks; its header checksum is invalid, but `lz4_room` does not check it."""
     body = b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return struct.pack("<IBBB", 0x184D2204, flags, block_id << 4, 0) + body + bytes(4)
 
@@ -166,7 +166,7 @@ def test_trailing_bytes_are_a_decode_error(codec: Codec) -> None:
 
 
 def survive(codec: Codec, data: bytes, bytes_max: int) -> None:
-    """Anything but DecodeError fails the test; so does too much output."""
+    """Decompress the data; fail on any exception but DecodeError, and on too much output."""
     try:
         content = decompress(codec, data, bytes_max)
     except DecodeError:
@@ -218,7 +218,7 @@ def test_noise_is_survived(codec: Codec, data: bytes) -> None:
     survive(codec, heads[codec] + data, 10_000)
 
 
-# ---- sizes that lie
+# ---- wrong sizes
 
 
 def test_zstd_frames_that_lie_about_their_content() -> None:
@@ -265,7 +265,7 @@ def test_room_of_lz4_is_what_the_blocks_can_hold() -> None:
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10]) * 3, MIB) == 30
     compressed = struct.pack("<IBBB", 0x184D2204, 0x60, 7 << 4, 0) + struct.pack("<I", 10) + bytes(10) + bytes(4)
     assert frames.lz4_room(compressed, MIB) == 2550  # no block of 4 MiB fits into ten bytes
-    assert frames.lz4_room(framed_lz4(4, [b"a" * 10] * 1000), 15) == 20  # stops where it has seen enough
+    assert frames.lz4_room(framed_lz4(4, [b"a" * 10] * 1000), 15) == 20  # counting stops above `enough`
 
 
 def test_room_of_lz4_skips_optional_fields() -> None:

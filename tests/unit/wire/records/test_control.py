@@ -1,4 +1,4 @@
-"""Control records: the bytes that Apache Kafka 4.3.1 wrote, both ways, and what newer or broken ones may hold."""
+"""Control records: the bytes of Apache Kafka 4.3.1 in both directions, newer versions, and damage."""
 
 import pytest
 
@@ -47,7 +47,7 @@ VOTERS = VotersRecord(
     ]
 )
 
-KRAFT: list[tuple[ControlType, KRaftValue, str]] = [  # values as they stand in the logs and snapshots of a broker
+KRAFT: list[tuple[ControlType, KRaftValue, str]] = [  # values from the logs and snapshots of a broker
     (ControlType.LEADER_CHANGE, LEADER_CHANGE, "0000 00000001 02 00000001 00 02 00000001 00 00"),
     (
         ControlType.SNAPSHOT_HEADER,

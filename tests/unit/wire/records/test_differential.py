@@ -1,4 +1,4 @@
-"""The same batches through kafka-python and aiokafka (its C and its Python implementation), in both directions."""
+"""Batches compared with kafka-python and aiokafka (in C and in Python), in both directions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every log that Apache Kafka 4.3.1 left in a log directory: its batches, and the records that its consumers saw."""
+"""Every log in a log directory of Apache Kafka 4.3.1: its batches, and the records that its consumers received."""
 
 import json
 import tarfile
@@ -29,7 +29,7 @@ SERVED = [
 
 
 def log_files() -> dict[str, bytes]:
-    """Contents by path within the archive, in the order of the segments."""
+    """Return the contents by path within the archive, in the order of the segments."""
     with tarfile.open(GOLDEN / "logdir-clean.tar.xz") as archive:
         members = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
         return {
@@ -43,7 +43,7 @@ FILES = log_files()
 
 
 def log_of(topic: str, partition: str | int = 0) -> list[Batch]:
-    """All batches of a partition."""
+    """Return all batches of a partition."""
     return [
         batch
         for name, data in FILES.items()
@@ -53,7 +53,7 @@ def log_of(topic: str, partition: str | int = 0) -> list[Batch]:
 
 
 def visible(log: list[Batch], isolation: str) -> Iterator[Record]:
-    """What a consumer sees: no control records, and under read_committed nothing of an aborted transaction."""
+    """Yield the records that a consumer sees: no control records, and with read_committed no aborted ones."""
     marks = [
         (batch.producer_id, batch.base_offset, next(control_records(batch)).type) for batch in log if batch.is_control
     ]
@@ -73,7 +73,7 @@ def sized(data: bytes | None) -> bytes:
 
 
 def digest(record: Record, timestamp_type: int) -> bytes:
-    """The bytes that the recorded checksums cover."""
+    """Return the bytes that the recorded checksums cover."""
     head = pack(">qqi", record.offset, record.timestamp, timestamp_type) + sized(record.key) + sized(record.value)
     names = [(name.encode(), value) for name, value in record.headers]
     return head + b"".join(pack(">H", len(name)) + name + sized(value) for name, value in names)

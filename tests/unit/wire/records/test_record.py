@@ -1,4 +1,4 @@
-"""Records of a batch: iteration, the validating walk, and claims that do not hold."""
+"""Records of a batch: iteration, validation, and invalid claims."""
 
 import random
 import tracemalloc
@@ -24,7 +24,7 @@ RECORDS = [
 
 
 def batch(payload: bytes, count: int, attributes: int = 0, last_delta: int | None = None) -> Batch:
-    """A batch with any payload, base offset 70, timestamps 1000 and 5000."""
+    """Return a batch with any payload, base offset 70, timestamps 1000 and 5000."""
     last_delta = count - 1 if last_delta is None else last_delta
     header = HEADER.pack(70, 49 + len(payload), 0, 2, 0, attributes, last_delta, 1000, 5000, -1, -1, -1, count)
     return Batch.read(header + payload)
@@ -38,7 +38,7 @@ def built(codec: Codec = Codec.NONE) -> Batch:
 
 
 def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
-    """Whether iteration and walk end well. Only DecodeError may leave them."""
+    """Yield whether iteration and validation succeed; any exception but DecodeError fails the test."""
     for reader in (lambda: list(records(damaged, bytes_max)), lambda: validate_records(damaged, bytes_max)):
         try:
             reader()
@@ -105,21 +105,21 @@ FINE = "0c 00 00 00 01 01 00"
         (FINE + "00", 1),
         (FINE + FINE, 1),
         (FINE + FINE, 2),  # the same offset twice
-        ("0e 00 00 00 01 01 00", 1),  # longer than it is
-        ("0a 00 00 00 01 01 00", 1),  # shorter than it is
+        ("0e 00 00 00 01 01 00", 1),  # length too large
+        ("0a 00 00 00 01 01 00", 1),  # length too small
         ("00", 1),
-        ("01 00 00 00 01 01 00", 1),  # of -1 bytes
+        ("01 00 00 00 01 01 00", 1),  # length -1
         ("ffffffff0f 00 00 00 01 01 00", 1),
         ("feffffff0f 00 00 00 01 01 00", 1),
         ("80808080808080 00 00 00 01 01 00", 1),
         ("0c 00 00 00 03 01 00", 1),  # a key of -2 bytes
         ("0c 00 00 00 01 03 00", 1),
-        ("0c 00 00 00 04 01 00", 1),  # a key that reaches beyond the record
+        ("0c 00 00 00 04 01 00", 1),  # a key that extends beyond the record
         ("0c 00 00 00 01 7e 00", 1),
         ("14 00 00 00 feffffff0f 01 00", 1),
         ("14 00 00 00 01 feffffff0f 00", 1),
         ("0c 00 00 00 01 01 01", 1),  # -1 headers
-        ("0c 00 00 00 01 01 02", 1),  # a header that is not there
+        ("0c 00 00 00 01 01 02", 1),  # a missing header
         ("14 00 00 00 01 01 feffffff0f", 1),
         ("10 00 00 00 01 01 02 01 01", 1),  # a header without a key
         ("10 00 00 00 01 01 02 00 03", 1),  # with a value of -2 bytes
@@ -213,7 +213,7 @@ def test_every_truncation_within_the_compressed_records_is_a_decode_error() -> N
 @pytest.mark.parametrize("codec", Codec)
 def test_every_changed_byte_lets_only_decode_errors_out(codec: Codec) -> None:
     whole = built(codec).buffer.tobytes()
-    for at in (*range(16), *range(21, min(len(whole), 700))):  # all but magic and checksum
+    for at in (*range(16), *range(21, min(len(whole), 700))):  # everything but magic and checksum
         for value in (0, 1, 0x7F, 0x80, 0xFF, whole[at] ^ 2):
             try:
                 damaged = Batch.read(whole[:at] + bytes([value]) + whole[at + 1 :])

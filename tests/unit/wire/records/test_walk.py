@@ -1,4 +1,4 @@
-"""The walk finds what a record by record reading of the same bytes finds, in runs of one shape and outside of them."""
+"""The validation of records agrees with a plain reading of the same bytes, inside runs of one shape and outside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def record(index: int, stamp: int = 0, key: bytes | None = None, value: bytes | 
 
 
 def read_plainly(data: bytes, count: int) -> Walked:
-    """As `walked`, one integer after the other."""
+    """Validate records like `walked`, one integer after the other."""
     pos, stamps, keyless = 0, [], 0
     try:
         for index in range(count):
@@ -65,7 +65,7 @@ def read_plainly(data: bytes, count: int) -> Walked:
 
 
 def agree(data: bytes, count: int) -> bool:
-    """Whether the bytes are right; both readings have to say the same."""
+    """Whether the bytes are valid; fail if both readings disagree."""
     try:
         expected = read_plainly(data, count)
     except DecodeError:
@@ -77,7 +77,7 @@ def agree(data: bytes, count: int) -> bool:
 
 
 def some_records(dice: random.Random) -> Sequence[bytes]:
-    """Runs of equal shapes and strangers between them, as producers mix them."""
+    """Return runs of equal shapes with other records between them, as producers mix them."""
     made: list[bytes] = []
     for _ in range(dice.randint(1, 6)):
         size, key_size, headers = dice.choice((0, 1, 40, 63, 64, 100, 300)), dice.choice((None, 0, 5, 80)), 0

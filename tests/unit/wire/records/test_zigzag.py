@@ -1,4 +1,4 @@
-"""The varints of records: published examples, both ends of the range, and what is too long."""
+"""The varints of records: published examples, both ends of the range, and encodings that are too long."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How records name their type and version: as Kafka 4.3.1 wrote them into its own logs, and what is refused."""
+"""Types and versions of stored records: the bytes of Kafka 4.3.1's own logs, and refusals."""
 
 import json
 import lzma
@@ -47,7 +47,7 @@ CATALOGUES: dict[str, Catalogue] = {
 
 @cache
 def logged() -> dict[tuple[str, int], Record]:
-    """The records of Kafka's own topics by partition and offset, without control records."""
+    """Return the records of Kafka's own topics by partition and offset, without control records."""
     found: dict[tuple[str, int], Record] = {}
     with tarfile.open(GOLDEN / "logdir-clean.tar.xz") as tar:
         for member in tar:
@@ -64,7 +64,7 @@ def logged() -> dict[tuple[str, int], Record]:
 
 
 def told(metadata: bool) -> Iterator[tuple[Record, Any]]:
-    """Each record with what Kafka's DumpLogSegments says of it."""
+    """Yield each record with the output of Kafka's DumpLogSegments."""
     with lzma.open(GOLDEN / "logged-records.jsonl.xz", "rt") as file:
         for row in map(json.loads, file):
             if row["partition"].startswith("__cluster_metadata") == metadata:
@@ -109,7 +109,7 @@ def test_coordinators_records_come_back_with_the_values_that_kafka_reads() -> No
 
 
 def carried(cls: type[Stored], data: bytes) -> dict[str, Any]:
-    """What a member of a classic group sent, which DumpLogSegments shows decoded."""
+    """Return the decoded payload of a member of a classic group, which DumpLogSegments prints decoded."""
     version = int.from_bytes(data[:2], "big")
     message = decode_versioned(cls, data)
     assert encode_versioned(message, version) == data
