@@ -34,7 +34,7 @@ async def created(client: Client, *topics: tuple[str, int], **fields: Any) -> di
     return {one.name: (one.error_code, one.error_message) for one in (await client.call(request, 7)).topics}
 
 
-async def test_the_metadata_log_is_no_topic_to_create(client: Client) -> None:
+async def test_a_topic_named_like_the_metadata_log_cannot_be_created(client: Client) -> None:
     assert await created(client, ("__cluster_metadata", 1), ("__consumer_offsets", 1), ("ok", 1)) == {
         "__cluster_metadata": (INVALID, "Creation of internal topic __cluster_metadata is prohibited."),
         "__consumer_offsets": (0, None),
@@ -43,18 +43,18 @@ async def test_the_metadata_log_is_no_topic_to_create(client: Client) -> None:
 
 
 @pytest.mark.parametrize("most", [10_000, 10_001])
-async def test_partitions_of_one_request_are_bounded(client: Client, most: int) -> None:
+async def test_the_number_of_partitions_in_one_request_is_bounded(client: Client, most: int) -> None:
     answers = await created(client, ("many", most - 1), ("one", 1))
     reason = "Excessively large number of partitions per request."
     assert set(answers.values()) == ({(0, None)} if most == 10_000 else {(POLICY, reason)})
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_when_time_is_up_there_is_no_more_to_say(client: Client, timeout_ms: int) -> None:
+async def test_an_expired_timeout_has_no_error_message(client: Client, timeout_ms: int) -> None:
     assert await created(client, ("b", 1), timeout_ms=timeout_ms) == {"b": (TIME_UP, None)}
 
 
-async def test_too_many_new_partitions_are_refused_alone(client: Client) -> None:
+async def test_too_many_new_partitions_do_not_affect_other_topics(client: Client) -> None:
     await client.create("b")
     request = CreatePartitionsRequest(
         timeout_ms=5000,
@@ -74,7 +74,7 @@ async def test_too_many_new_partitions_are_refused_alone(client: Client) -> None
     assert results[2].error_message is None
 
 
-async def test_what_is_deleted_twice_stays(client: Client) -> None:
+async def test_a_topic_named_twice_is_not_deleted(client: Client) -> None:
     topic_id = await client.create("b")
     request = DeleteTopicsRequest(
         timeout_ms=5000,
@@ -89,7 +89,7 @@ async def test_what_is_deleted_twice_stays(client: Client) -> None:
     assert (await client.produce("b", batch(b"x"))).error_code == 0
 
 
-async def test_records_of_no_partition_are_not_deleted(client: Client) -> None:
+async def test_topics_without_partitions_have_no_results_in_delete_records(client: Client) -> None:
     request = DeleteRecordsRequest(
         timeout_ms=1000, topics=[DeleteRecordsTopic("a", []), DeleteRecordsTopic("", [DeleteRecordsPartition(0, 0)])]
     )
@@ -108,7 +108,9 @@ async def test_records_of_no_partition_are_not_deleted(client: Client) -> None:
         (-1, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, "Unsupported endpoint type -1"),
     ],
 )
-async def test_only_brokers_are_listed(client: Client, endpoint_type: int, code: ErrorCode, message: str) -> None:
+async def test_describe_cluster_lists_brokers_only(
+    client: Client, endpoint_type: int, code: ErrorCode, message: str
+) -> None:
     response = await client.call(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
     assert (response.error_code, response.error_message, response.endpoint_type) == (code, message, 1)
     assert response.brokers == []
@@ -163,7 +165,7 @@ async def test_pages_of_partitions(
     assert await pages(client, names, limit, cursor) == (told, following)
 
 
-async def test_what_one_may_do_is_told_of_unknown_topics_too(client: Client) -> None:
+async def test_unknown_topics_have_authorized_operations_too(client: Client) -> None:
     described = await client.call(DescribeTopicPartitionsRequest(topics=[TopicRequest("a"), TopicRequest("no")]), 0)
     asked = MetadataRequest(
         [MetadataRequestTopic(name=name) for name in ("a", "no")],
@@ -174,7 +176,7 @@ async def test_what_one_may_do_is_told_of_unknown_topics_too(client: Client) -> 
         assert topic.topic_authorized_operations == TOPIC_OPERATIONS
 
 
-async def test_names_beside_ids_are_not_looked_at(client: Client) -> None:
+async def test_names_beside_ids_are_ignored(client: Client) -> None:
     topic_id = await client.create("b")
     asked = MetadataRequest(
         [

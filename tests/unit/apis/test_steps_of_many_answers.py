@@ -75,7 +75,7 @@ def test_a_partition_that_is_named_often_is_described_once() -> None:
     assert [one.partition_index for one in topic.partitions] == [1, 0]
 
 
-def test_producers_of_a_topic_that_is_not_there_are_refused_one_partition_a_step() -> None:
+def test_producers_of_an_unknown_topic_are_refused_one_partition_a_step() -> None:
     count, response = described(Producers(), [TopicRequest("nowhere", list(range(MANY)))])
     assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert count >= MANY

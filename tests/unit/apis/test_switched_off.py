@@ -99,7 +99,7 @@ async def test_every_version_is_answered(client: Client, version: int, request_:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("owner", ["", "b"])
-async def test_tokens_are_refused_in_the_name_of_their_owner(client: Client, version: int, owner: str) -> None:
+async def test_a_refused_delegation_token_names_its_owner(client: Client, version: int, owner: str) -> None:
     request = CreateDelegationTokenRequest(renewers=[CreatableRenewers("User", "z")], max_lifetime_ms=-1)
     if version >= 3:
         request.owner_principal_type, request.owner_principal_name = "User" if owner else "", owner
@@ -115,7 +115,7 @@ async def test_tokens_are_refused_in_the_name_of_their_owner(client: Client, ver
     assert {response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms} == {-1}
 
 
-def test_what_fails_as_a_whole_fails_for_each() -> None:
+def test_a_refused_request_fails_for_each_item() -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     assert [one.error_code for one in CreateAcls().refuse(CreateAclsRequest(creations=[ACL] * 2), code).results] == [
         code,

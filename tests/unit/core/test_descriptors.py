@@ -37,7 +37,7 @@ from wire.messages.create_topics import CreateTopicsRequest
         (128, 12, -1, (32, 1, 16)),
     ],
 )
-def test_what_a_limit_leaves_for_clients_sealed_segments_and_partitions(
+def test_a_limit_is_divided_among_clients_sealed_segments_and_partitions(
     limit: int, directories: int, configured: int, expected: tuple[int, int, int]
 ) -> None:
     share = Descriptors(limit, directories, configured)
@@ -45,7 +45,7 @@ def test_what_a_limit_leaves_for_clients_sealed_segments_and_partitions(
 
 
 @pytest.mark.parametrize("limit", [64, 128, 1024, 65_536])
-def test_what_is_given_out_is_never_more_than_the_limit(limit: int) -> None:
+def test_the_parts_never_exceed_the_limit(limit: int) -> None:
     share = Descriptors(limit)
     assert share.clients_min <= DESCRIPTORS_FOR_CLIENTS_MAX
     assert share.sealed_segments_max <= SEALED_SEGMENTS_MAX
@@ -56,7 +56,7 @@ def test_what_is_given_out_is_never_more_than_the_limit(limit: int) -> None:
     assert share.connections_max(share.partitions_max + 1) == share.clients_min
 
 
-def test_a_broker_does_not_start_below_the_least_number_of_open_files() -> None:
+def test_a_broker_does_not_start_with_too_few_open_files() -> None:
     with pytest.raises(StartError, match=f"may open {OPEN_FILES_MIN - 1} files, and a broker needs {OPEN_FILES_MIN}"):
         Descriptors(OPEN_FILES_MIN - 1).check_start()
     for limit in (OPEN_FILES_MIN, OPEN_FILES_MIN + 1):
@@ -64,14 +64,14 @@ def test_a_broker_does_not_start_below_the_least_number_of_open_files() -> None:
         assert Descriptors(limit).partitions_max > 0
 
 
-def test_a_config_that_leaves_nothing_for_partitions_is_named() -> None:
+def test_the_error_names_the_config_that_leaves_no_partitions() -> None:
     with pytest.raises(StartError, match=r"raise the limit .* or lower pykbroker\.client\.descriptors\.min"):
         Descriptors(128, for_clients_min=89).check_start()
     Descriptors(128, for_clients_min=88).check_start()
     Descriptors(129, for_clients_min=89).check_start()
 
 
-def test_partitions_are_refused_above_the_bound_with_what_to_do() -> None:
+def test_too_many_partitions_are_refused_with_a_remedy() -> None:
     share = Descriptors(128)
     share.check_room(56, 1)
     share.check_room(0, 57)
@@ -101,7 +101,7 @@ def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
     return [result.error_code for result in response.results]
 
 
-def test_topics_are_created_up_to_the_bound_and_refused_before_anything_is_placed() -> None:
+def test_topics_above_the_bound_are_refused_before_placement() -> None:
     room = Room(descriptors=Descriptors(128)).open(1)
     assert created(room, ("a", 58)) == [ErrorCode.POLICY_VIOLATION]
     assert room.decided == ()
@@ -112,7 +112,7 @@ def test_topics_are_created_up_to_the_bound_and_refused_before_anything_is_place
     assert sorted(room.replayed().topics.by_name) == ["a", "b", "d"]
 
 
-def test_topics_grow_up_to_the_bound() -> None:
+def test_partitions_are_added_up_to_the_bound() -> None:
     room = Room(descriptors=Descriptors(128)).open(1)
     assert created(room, ("a", 52), ("b", 1)) == [0, 0]
     assert grown(room, ("a", 55), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
@@ -121,7 +121,7 @@ def test_topics_grow_up_to_the_bound() -> None:
     assert grown(room, ("b", 3)) == [ErrorCode.POLICY_VIOLATION]
 
 
-def test_deleted_topics_make_room_also_for_a_controller_that_begins_with_an_image() -> None:
+def test_deleted_topics_make_room_and_a_restored_image_counts_its_partitions() -> None:
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     room = Room(descriptors=Descriptors(128)).open(1)

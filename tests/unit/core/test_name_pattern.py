@@ -64,7 +64,7 @@ def why_not(pattern: str) -> str:
     return str(refused.value)
 
 
-def test_it_matches_whole_names_as_python_does() -> None:
+def test_a_pattern_matches_whole_names_as_in_python() -> None:
     for seed in range(600):
         draw = Random(seed)
         pattern = "".join(draw.choices(PARTS, k=draw.randrange(4)))
@@ -74,7 +74,7 @@ def test_it_matches_whole_names_as_python_does() -> None:
         assert compiled(pattern).matching(NAMES) == expected, pattern
 
 
-def test_it_reads_refuses_and_matches_as_kafka_does() -> None:
+def test_patterns_are_accepted_refused_and_matched_as_by_kafka() -> None:
     table = json.loads(KAFKA.read_text())
     for pattern, said in table["patterns"].items():
         if isinstance(said, str):
@@ -95,11 +95,11 @@ def test_it_reads_refuses_and_matches_as_kafka_does() -> None:
         ("", []),
     ],
 )
-def test_classes_of_unicode_and_boundaries_of_words(pattern: str, found: list[str]) -> None:
+def test_unicode_classes_and_word_boundaries(pattern: str, found: list[str]) -> None:
     assert compiled(pattern).matching(["Ab", "-.", "жук", "π"]) == found
 
 
-def test_a_parenthesis_without_its_partner_is_named() -> None:
+def test_the_error_names_an_unmatched_parenthesis() -> None:
     assert why_not("a)").endswith(": unexpected )."), "where re2j says that it has an internal error"
 
 
@@ -114,13 +114,13 @@ def test_the_length_of_a_pattern_is_limited() -> None:
     assert "longer than 5000 characters" in why_not("a" * (PATTERN_CHARS_MAX + 1))
 
 
-def test_the_classes_of_unicode_in_a_pattern_are_limited() -> None:
+def test_the_number_of_unicode_classes_is_limited() -> None:
     for count in (UNICODE_CLASSES_MAX - 1, UNICODE_CLASSES_MAX):
         assert compiled(r"\pL*" * (count - 1) + r"\PN*").matching(["ж", "1"]) == ["ж"]
     assert "more than 50 Unicode classes" in why_not(r"\pL*" * UNICODE_CLASSES_MAX + r"\PN*")
 
 
-def test_names_are_cut_into_shares() -> None:
+def test_names_are_split_into_shares() -> None:
     pattern = compiled("a*")
     name = "a" * 100
     most = SHARE_STEPS_MAX // pattern.steps(name)
@@ -131,13 +131,13 @@ def test_names_are_cut_into_shares() -> None:
     assert pattern.steps("ж") - NAME_STEPS == (pattern.steps("a") - NAME_STEPS) * 2, "it is bytes that RE2 reads"
 
 
-def test_a_name_that_takes_more_than_a_share_is_alone() -> None:
+def test_a_name_that_exceeds_a_share_is_alone_in_one() -> None:
     pattern = compiled("(.?){1000}")
     assert pattern.steps("a" * 32_767) > SHARE_STEPS_MAX
     assert list(pattern.shares(["a", "b" * 32_767, "c", "d"])) == [["a"], ["b" * 32_767], ["c", "d"]]
 
 
-def test_a_share_follows_no_more_than_it_says() -> None:
+def test_a_share_takes_no_more_steps_than_the_bound() -> None:
     names = [f"{number:05}{'ab' * 122}" for number in range(2000)]
     for pattern in ("((.*a|.*b){20}){20}", "(.?){1000}", "(a?){500}a{500}"):
         shares = list(compiled(pattern).shares(names))
@@ -154,20 +154,20 @@ def test_no_broker_imports_re2_before_there_is_a_pattern() -> None:
     assert ran.stdout.split() == ["False", "True"]
 
 
-def test_a_refused_pattern_leaves_no_line_of_re2_on_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_pattern_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     why_not("(")
     why_not("(.?){1000}" * 3)
     assert capfd.readouterr() == ("", "")
 
 
-def test_few_compiled_patterns_are_kept() -> None:
+def test_the_cache_of_compiled_patterns_is_bounded() -> None:
     for number in range(name_pattern.PATTERNS_MAX + 1):
         compiled(f"kept-{number}")
     assert compiled.cache_info().currsize == name_pattern.PATTERNS_MAX
 
 
 @pytest.mark.parametrize(("last", "fits"), [(999, True), (1000, True), (1001, False)])
-def test_repetitions_are_added_up_before_they_are_compiled(last: int, fits: bool) -> None:
+def test_repetition_counts_are_summed_before_compilation(last: int, fits: bool) -> None:
     parts = ["(?:){0,500}", "(?:){500}", "(?:){999,}", "(?:){1}", *["(?:){1000}"] * (REPEATS_MAX // 1000 - 3)]
     pattern = "".join(parts) + ("(?:){1000}(?:){1}" if last > 1000 else f"(?:){{{last}}}")
     if fits:
@@ -176,6 +176,6 @@ def test_repetitions_are_added_up_before_they_are_compiled(last: int, fits: bool
         assert why_not(pattern).endswith("is not a valid regular expression: too large.")
 
 
-def test_what_repeats_far_too_often_is_refused_before_re2_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_repetitions_are_refused_before_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(name_pattern, "import_module", lambda name: pytest.fail("RE2 takes 0.3 s for this"))
     assert why_not("a{0,1000}" * 555).endswith("is not a valid regular expression: too large.")

@@ -12,7 +12,7 @@ LONGEST = "a" * 249
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "__consumer_offsets", LONGEST])
-def test_legal(name: str) -> None:
+def test_valid_topic_names_are_accepted(name: str) -> None:
     check_topic_name(name)
 
 
@@ -29,14 +29,14 @@ def test_legal(name: str) -> None:
         ("a/b", "'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
     ],
 )
-def test_illegal(name: str, reason: str) -> None:
+def test_invalid_topic_names_are_refused(name: str, reason: str) -> None:
     with pytest.raises(ApiError) as refused:
         check_topic_name(name)
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert refused.value.message == f"Topic name is invalid: {reason}"
 
 
-def test_names_collide_where_their_metrics_would() -> None:
+def test_names_with_equal_metric_names_collide() -> None:
     assert collision_key("a.b") == collision_key("a_b")
     assert collision_key("a.b") != collision_key("a-b")
     assert collision_key("ab") is None

@@ -8,7 +8,7 @@ from random import Random
 from pykbroker.core.timers import Timers
 
 
-def test_keys_fall_due_when_they_were_last_set_for() -> None:
+def test_keys_are_due_at_their_last_deadline() -> None:
     for seed in range(200):
         draw, timers, truth = Random(seed), Timers[int](), dict[int, float]()
         now = 0.0
@@ -30,7 +30,7 @@ def test_keys_fall_due_when_they_were_last_set_for() -> None:
             assert timers.get(key) == truth.get(key, inf)
 
 
-def test_a_deadline_that_moves_away_costs_no_room() -> None:
+def test_postponing_a_deadline_does_not_grow_the_heap() -> None:
     timers = Timers[str]()
     for time in range(1000):
         timers.set("member", time)
@@ -38,7 +38,7 @@ def test_a_deadline_that_moves_away_costs_no_room() -> None:
     assert timers.deadline_ms == 999
 
 
-def test_keys_due_together_come_in_the_order_in_which_they_were_set() -> None:
+def test_keys_with_equal_deadlines_are_returned_in_the_order_in_which_they_were_set() -> None:
     timers = Timers[object]()
     keys = [object() for _ in range(20)]  # not comparable
     for key in keys:

@@ -195,7 +195,7 @@ def test_lists_are_fresh_and_frozen_parts_are_shared() -> None:
         ({"point": 1}, {0}),
     ],
 )
-def test_a_version_carries_a_value_or_says_that_it_cannot(change: dict[str, Any], versions: set[int]) -> None:
+def test_a_value_that_the_version_lacks_is_dropped_or_refused(change: dict[str, Any], versions: set[int]) -> None:
     message = Mixed(**change)
     for version in range(3):
         out: list[Any] = [b"before"]
@@ -249,7 +249,7 @@ def test_tagged_fields(tags: str, names: list[str], limit: int) -> None:
         "01 03 02 0101 00 00",
     ],
 )
-def test_tag_sections_that_lie(tags: str) -> None:
+def test_malformed_tag_sections_are_refused(tags: str) -> None:
     with pytest.raises(DecodeError, match="Mixed v1"):
         decode(Mixed, 1, "00" * 31 + "01 00 01 01 01 ff" + tags)
 
@@ -306,7 +306,7 @@ def test_null_is_not_the_empty_default(more: list[int] | None, text: str) -> Non
     assert encode(Tagged(more=more), 0) == text
 
 
-def test_a_struct_of_its_own_is_made_for_each_message() -> None:
+def test_each_message_has_its_own_structs() -> None:
     one, other = Kept(), decode(Kept, 0, "01 00 00 00")
     assert one.inner is not Kept().inner
     assert one.inner is not other.inner

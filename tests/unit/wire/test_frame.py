@@ -40,7 +40,7 @@ def test_the_header_of_an_api_versions_response_never_has_tags(version: int) -> 
     assert decode_response(ApiVersionsResponse, version, data[4:])[0] == 9
 
 
-def test_the_header_of_a_version_to_come_can_be_read() -> None:
+def test_the_header_of_a_future_version_can_be_read() -> None:
     """A broker answers ApiVersions in an unknown version with version 0."""
     header = RequestHeader(18, 99, 1, "new")
     data = encode_request_header(header)

@@ -45,7 +45,7 @@ def decode(side: str, frame: bytes, key: int, version: int) -> tuple[dict[str, A
     return {"correlation_id": correlation_id}, encode_response_header(key, version, correlation_id), pos
 
 
-def test_recorded_frames_come_back_byte_for_byte() -> None:
+def test_recorded_frames_are_encoded_to_the_same_bytes() -> None:
     versions = set()
     for pair in lines("wire.jsonl.xz"):
         key, version = pair["api_key"], pair["version"]

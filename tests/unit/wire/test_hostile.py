@@ -29,14 +29,14 @@ def codecs(cls: type[Message]) -> Iterator[tuple[int, Any]]:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_whole_messages_come_back(name: str) -> None:
+def test_complete_messages_are_decoded(name: str) -> None:
     for version, decode in codecs(DECLARED[name]):
         frame = filled_bytes(DECLARED[name], version)
         assert decode(frame, 0, len(frame)) == filled(DECLARED[name], version)
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_a_message_cut_anywhere_is_refused(name: str) -> None:
+def test_an_incomplete_message_is_refused(name: str) -> None:
     for version, decode in codecs(DECLARED[name]):
         frame = filled_bytes(DECLARED[name], version)
         for size in range(len(frame)):
@@ -46,7 +46,7 @@ def test_a_message_cut_anywhere_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_a_changed_message_is_refused_or_is_another_message(name: str) -> None:
+def test_a_changed_message_is_refused_or_decodes_to_a_message(name: str) -> None:
     cls = DECLARED[name]
     rng = random.Random(name)
     for version, decode in codecs(cls):
@@ -66,7 +66,7 @@ def test_a_changed_message_is_refused_or_is_another_message(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECLARED)
-def test_noise_is_refused_or_is_a_message(name: str) -> None:
+def test_random_bytes_are_refused_or_decode_to_a_message(name: str) -> None:
     rng = random.Random(name)
     for _, decode in codecs(DECLARED[name]):
         for size in 1, 10, 100:
@@ -140,14 +140,14 @@ class Answer(Response):
     numbers: list[Int8] = []
 
 
-def test_what_a_client_puts_into_a_request_has_the_same_budget() -> None:
+def test_payloads_inside_a_request_have_the_budget_of_a_request() -> None:
     topics = REQUEST_ELEMENTS_MAX + 1
     data = b"\0\0" + topics.to_bytes(4, "big") + bytes(2 * topics)
     with pytest.raises(DecodeError, match="count of topics"):
         decode_versioned(ConsumerProtocolSubscription, data)
 
 
-def test_what_a_broker_answers_may_be_larger() -> None:
+def test_a_response_may_have_more_elements() -> None:
     size = REQUEST_ELEMENTS_MAX + 1
     frame = size.to_bytes(4, "big") + bytes(size)
     assert len(decoder(Answer, 0)(frame, 0, len(frame)).numbers) == size

@@ -128,7 +128,7 @@ def test_kio_writes_and_reads_the_same_bytes(name: str, data: st.DataObject) -> 
         agree(cls, entity, version, data.draw(messages(cls, version), label=f"v{version}"))
 
 
-def test_all_that_kio_has_is_compared() -> None:
+def test_every_message_of_kio_is_compared() -> None:
     kinds = {kind for versions in schema_name_map.values() for by_kind in versions.values() for kind in by_kind}
     assert kinds == {EntityType.request, EntityType.response, EntityType.data, EntityType.header}
     count = sum(

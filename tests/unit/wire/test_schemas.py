@@ -39,7 +39,7 @@ def test_all_declarations_equal_their_schemas() -> None:
         ("TransactionLogValue", "NextProducerEpoch", "tag", 2),
     ],
 )
-def test_a_changed_fact_of_a_field_is_found(message: str, path: str, fact: str, value: object) -> None:
+def test_a_changed_property_of_a_field_is_detected(message: str, path: str, fact: str, value: object) -> None:
     schema = json.loads(json.dumps(SCHEMAS[message]))
     fields = schema["fields"]
     for name in path.split("."):
@@ -51,11 +51,11 @@ def test_a_changed_fact_of_a_field_is_found(message: str, path: str, fact: str, 
 
 
 @pytest.mark.parametrize(("fact", "value"), [("validVersions", "3-14"), ("flexibleVersions", "10+"), ("apiKey", 1)])
-def test_a_changed_fact_of_a_message_is_found(fact: str, value: object) -> None:
+def test_a_changed_property_of_a_message_is_detected(fact: str, value: object) -> None:
     assert len(list(compare(SCHEMAS["ProduceRequest"] | {fact: value}, declarations()["ProduceRequest"]))) == 1
 
 
-def test_missing_and_extra_fields_and_messages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_extra_fields_and_messages_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     produce = SCHEMAS["ProduceRequest"]
     declared = declarations()
     assert list(compare(produce | {"fields": produce["fields"][:-1]}, declared["ProduceRequest"]))
@@ -80,11 +80,11 @@ def test_accepted_versions_are_the_stable_ones() -> None:
             assert own == headers
 
 
-def test_advertised_is_what_kafka_advertises() -> None:
+def test_advertised_versions_are_those_of_kafka() -> None:
     kafkas = {row["key"]: (row["min"], row["max"]) for row in table("api_versions.json")["apis"]}
     assert {key: api.advertised for key, api in APIS.items() if api.advertised} == kafkas
 
 
-def test_error_codes_are_kafkas() -> None:
+def test_error_codes_are_those_of_kafka() -> None:
     kafkas = {row["code"]: (row["name"], row["retriable"]) for row in table("errors.json")}
     assert {int(code): (code.name, code.retriable) for code in ErrorCode} == kafkas

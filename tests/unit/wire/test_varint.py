@@ -25,14 +25,14 @@ from wire.varint import SMALL_MAX, read_uvarint, uvarint
         (2**31 - 1, "ffffffff07"),
     ],
 )
-def test_both_ends_of_each_length(value: int, encoded: str) -> None:
+def test_the_smallest_and_the_largest_number_of_each_length(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert uvarint(value) == data
     assert read_uvarint(b"x" + data + b"x", 1) == (value, 1 + len(data))
 
 
 @pytest.mark.parametrize("encoded", ["ff00", "ff8000", "ff80808000"])
-def test_a_longer_form_than_needed_is_read(encoded: str) -> None:
+def test_an_overlong_varint_is_read(encoded: str) -> None:
     assert read_uvarint(bytes.fromhex(encoded), 0) == (127, len(encoded) // 2)
 
 

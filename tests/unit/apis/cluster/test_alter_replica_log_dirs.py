@@ -70,7 +70,7 @@ async def test_each_partition_is_moved_once(
     assert replicas.asked == asked
 
 
-async def test_who_may_not_alter_the_cluster_moves_nothing() -> None:
+async def test_a_client_without_alter_on_the_cluster_moves_nothing() -> None:
     replicas: Any = None
     held = AlterReplicaLogDirs(replicas, Denies(Operation.ALTER))(context(2), asking(("/a", "t", [0, 1, 0])))
     assert codes(await held.coroutine) == [("t", 0, REFUSED), ("t", 1, REFUSED)]

@@ -38,7 +38,7 @@ def _answers(version: int) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-async def test_features_are_told_as_kafka_does(client: Client, version: int) -> None:
+async def test_features_are_listed_as_by_kafka(client: Client, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     response = await client.call(request, version)
     kafka = answered(version)
@@ -55,6 +55,6 @@ async def test_features_are_told_as_kafka_does(client: Client, version: int) -> 
     assert response.finalized_features_epoch > 0
 
 
-def test_levels_above_ours_and_strange_features_are_not_told() -> None:
+def test_unsupported_levels_and_unknown_features_are_not_listed() -> None:
     levels = {**NEW_CLUSTER, "group.version": 2, "new.version": 1}
     assert told(levels) == {"metadata.version": 30, "eligible.leader.replicas.version": 1, "transaction.version": 2}

@@ -32,7 +32,7 @@ def sizes(result: DescribeLogDirsResult) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_every_version_tells_all_partitions(client: Client, tmp_path: Path, version: int) -> None:
+async def test_every_version_describes_all_partitions(client: Client, tmp_path: Path, version: int) -> None:
     one = batch(b"x")
     for _ in range(3):
         await client.produce("a", one, partition=2)
@@ -57,7 +57,7 @@ async def test_every_version_tells_all_partitions(client: Client, tmp_path: Path
         ([("nobody", [0]), ("a", [0, 9, -1]), ("a", [0])], {("a", 0)}),
     ],
 )
-async def test_only_what_is_asked_for(
+async def test_only_the_requested_partitions_are_described(
     client: Client, topics: list[tuple[str, list[int]]], found: set[tuple[str, int]]
 ) -> None:
     request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(*topic) for topic in topics])
@@ -86,19 +86,19 @@ def directories(
     return DescribeLogDirs(*parts)
 
 
-def test_a_directory_that_failed_is_told_alone() -> None:
+def test_a_failed_directory_does_not_affect_the_others() -> None:
     whole, failed = gone_through(directories(None, OSError(errno.EIO, "broken"))(context(5), EVERYTHING)).results
     assert (whole.error_code, sizes(whole), whole.total_bytes, whole.usable_bytes) == (0, {("t", 3): 7}, 100, 40)
     assert failed == DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "1", [], -1, -1)
 
 
-def test_a_directory_that_could_not_be_opened_is_told_too() -> None:
+def test_a_directory_that_failed_to_open_has_an_error_result() -> None:
     whole, refused = gone_through(directories(None, refused=("/gone",))(context(5), EVERYTHING)).results
     assert (whole.log_dir, whole.error_code) == ("0", 0)
     assert refused == DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "/gone", [], -1, -1)
 
 
-def test_a_directory_that_cannot_be_measured_failed() -> None:
+def test_a_directory_whose_size_cannot_be_read_has_an_error_result() -> None:
     def broken() -> int:
         raise OSError(errno.EIO, "broken")
 
@@ -106,11 +106,11 @@ def test_a_directory_that_cannot_be_measured_failed() -> None:
     assert (failed.error_code, failed.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 
-def test_what_a_copy_lacks_is_its_lag() -> None:
+def test_a_future_replica_reports_its_offset_lag() -> None:
     (result,) = gone_through(directories(None)(context(5), EVERYTHING)).results
     assert [one.offset_lag for topic in result.topics for one in topic.partitions] == [5]
 
 
-def test_who_may_not_describe_the_cluster_learns_nothing() -> None:
+def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
     response = directories(None, authorizer=Denies(Operation.DESCRIBE))(context(5), EVERYTHING)
     assert (response.error_code, response.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])

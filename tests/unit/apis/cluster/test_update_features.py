@@ -31,7 +31,7 @@ async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fie
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_level_goes_down_and_up_and_is_told_at_once(client: Client, version: int) -> None:
+async def test_api_versions_lists_a_changed_level_at_once(client: Client, version: int) -> None:
     assert (await levels(client))["group.version"] == 1
     down = FeatureUpdateKey("group.version", 0, upgrade_type=DOWN)
     assert (await update(client, version, down, validate_only=True)).error_code == 0
@@ -45,13 +45,13 @@ async def test_a_level_goes_down_and_up_and_is_told_at_once(client: Client, vers
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_the_time_that_a_client_gives_does_not_matter(client: Client, timeout_ms: int) -> None:
+async def test_the_request_timeout_is_ignored(client: Client, timeout_ms: int) -> None:
     down = FeatureUpdateKey("group.version", 0, upgrade_type=DOWN)
     assert (await update(client, 1, down, timeout_ms=timeout_ms)).error_code == 0
     assert "group.version" not in await levels(client)
 
 
-async def test_version_zero_knows_no_way_down(client: Client) -> None:
+async def test_version_0_refuses_a_downgrade_even_with_allow_downgrade(client: Client) -> None:
     response = await update(client, 0, FeatureUpdateKey("transaction.version", 2))
     assert (response.error_code, [one.feature for one in response.results]) == (0, ["transaction.version"])
     response = await update(client, 0, FeatureUpdateKey("transaction.version", 0, allow_downgrade=True))
@@ -60,7 +60,7 @@ async def test_version_zero_knows_no_way_down(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_one_that_cannot_be_spoils_all(client: Client, version: int) -> None:
+async def test_one_invalid_update_fails_the_whole_request(client: Client, version: int) -> None:
     before = await levels(client)
     response = await update(client, version, FeatureUpdateKey("transaction.version", 2), FeatureUpdateKey("no.such", 1))
     assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION
@@ -71,7 +71,7 @@ async def test_one_that_cannot_be_spoils_all(client: Client, version: int) -> No
     assert (response.results, await levels(client)) == ([], before)
 
 
-async def test_a_broker_that_is_not_registered_cannot_be_forgotten(client: Client) -> None:
+async def test_an_unregistered_broker_cannot_be_unregistered(client: Client) -> None:
     response = await client.call(UnregisterBrokerRequest(7), 0)
     assert (response.error_code, response.error_message) == (
         ErrorCode.BROKER_ID_NOT_REGISTERED,
@@ -79,7 +79,7 @@ async def test_a_broker_that_is_not_registered_cannot_be_forgotten(client: Clien
     )
 
 
-async def test_a_broker_that_forgets_itself_stops_in_order_and_serves_again(tmp_path: Path) -> None:
+async def test_a_broker_that_unregisters_itself_loses_its_leaderships_until_it_restarts(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         client = await house.connect()
         assert (await client.produce("a", batch(b"x"))).error_code == 0
@@ -95,7 +95,7 @@ async def test_a_broker_that_forgets_itself_stops_in_order_and_serves_again(tmp_
 @pytest.mark.parametrize(
     ("handler", "request_"), [(UpdateFeatures, UpdateFeaturesRequest()), (UnregisterBroker, UnregisterBrokerRequest(1))]
 )
-def test_both_need_a_right(handler: Any, request_: Any) -> None:
+def test_both_apis_need_alter_on_the_cluster(handler: Any, request_: Any) -> None:
     held = handler(None, Denies(Operation.ALTER))(context(0), request_)
 
     async def answer() -> Any:

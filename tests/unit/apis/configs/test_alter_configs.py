@@ -94,7 +94,7 @@ async def test_every_version_changes_every_kind_of_resource(client: Client, requ
 
 
 @pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
-async def test_answers_stand_in_the_order_of_the_request(client: Client, request_of: Request, version: int) -> None:
+async def test_results_are_in_the_order_of_the_request(client: Client, request_of: Request, version: int) -> None:
     assert await alter(
         client,
         (TOPIC, "nope", {"retention.ms": "1"}),
@@ -120,7 +120,7 @@ async def test_answers_stand_in_the_order_of_the_request(client: Client, request
     ("kind", "name", "config"),
     [(TOPIC, "a", "max.message.bytes"), (BROKER, "1", "message.max.bytes"), (BROKER, "", "message.max.bytes")],
 )
-async def test_the_next_produce_meets_the_new_limit(client: Client, kind: int, name: str, config: str) -> None:
+async def test_the_next_produce_is_held_to_the_new_limit(client: Client, kind: int, name: str, config: str) -> None:
     records = batch(b"x" * 500)
     assert (await client.produce("a", records)).error_code == 0
     assert await alter(client, (kind, name, {config: "100"})) == [ErrorCode.NONE]
@@ -136,14 +136,14 @@ async def test_a_change_of_one_topic_leaves_the_others(client: Client) -> None:
     assert (await client.produce("b", batch(b"x" * 500))).error_code == 0
 
 
-async def test_what_follows_on_a_connection_sees_the_change(client: Client) -> None:
+async def test_the_next_request_of_the_connection_sees_the_change(client: Client) -> None:
     await client.send(changing((TOPIC, "a", {"retention.ms": "5000"})), 1)
     await client.send(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", ["retention.ms"])]), 4)
     assert (await client.receive()).responses[0].error_code == 0
     assert (await client.receive()).results[0].configs[0].value == "5000"
 
 
-async def test_changes_outlive_the_broker(tmp_path: Path) -> None:
+async def test_changes_survive_a_restart(tmp_path: Path) -> None:
     for value in (None, "5000"):
         async with serving(tmp_path, topics=(("a", 1),)) as house:
             client = await house.connect()
@@ -172,7 +172,7 @@ HANDLERS = [(AlterConfigs(CONTROLLER, NOBODY), replacing), (IncrementalAlterConf
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
-def test_each_resource_needs_its_own_right(handler: Any, request_of: Request) -> None:
+def test_each_resource_is_authorized_separately(handler: Any, request_of: Request) -> None:
     names: list[Resource] = [
         (TOPIC, "a", {}),
         (BROKER, "", {}),
@@ -207,7 +207,7 @@ def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of:
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-async def test_the_next_connection_meets_the_new_limit(house: House, name: str) -> None:
+async def test_the_next_connection_is_held_to_the_new_limit(house: House, name: str) -> None:
     client = await house.connect()
     assert await alter(client, (BROKER, name, {"max.connections.per.ip": "1"})) == [ErrorCode.NONE]
     assert await (await house.connect()).closed()
@@ -222,7 +222,7 @@ def logger() -> Iterator[logging.Logger]:
     one.setLevel(logging.NOTSET)
 
 
-async def test_a_logger_gets_a_level_and_loses_it(client: Client, logger: logging.Logger) -> None:
+async def test_the_level_of_a_logger_is_set_and_unset(client: Client, logger: logging.Logger) -> None:
     for level, python in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
         assert await alter(client, (BROKER_LOGGER, "1", {logger.name: level})) == [ErrorCode.NONE]
         assert (logger.level, await told(client, BROKER_LOGGER, "1", logger.name)) == (python, level)
@@ -275,7 +275,7 @@ async def test_a_logger_gets_a_level_and_loses_it(client: Client, logger: loggin
         ),
     ],
 )
-async def test_a_wrong_level_changes_no_logger(
+async def test_an_invalid_level_changes_no_logger(
     client: Client,
     logger: logging.Logger,
     node: str,
@@ -304,7 +304,7 @@ async def test_a_wrong_level_changes_no_logger(
     assert logger.level == logging.NOTSET
 
 
-async def test_a_resource_of_loggers_is_named_once(client: Client, logger: logging.Logger) -> None:
+async def test_a_repeated_broker_logger_resource_is_refused(client: Client, logger: logging.Logger) -> None:
     changes: dict[str, str | None] = {logger.name: "DEBUG"}
     assert (
         await alter(client, (BROKER_LOGGER, "1", changes), (BROKER_LOGGER, "1", changes))

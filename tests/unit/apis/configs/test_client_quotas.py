@@ -101,7 +101,7 @@ async def fill(client: Client) -> None:
         ((("user", EXACT, ""),), (), ()),
     ],
 )
-async def test_a_filter_finds_what_it_asks_for(client: Client, components: Any, loose: Any, strict: Any) -> None:
+async def test_a_filter_returns_the_matching_entities(client: Client, components: Any, loose: Any, strict: Any) -> None:
     await fill(client)
     for is_strict, wanted in ((False, loose), (True, strict)):
         found = await describe(client, *components, strict=is_strict)
@@ -120,7 +120,7 @@ async def test_quotas_of_an_entity_are_one_entry_in_every_version(client: Client
     assert await describe(client, version=version) == {}
 
 
-async def test_what_is_only_validated_is_not_kept(client: Client) -> None:
+async def test_validate_only_stores_nothing(client: Client) -> None:
     answers = await alter(client, ({"user": "a"}, {RATE: 1.0}), ({"user": ""}, {RATE: 1.0}), validate_only=True)
     assert answers == [(ErrorCode.NONE, None), (ErrorCode.INVALID_REQUEST, "Empty user not supported")]
     assert await describe(client) == {}
@@ -161,7 +161,7 @@ async def test_what_is_only_validated_is_not_kept(client: Client) -> None:
         ),
     ],
 )
-def test_a_filter_that_means_nothing_is_refused(components: Any, code: ErrorCode, message: str) -> None:
+def test_an_invalid_filter_is_refused(components: Any, code: ErrorCode, message: str) -> None:
     handler = DescribeClientQuotas(MetadataImage, Denies())
     response = gone_through(
         handler(context(1), DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components]))
@@ -169,13 +169,13 @@ def test_a_filter_that_means_nothing_is_refused(components: Any, code: ErrorCode
     assert (response.error_code, response.error_message, response.entries) == (code, message, None)
 
 
-def test_describing_needs_a_right() -> None:
+def test_describing_is_authorized() -> None:
     handler = DescribeClientQuotas(MetadataImage, Denies(Operation.DESCRIBE_CONFIGS))
     response = gone_through(handler(context(1), DescribeClientQuotasRequest()))
     assert (response.error_code, response.entries) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
 
 
-def test_altering_needs_a_right_and_refuses_each_entity() -> None:
+def test_altering_is_authorized_and_refuses_each_entity() -> None:
     handler = AlterClientQuotas(None, Denies(Operation.ALTER_CONFIGS))  # type: ignore[arg-type]
     request = altering(({"user": "a", "client-id": None}, {RATE: 1.0}), ({"ip": None}, {}))
     with pytest.raises(ApiError) as refusal:

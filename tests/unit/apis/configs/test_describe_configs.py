@@ -72,7 +72,7 @@ def observed(one: DescribeConfigsResourceResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_every_version_tells_a_topics_configs(client: Client, version: int) -> None:
+async def test_every_version_describes_a_topics_configs(client: Client, version: int) -> None:
     await client.create("b", retention_ms="1000")
     found = await configs(client, TOPIC, "b", version=version)
     assert set(found) == set(KAFKA["TOPIC"])
@@ -85,7 +85,7 @@ async def test_every_version_tells_a_topics_configs(client: Client, version: int
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_every_version_tells_the_brokers_configs(client: Client, version: int) -> None:
+async def test_every_version_describes_the_brokers_configs(client: Client, version: int) -> None:
     found = await configs(client, BROKER, "1", version=version, include_synonyms=True)
     assert {name for name, one in KAFKA["BROKER"].items() if one["type"] != "UNKNOWN"} <= set(found)
     node, retention = found["node.id"], found["log.retention.hours"]
@@ -99,12 +99,12 @@ def vars_of(synonym: Any) -> tuple[str, str | None, int]:
     return synonym.name, synonym.value, synonym.source
 
 
-async def test_only_the_names_that_are_asked_for(client: Client) -> None:
+async def test_only_the_requested_configs_are_described(client: Client) -> None:
     assert list(await configs(client, TOPIC, "a", "retention.ms", "nope")) == ["retention.ms"]
     assert await configs(client, BROKER, "1", "nope") == {}
 
 
-async def test_a_list_of_no_names_asks_for_all(client: Client) -> None:
+async def test_an_empty_list_of_names_requests_all_configs(client: Client) -> None:
     request = asking(GROUP, "g")
     request.resources[0].configuration_keys = []
     (result,) = (await client.call(request, 4)).results
@@ -113,7 +113,7 @@ async def test_a_list_of_no_names_asks_for_all(client: Client) -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "1"), (CLIENT_METRICS, "m"), (GROUP, "g")])
-async def test_documentation_comes_where_it_is_asked_for(client: Client, kind: int, name: str, version: int) -> None:
+async def test_documentation_is_returned_on_request(client: Client, kind: int, name: str, version: int) -> None:
     silent = await configs(client, kind, name, version=version)
     found = await configs(client, kind, name, version=version, include_documentation=True)
     assert {one.documentation for one in silent.values()} == {None}
@@ -121,7 +121,7 @@ async def test_documentation_comes_where_it_is_asked_for(client: Client, kind: i
     assert [one.name for one in found.values() if not one.documentation] == []
 
 
-async def test_what_nobody_knows_has_no_documentation(tmp_path: Path) -> None:
+async def test_an_unknown_config_has_no_documentation(tmp_path: Path) -> None:
     async with serving(tmp_path, nobody_knows="x") as house:
         client = await house.connect()
         found = await configs(client, BROKER, "1", "nobody.knows", include_documentation=True)
@@ -147,7 +147,7 @@ async def test_loggers_have_no_documentation(client: Client) -> None:
         ("minutes", Source.DEFAULT_CONFIG, []),
     ],
 )  # as in Kafka, an unset config has no synonyms
-async def test_topics_see_what_the_broker_was_started_with(
+async def test_a_topic_config_has_the_static_broker_config_as_synonym(
     tmp_path: Path, unit: str, source: Source, synonyms: list[tuple[str, str, int]]
 ) -> None:
     given = {f"log_retention_{unit}": "300000" if unit == "ms" else "5"}
@@ -158,7 +158,7 @@ async def test_topics_see_what_the_broker_was_started_with(
         assert [vars_of(synonym) for synonym in retention.synonyms] == synonyms
 
 
-async def test_what_is_set_for_all_brokers_is_told_of_a_broker_without_a_name(client: Client) -> None:
+async def test_a_broker_with_an_empty_name_is_the_cluster_wide_default(client: Client) -> None:
     found = await configs(client, BROKER, "", include_synonyms=True)
     assert list(found) == ["min.insync.replicas"]
     one = found["min.insync.replicas"]
@@ -168,7 +168,7 @@ async def test_what_is_set_for_all_brokers_is_told_of_a_broker_without_a_name(cl
     ]
 
 
-async def test_loggers_tell_the_level_that_holds(client: Client) -> None:
+async def test_loggers_have_their_effective_level(client: Client) -> None:
     logging.getLogger("pykbroker.test.of.levels").setLevel(logging.WARNING)
     found = await configs(client, BROKER_LOGGER, "1")
     one = found["pykbroker.test.of.levels"]
@@ -191,7 +191,7 @@ async def test_loggers_tell_the_level_that_holds(client: Client) -> None:
         (GROUP, "", ErrorCode.INVALID_REQUEST, "Group name must not be empty"),
     ],
 )
-async def test_resources_that_are_none(
+async def test_invalid_resources_are_refused(
     client: Client, kind: int, name: str, code: ErrorCode, message: str | None
 ) -> None:
     result = await ask(client, kind, name)
@@ -199,12 +199,12 @@ async def test_resources_that_are_none(
 
 
 @pytest.mark.parametrize("name", ["01", "+1"])
-async def test_a_brokers_id_may_be_written_in_other_ways(client: Client, name: str) -> None:
+async def test_a_broker_id_may_have_leading_zeros_or_a_sign(client: Client, name: str) -> None:
     assert (await configs(client, BROKER, name, "node.id"))["node.id"].value == "1"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 99, -1])
-async def test_a_kind_that_nobody_knows_fails_the_whole_request(client: Client, kind: int) -> None:
+async def test_an_unknown_resource_type_fails_the_whole_request(client: Client, kind: int) -> None:
     request = asking(TOPIC, "a")
     request.resources += asking(kind, "x").resources
     results = (await client.call(request, 4)).results
@@ -215,7 +215,7 @@ async def test_a_kind_that_nobody_knows_fails_the_whole_request(client: Client, 
 
 
 @pytest.mark.parametrize("count", [0, 2, 9, 100])
-async def test_resources_are_answered_in_order_and_as_often_as_asked(client: Client, count: int) -> None:
+async def test_results_are_in_order_and_as_many_as_requested_resources(client: Client, count: int) -> None:
     resources = [
         DescribeConfigsResource(TOPIC, "a" if number % 2 else "nobody", ["retention.ms"]) for number in range(count)
     ]
@@ -253,7 +253,7 @@ def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeCon
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")])
-def test_everything_is_told_as_kafka_tells_it(kind: int, name: str) -> None:
+def test_every_resource_is_described_as_by_kafka(kind: int, name: str) -> None:
     api = recorded()
     name = str(api.node_id) if kind == BROKER else name
     response = api(context(4), asking(kind, name, include_synonyms=True))
@@ -275,13 +275,13 @@ def test_everything_is_told_as_kafka_tells_it(kind: int, name: str) -> None:
         (CLIENT_METRICS, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-def test_who_may_not_describe_configs_is_refused(kind: int, code: ErrorCode) -> None:
+def test_a_client_without_describe_configs_is_refused(kind: int, code: ErrorCode) -> None:
     response = recorded(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
     assert isinstance(response, DescribeConfigsResponse)
     assert [(one.error_code, one.configs) for one in response.results] == [(code, [])]
 
 
-async def test_a_resource_is_answered_as_often_as_it_is_named(client: Client) -> None:
+async def test_a_repeated_resource_has_repeated_results(client: Client) -> None:
     for times in (1, 2, 20):
         response = await client.call(
             DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", ["retention.ms", "retention.ms"])] * times), 4
@@ -289,7 +289,7 @@ async def test_a_resource_is_answered_as_often_as_it_is_named(client: Client) ->
         assert [[one.name for one in result.configs] for result in response.results] == [["retention.ms"]] * times
 
 
-async def test_resources_that_are_alike_may_be_asked_for_different_keys(client: Client) -> None:
+async def test_equal_resources_may_be_requested_with_different_keys(client: Client) -> None:
     await client.create("b", retention_ms="5")
     response = await client.call(
         DescribeConfigsRequest(
@@ -301,7 +301,7 @@ async def test_resources_that_are_alike_may_be_asked_for_different_keys(client: 
     assert [response.results[place].configs[0].value for place in (0, 3)] == ["604800000", "5"]
 
 
-def test_an_answer_has_a_bound_however_often_a_resource_is_named() -> None:
+def test_the_response_size_is_bounded_for_repeated_resources() -> None:
     def answered(times: int, answer_bytes_max: int = 1000) -> list[DescribeConfigsResult]:
         resources = [DescribeConfigsResource(TOPIC, "t", ["retention.ms"])] * times
         response = recorded(answer_bytes_max=answer_bytes_max)(

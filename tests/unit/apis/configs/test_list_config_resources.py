@@ -56,26 +56,26 @@ def listed(version: int, *types: int) -> tuple[int, set[tuple[int, str]]]:
     "types",
     [(), (TOPIC,), (BROKER,), (BROKER_LOGGER,), (CLIENT_METRICS,), (GROUP,), (TOPIC, GROUP), (GROUP, TOPIC, GROUP)],
 )
-def test_resources_of_these_types_or_of_all(types: tuple[int, ...]) -> None:
+def test_resources_of_the_requested_types_or_of_all_types_are_listed(types: tuple[int, ...]) -> None:
     assert listed(1, *types) == (0, {one for one in EVERYTHING if not types or one[0] in types})
 
 
-def test_the_first_version_lists_subscriptions_alone() -> None:
+def test_version_0_lists_client_metrics_only() -> None:
     assert listed(0) == (0, {(CLIENT_METRICS, "m")})
 
 
 @pytest.mark.parametrize("types", [(0,), (99,), (TOPIC, 3), (-1,)])
-def test_a_type_that_nobody_knows_is_refused(types: tuple[int, ...]) -> None:
+def test_an_unknown_resource_type_is_refused(types: tuple[int, ...]) -> None:
     assert listed(1, *types) == (ErrorCode.UNSUPPORTED_VERSION, set())
 
 
-def test_who_may_not_describe_configs_is_refused() -> None:
+def test_a_client_without_describe_configs_is_refused() -> None:
     api = ListConfigResources(some, Denies(Operation.DESCRIBE_CONFIGS))
     response = api(context(1), ListConfigResourcesRequest())
     assert (response.error_code, response.config_resources) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
 
 
 @pytest.mark.parametrize(("version", "names"), [(0, []), (1, [(BROKER_LOGGER, "1"), (BROKER, "1"), (TOPIC, "a")])])
-async def test_both_versions_answer(client: Client, version: int, names: list[tuple[int, str]]) -> None:
+async def test_both_versions_list_resources(client: Client, version: int, names: list[tuple[int, str]]) -> None:
     response = await client.call(ListConfigResourcesRequest(), version)
     assert [(one.resource_type, one.resource_name) for one in response.config_resources] == names

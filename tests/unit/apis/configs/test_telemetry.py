@@ -44,7 +44,7 @@ async def push(
     return ErrorCode((await client.call(request, 0)).error_code)
 
 
-async def test_they_are_answered_and_not_advertised(client: Client):
+async def test_the_telemetry_apis_are_answered_and_not_advertised(client: Client):
     versions = await client.call(ApiVersionsRequest(), 0)
     assert {71, 72}.isdisjoint(one.api_key for one in versions.api_keys)
     first, second = [await get(client, NIL) for _ in range(2)]
@@ -60,7 +60,7 @@ async def test_they_are_answered_and_not_advertised(client: Client):
     )
 
 
-async def test_who_asks_or_pushes_too_early_is_told_so_and_nothing_else(client: Client):
+async def test_a_client_that_asks_or_pushes_too_early_is_throttled(client: Client):
     who = os.urandom(16)
     told = await get(client, who)
     assert told.client_instance_id == who
@@ -71,7 +71,7 @@ async def test_who_asks_or_pushes_too_early_is_told_so_and_nothing_else(client: 
 
 
 @pytest.mark.parametrize("reserved", [NIL, RESERVED])
-async def test_nobody_pushes_under_a_reserved_id(client: Client, reserved: bytes):
+async def test_a_push_with_a_reserved_client_instance_id_is_refused(client: Client, reserved: bytes):
     assert await push(client, reserved, 0) == ErrorCode.INVALID_REQUEST
     assert (await get(client, RESERVED)).error_code == 0
 
@@ -94,7 +94,7 @@ async def test_nobody_pushes_under_a_reserved_id(client: Client, reserved: bytes
         (1, 9, bytes(BYTES_MAX + 1), ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
     ],
 )
-async def test_a_push_is_checked_as_kafka_does(client: Client, wrong: int, codec: int, metrics: bytes, code: ErrorCode):
+async def test_a_push_is_validated_as_by_kafka(client: Client, wrong: int, codec: int, metrics: bytes, code: ErrorCode):
     who = os.urandom(16)
     told = await get(client, who)
     assert await push(client, who, told.subscription_id + wrong, metrics, codec) == code
@@ -102,14 +102,14 @@ async def test_a_push_is_checked_as_kafka_does(client: Client, wrong: int, codec
     assert (await get(client, who)).error_code == (0 if asks_anew else ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
-async def test_the_last_push_is_the_last(client: Client):
+async def test_a_push_after_the_terminating_push_is_refused(client: Client):
     who = os.urandom(16)
     told = await get(client, who)
     assert await push(client, who, told.subscription_id, terminating=True) == 0
     assert await push(client, who, told.subscription_id, terminating=True) == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_subscription_is_told_to_whom_it_matches(client: Client):
+async def test_a_client_gets_the_subscriptions_that_match_it(client: Client):
     response = await client.call(
         IncrementalAlterConfigsRequest(
             resources=[

@@ -129,7 +129,7 @@ async def fetch(client: Client, version: int = 9, group: str = "g", topics: dict
     return told(await client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=new)]), version))
 
 
-async def test_the_topic_is_made_for_the_first_who_asks(tmp_path: Path) -> None:
+async def test_the_first_find_coordinator_creates_the_topic(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
         client = await house.connect()
         async with trio.open_nursery() as nursery:
@@ -153,7 +153,7 @@ async def test_the_topic_is_made_for_the_first_who_asks(tmp_path: Path) -> None:
             assert refused.coordinators[0].error_code == code
 
 
-async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_find_coordinator_reports_a_topic_that_cannot_be_created(tmp_path: Path) -> None:
     async with serving(tmp_path, offsets_topic_replication_factor="2") as house:
         client = await house.connect()
         for version in (3, 6):
@@ -165,7 +165,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
             assert "replication factor" in refused.error_message
 
 
-async def test_a_group_that_nobody_coordinates(tmp_path: Path) -> None:
+async def test_requests_before_the_coordinators_topic_exists_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
         client = await house.connect()
         code = ErrorCode.NOT_COORDINATOR
@@ -180,7 +180,7 @@ async def test_a_group_that_nobody_coordinates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_members_of_every_version_live_and_leave(tmp_path: Path, version: int) -> None:
+async def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(tmp_path: Path, version: int) -> None:
     async with serving(tmp_path, **CONFIGS) as house:
         client = await house.connect()
         await find(client)
@@ -197,7 +197,7 @@ async def test_members_of_every_version_live_and_leave(tmp_path: Path, version: 
         assert (await client.call(ListGroupsRequest(["stable"]), 4)).groups == []
 
 
-async def test_parked_members_are_answered_together(tmp_path: Path) -> None:
+async def test_waiting_members_are_answered_together(tmp_path: Path) -> None:
     async with serving(tmp_path, **CONFIGS) as house:
         first, second = await house.connect(), await house.connect()
         await find(first)
@@ -242,7 +242,7 @@ async def test_offsets_survive_a_restart_in_every_version(tmp_path: Path) -> Non
         assert (await client.call(HeartbeatRequest("g", 1, member.member_id), 4)).error_code == 0
 
 
-async def test_what_cannot_be_committed_is_refused_by_partition(tmp_path: Path) -> None:
+async def test_partitions_that_cannot_be_committed_are_refused_one_by_one(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
@@ -279,7 +279,7 @@ async def test_what_cannot_be_committed_is_refused_by_partition(tmp_path: Path) 
         assert await fetch(client) == {("t", 0): (1, "", 0)}
 
 
-async def test_as_many_refusals_as_a_request_can_have_are_told_at_once(tmp_path: Path) -> None:
+async def test_the_largest_number_of_refused_partitions_is_merged_by_topic(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
@@ -353,7 +353,7 @@ class Unreached:
         (OffsetDelete, OffsetDeleteRequest("g"), 0, Operation.DELETE),
     ],
 )
-def test_a_group_that_a_client_may_not_use(handler: Any, request_: Any, version: int, operation: Operation) -> None:
+def test_an_unauthorized_group_is_refused(handler: Any, request_: Any, version: int, operation: Operation) -> None:
     fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
     wanted = {field.name: fields[field.name] for field in dataclasses.fields(handler)}
     answer = gone_through(handler(**wanted)(context(version), request_))
@@ -380,7 +380,7 @@ class DeniesTopics(Denies):
         return resource is not ResourceType.TOPIC
 
 
-def test_a_group_with_topics_that_a_client_may_not_see_is_not_described_and_says_so() -> None:
+def test_a_group_with_an_unauthorized_topic_is_not_described() -> None:
     groups: Any = Describing()
     api = ConsumerGroupDescribe(groups, DeniesTopics(), lambda: True)
     (told,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
@@ -403,7 +403,7 @@ def codes(response: Any) -> set[int]:
 @pytest.mark.parametrize(
     ("kind", "code"), [(0, ErrorCode.GROUP_AUTHORIZATION_FAILED), (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
 )
-def test_a_coordinator_that_a_client_may_not_find(kind: int, code: ErrorCode) -> None:
+def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
     nobody: Any = Unreached()
     finder = FindCoordinator(
         1,
@@ -425,7 +425,7 @@ class MayUseGroups(Denies):
         return resource is ResourceType.GROUP
 
 
-def test_topics_that_a_client_may_not_read() -> None:
+def test_unauthorized_topics_are_refused() -> None:
     nobody: Any = Unreached()
     answer: Any = OffsetCommit(nobody, lambda: MetadataImage(), MayUseGroups())(context(9), committing(1))
     assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
@@ -436,7 +436,7 @@ async def beat(client: Client, epoch: int, version: int = 1, **fields: Any) -> A
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, version: int) -> None:
+async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path: Path, version: int) -> None:
     async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
@@ -470,7 +470,7 @@ async def test_a_member_of_a_consumer_group_lives_and_leaves(tmp_path: Path, ver
         assert (await client.call(DeleteGroupsRequest(["g"]), 2)).results[0].error_code == 0
 
 
-async def test_topics_that_grow_are_noticed_at_the_next_heartbeat(tmp_path: Path) -> None:
+async def test_a_new_topic_that_matches_a_regex_is_assigned_at_the_next_heartbeat(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t1", 1),), **CONFIGS) as house:
         client = await house.connect()
         await find(client)
@@ -483,7 +483,7 @@ async def test_topics_that_grow_are_noticed_at_the_next_heartbeat(tmp_path: Path
         assert (await beat(client, grown.member_epoch, topic_partitions=owned)).assignment is None
 
 
-async def test_configs_of_a_group_hold_from_the_next_heartbeat_on(tmp_path: Path) -> None:
+async def test_a_changed_group_config_applies_from_the_next_heartbeat_on(tmp_path: Path) -> None:
     async def alter(client: Client, value: str | None) -> None:
         change = AlterableConfig("consumer.heartbeat.interval.ms", 0 if value else 1, value)
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResource.GROUP, "g", [change])])
@@ -503,7 +503,7 @@ async def test_configs_of_a_group_hold_from_the_next_heartbeat_on(tmp_path: Path
         assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 5000
 
 
-async def test_the_new_protocol_can_be_switched_off(tmp_path: Path) -> None:
+async def test_the_consumer_protocol_can_be_disabled(tmp_path: Path) -> None:
     configs = {**CONFIGS, "group_coordinator_rebalance_protocols": "classic"}
     async with serving(tmp_path, **configs) as house:
         client = await house.connect()

@@ -56,7 +56,7 @@ async def test_every_version_names_the_voter(client: Client, house: House, versi
     )
 
 
-async def test_what_is_committed_grows(client: Client) -> None:
+async def test_the_high_watermark_advances_with_metadata_changes(client: Client) -> None:
     async def committed() -> int:
         response = await client.call(asking((METADATA, [0])), 2)
         offset: int = response.topics[0].partitions[0].high_watermark
@@ -80,7 +80,7 @@ async def test_what_is_committed_grows(client: Client) -> None:
         ((METADATA, []),),
     ],
 )
-async def test_anything_else_is_not_hosted(
+async def test_partitions_other_than_the_metadata_log_are_unknown(
     client: Client, topics: tuple[tuple[str, list[int]], ...], version: int
 ) -> None:
     response = await client.call(asking(*topics), version)
@@ -92,7 +92,7 @@ async def test_anything_else_is_not_hosted(
     assert codes <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-def test_who_may_not_describe_the_cluster_is_refused() -> None:
+def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
     nothing: Any = None
     api = DescribeQuorum(1, nothing, nothing, nothing, Denies(Operation.DESCRIBE))
     response = api(context(2), asking((METADATA, [0])))

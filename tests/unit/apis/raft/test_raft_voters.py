@@ -55,7 +55,9 @@ async def test_every_version_is_refused(client: Client, version: int, make: Any,
         ({"voter_directory_id": NIL}, INVALID),
     ],
 )
-async def test_what_makes_no_sense_is_refused_for_that(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
+async def test_an_invalid_voter_is_refused_with_its_reason(
+    client: Client, fields: dict[str, Any], code: ErrorCode
+) -> None:
     for request in (adding(**fields), removing(**fields)):
         assert (await client.call(request, 0)).error_code == code
 
@@ -69,11 +71,13 @@ async def test_what_makes_no_sense_is_refused_for_that(client: Client, fields: d
         ([Listener("OTHER", "", 0), *HERE], UNSUPPORTED),
     ],
 )
-async def test_a_new_voter_must_have_our_listener(client: Client, listeners: list[Listener], code: ErrorCode) -> None:
+async def test_a_new_voter_must_have_the_controller_listener(
+    client: Client, listeners: list[Listener], code: ErrorCode
+) -> None:
     assert (await client.call(adding(listeners=listeners), 1)).error_code == code
 
 
-def test_who_may_not_alter_the_cluster_is_refused() -> None:
+def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
     denies = Denies(Operation.ALTER)
     for response in (
         AddRaftVoter("c", lambda: EMPTY, denies, "PLAINTEXT")(context(1), adding()),

@@ -50,7 +50,7 @@ async def fill(client: Client, topic: str = "a") -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_every_version_deletes(client: Client, version: int) -> None:
+async def test_every_version_deletes_records(client: Client, version: int) -> None:
     await fill(client)
     assert await delete(client, "a", 5, version=version) == (0, 5)
     assert await earliest(client, "a") == 5
@@ -60,14 +60,14 @@ async def test_every_version_deletes(client: Client, version: int) -> None:
     assert (await client.produce("a", batch(b"next"))).base_offset == 10
 
 
-async def test_a_log_never_begins_earlier_again(client: Client) -> None:
+async def test_the_log_start_offset_never_decreases(client: Client) -> None:
     await fill(client)
     assert await delete(client, "a", 7) == (0, 7)
     assert await delete(client, "a", 3) == (0, 7)
     assert await delete(client, "a", 7) == (0, 7)
 
 
-async def test_minus_1_means_everything(client: Client) -> None:
+async def test_offset_minus_1_deletes_up_to_the_high_watermark(client: Client) -> None:
     assert await delete(client, "a", -1) == (0, 0)
     await fill(client)
     assert await delete(client, "a", -1) == (0, 10)
@@ -76,14 +76,14 @@ async def test_minus_1_means_everything(client: Client) -> None:
 
 
 @pytest.mark.parametrize("offset", [11, -2, 2**63 - 1, -(2**63)])
-async def test_an_offset_that_is_not_there_is_refused(client: Client, offset: int) -> None:
+async def test_an_offset_out_of_range_is_refused(client: Client, offset: int) -> None:
     await fill(client)
     assert await delete(client, "a", offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
     assert await earliest(client, "a") == 0
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("a", 4), ("a", -1), ("nobody", 0), ("bad name", 0)])
-async def test_what_is_not_there(client: Client, topic: str, partition: int) -> None:
+async def test_unknown_partitions_are_refused(client: Client, topic: str, partition: int) -> None:
     assert await delete(client, topic, 0, partition=partition) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
@@ -113,7 +113,7 @@ async def test_a_partition_named_twice_is_answered_once(client: Client) -> None:
     assert (await client.call(DeleteRecordsRequest(), 2)).topics == []
 
 
-async def test_what_was_deleted_stays_deleted_over_a_stop(tmp_path: Path) -> None:
+async def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         client = await house.connect()
         await fill(client)
@@ -124,7 +124,7 @@ async def test_what_was_deleted_stays_deleted_over_a_stop(tmp_path: Path) -> Non
         assert (await client.fetch("a", 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_who_may_not_delete_is_refused() -> None:
+def test_a_client_without_delete_on_the_topic_is_refused() -> None:
     nothing: Any = None
     api = DeleteRecords(nothing, Denies(Operation.DELETE))
     (answer,) = gone_through(api(context(2), deleting(("a", 0, 1)))).topics[0].partitions

@@ -43,7 +43,7 @@ async def test_producers_are_described_by_their_last_batch(client: Client) -> No
     assert (answer.error_code, answer.error_message) == (0, None)
 
 
-def test_an_open_transaction_shows_where_it_began_and_its_marker_who_wrote_it() -> None:
+def test_an_open_transaction_has_its_start_offset_and_its_marker_the_coordinator_epoch() -> None:
     producers = Producers()
     producers.remember(7, 1, 0, 30, 4, STAMP_MS, transactional=True)
     producers.remember(8, 0, 0, 35, 0, STAMP_MS, transactional=True)
@@ -83,7 +83,7 @@ async def test_partitions_are_answered_one_by_one(client: Client) -> None:
         ),
     ],
 )
-async def test_topics_that_are_none(client: Client, topic: str, code: ErrorCode, message: str) -> None:
+async def test_unknown_topics_are_refused(client: Client, topic: str, code: ErrorCode, message: str) -> None:
     answers = await describe(client, topic, 0, 1)
     assert [(one.partition_index, one.error_code, one.error_message) for one in answers] == [
         (0, code, message),
@@ -91,7 +91,7 @@ async def test_topics_that_are_none(client: Client, topic: str, code: ErrorCode,
     ]
 
 
-def test_who_may_not_read_learns_nothing() -> None:
+def test_a_client_without_read_on_the_topic_is_refused() -> None:
     nothing: Any = None
     api = DescribeProducers(nothing, nothing, Denies(Operation.READ))
     request = DescribeProducersRequest(topics=[TopicRequest("a", [0])])

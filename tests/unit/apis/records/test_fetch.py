@@ -23,7 +23,7 @@ def offsets(records: object) -> list[int]:
 
 
 @pytest.mark.parametrize("version", range(4, 13))
-async def test_every_version_by_name_reads(client: Client, version: int) -> None:
+async def test_every_version_with_topic_names_returns_records(client: Client, version: int) -> None:
     await client.produce("a", batch(b"one", b"two"))
     data = await client.fetch("a", 0, version=version)
     assert (data.error_code, data.high_watermark, offsets(data.records)) == (0, 2, [0])
@@ -32,7 +32,7 @@ async def test_every_version_by_name_reads(client: Client, version: int) -> None
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-async def test_every_version_by_id_reads(client: Client, version: int) -> None:
+async def test_every_version_with_topic_ids_returns_records(client: Client, version: int) -> None:
     topic_id = await client.create("b")
     await client.produce("b", batch(b"one"))
     request = fetch_request("", 0)
@@ -44,14 +44,14 @@ async def test_every_version_by_id_reads(client: Client, version: int) -> None:
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_an_offset_inside_a_batch_reads_the_whole_batch(client: Client) -> None:
+async def test_an_offset_inside_a_batch_returns_the_whole_batch(client: Client) -> None:
     await client.produce("a", batch(b"0", b"1", b"2"))
     await client.produce("a", batch(b"3"))
     assert offsets((await client.fetch("a", 1)).records) == [0, 3]
     assert offsets((await client.fetch("a", 3)).records) == [3]
 
 
-async def test_the_first_batch_comes_even_if_it_is_too_large(client: Client) -> None:
+async def test_the_first_batch_is_returned_even_if_it_exceeds_the_limit(client: Client) -> None:
     await client.produce("a", batch(bytes(5000)))
     await client.produce("a", batch(bytes(5000)))
     assert offsets((await client.fetch("a", 0, bytes_max=100)).records) == [0]
@@ -77,13 +77,13 @@ async def test_only_the_first_partition_may_exceed_the_limit(client: Client) -> 
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 100])
-async def test_an_offset_out_of_range_is_told_at_once(client: Client, offset: int) -> None:
+async def test_an_offset_out_of_range_is_answered_at_once(client: Client, offset: int) -> None:
     await client.produce("a", batch(b"0"))
     data = await client.fetch("a", offset, max_wait_ms=LONG_MS)
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-async def test_unknown_partitions_are_told_at_once(client: Client) -> None:
+async def test_unknown_partitions_are_answered_at_once(client: Client) -> None:
     for topic, partition in (("a", 4), ("nobody", 0)):
         data = await client.fetch(topic, 0, partition=partition, max_wait_ms=LONG_MS)
         assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -103,7 +103,7 @@ async def test_the_leader_epoch_is_checked(client: Client, epoch: int, code: Err
 @pytest.mark.parametrize(
     ("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-async def test_who_believes_in_an_old_leader_is_told_the_new_one(
+async def test_a_fetch_with_an_old_leader_epoch_gets_the_current_leader(
     tmp_path: Path, version: int, epoch: int, code: ErrorCode
 ) -> None:
     async with serving(tmp_path, topics=(("a", 1),)):
@@ -124,14 +124,14 @@ async def test_who_believes_in_an_old_leader_is_told_the_new_one(
             assert (data.current_leader, response.node_endpoints) == (LeaderIdAndEpoch(), [])
 
 
-async def test_a_follower_that_we_do_not_know_is_refused(client: Client) -> None:
+async def test_a_follower_that_is_no_replica_is_refused(client: Client) -> None:
     request = fetch_request("a", 0)
     request.replica_id = 5
     response = await client.call(request, 12)
     assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_parked_fetch_is_woken_by_an_append(client: Client, house: House) -> None:
+async def test_an_append_completes_a_waiting_fetch(client: Client, house: House) -> None:
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
     other = await house.connect()
     await other.produce("a", batch(b"wake"))
@@ -139,7 +139,7 @@ async def test_a_parked_fetch_is_woken_by_an_append(client: Client, house: House
     assert offsets(response.responses[0].partitions[0].records) == [0]
 
 
-async def test_a_parked_fetch_waits_for_min_bytes(client: Client, house: House) -> None:
+async def test_a_fetch_waits_for_min_bytes(client: Client, house: House) -> None:
     one = batch(bytes(100))
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS, min_bytes=2 * len(one) + 1), 12)
     other = await house.connect()
@@ -149,7 +149,7 @@ async def test_a_parked_fetch_waits_for_min_bytes(client: Client, house: House) 
     assert offsets(response.responses[0].partitions[0].records) == [0, 1, 2]
 
 
-async def test_a_parked_fetch_answers_what_there_is_when_its_time_is_up(client: Client) -> None:
+async def test_a_fetch_returns_what_is_available_after_max_wait_ms(client: Client) -> None:
     one = batch(b"one")
     await client.produce("a", one)
     before = trio.current_time()
@@ -158,7 +158,7 @@ async def test_a_parked_fetch_answers_what_there_is_when_its_time_is_up(client: 
     assert trio.current_time() - before >= 0.05
 
 
-async def test_a_parked_fetch_yields_to_another_kind_of_request(client: Client) -> None:
+async def test_a_request_of_another_api_completes_a_waiting_fetch(client: Client) -> None:
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
     await client.send(
         ListOffsetsRequest(
@@ -179,7 +179,7 @@ async def test_read_committed_lists_aborted_transactions_and_uncommitted_does_no
 
 
 @pytest.mark.parametrize("session_epoch", [-1, 0])
-async def test_many_partitions_are_read_as_few_are(client: Client, session_epoch: int) -> None:
+async def test_many_partitions_return_the_same_records_as_few(client: Client, session_epoch: int) -> None:
     count = AT_ONCE_MAX + 40
     await client.create("many", count)
     for index in (0, count - 1):

@@ -71,7 +71,7 @@ class Session:
 
 
 @pytest.mark.parametrize("version", range(7, 19))
-async def test_only_what_changed_is_told(client: Client, version: int) -> None:
+async def test_an_incremental_response_has_only_changed_partitions(client: Client, version: int) -> None:
     topic_id = await client.create("b", 3)
     session = Session(client, "b", topic_id, version)
     assert await session.fetch({0: 0, 1: 0, 2: 0}) == dict.fromkeys(range(3), (0, 0, False))
@@ -84,14 +84,14 @@ async def test_only_what_changed_is_told(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-async def test_versions_without_sessions_are_told_everything(client: Client, version: int) -> None:
+async def test_versions_without_sessions_get_all_partitions(client: Client, version: int) -> None:
     for _ in range(2):
         session = Session(client, "a", version=version)
         assert await session.fetch({0: 0, 1: 0}) == {0: (0, 0, False), 1: (0, 0, False)}
         assert session.id == 0
 
 
-async def test_a_parked_incremental_fetch_is_woken_by_an_append(client: Client, house: House) -> None:
+async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, house: House) -> None:
     session = Session(client, "a")
     await session.fetch({0: 0, 1: 0})
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
@@ -100,7 +100,7 @@ async def test_a_parked_incremental_fetch_is_woken_by_an_append(client: Client, 
     assert session.took(await client.receive()) == {1: (0, 1, True)}
 
 
-async def test_a_parked_incremental_fetch_answers_nothing_when_its_time_is_up(client: Client) -> None:
+async def test_an_incremental_fetch_without_new_records_is_empty_after_max_wait_ms(client: Client) -> None:
     session = Session(client, "a")
     await session.fetch({0: 0})
     before = trio.current_time()
@@ -108,7 +108,7 @@ async def test_a_parked_incremental_fetch_answers_nothing_when_its_time_is_up(cl
     assert trio.current_time() - before >= 0.05
 
 
-async def test_partitions_come_and_go(client: Client) -> None:
+async def test_partitions_are_added_to_a_session_and_removed(client: Client) -> None:
     session = Session(client, "a")
     await session.fetch({0: 0, 1: 0})
     assert await session.fetch({2: 0}, forget=(0,)) == {2: (0, 0, False)}
@@ -117,7 +117,7 @@ async def test_partitions_come_and_go(client: Client) -> None:
     assert set(await session.fetch()) == {1, 2}
 
 
-async def test_partitions_take_turns(client: Client) -> None:
+async def test_partitions_are_read_in_turn_when_the_limit_is_reached(client: Client) -> None:
     session = Session(client, "a")
     for partition in range(3):
         await client.produce("a", batch(bytes(5000)), partition=partition)
@@ -131,7 +131,7 @@ async def test_partitions_take_turns(client: Client) -> None:
     assert first == [0, 1, 2, 0]
 
 
-async def test_a_session_that_is_not_known_is_refused(client: Client) -> None:
+async def test_an_unknown_session_is_refused(client: Client) -> None:
     session = Session(client, "a")
     await session.fetch({0: 0})
     for change, code in (
@@ -175,7 +175,7 @@ async def test_a_session_is_closed_by_its_client(client: Client) -> None:
     assert (await client.call(session.request({}), 12)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_without_slots_no_session_is_given(tmp_path: Path) -> None:
+async def test_no_session_is_created_without_slots(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), max_incremental_fetch_session_cache_slots="0") as house:
         session = Session(await house.connect(), "a")
         assert await session.fetch({0: 0}) == {0: (0, 0, False)}
@@ -187,7 +187,7 @@ async def delete(client: Client, topic: str) -> None:
     assert (await client.call(request, 6)).responses[0].error_code == 0
 
 
-async def test_a_session_by_id_learns_that_its_topic_is_gone_or_another(client: Client) -> None:
+async def test_a_session_with_topic_ids_reports_a_deleted_or_recreated_topic(client: Client) -> None:
     topic_id = await client.create("b", 2)
     await client.produce("b", batch(b"x"))
     session = Session(client, "b", topic_id)
@@ -199,7 +199,7 @@ async def test_a_session_by_id_learns_that_its_topic_is_gone_or_another(client: 
     assert await session.fetch() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, False), 1: gone}
 
 
-async def test_a_session_by_name_goes_on_with_the_new_topic(client: Client) -> None:
+async def test_a_session_with_topic_names_continues_with_the_recreated_topic(client: Client) -> None:
     await client.create("b")
     await client.produce("b", batch(b"x"))
     session = Session(client, "b")
@@ -212,7 +212,7 @@ async def test_a_session_by_name_goes_on_with_the_new_topic(client: Client) -> N
     assert await session.fetch() == {}
 
 
-async def test_a_topic_id_that_nobody_knows_stays_in_the_session(client: Client) -> None:
+async def test_an_unknown_topic_id_stays_in_the_session(client: Client) -> None:
     session = Session(client, "", b"unknown-unknown-")
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert await session.fetch({0: 0}) == unknown
@@ -220,7 +220,7 @@ async def test_a_topic_id_that_nobody_knows_stays_in_the_session(client: Client)
     assert await session.fetch() == unknown
 
 
-async def test_what_is_unknown_does_not_hurry_what_waits(client: Client) -> None:
+async def test_an_unknown_topic_id_does_not_complete_a_waiting_fetch(client: Client) -> None:
     request = Session(client, "a").request({0: 0, 9: 0}, max_wait_ms=50)
     before = trio.current_time()
     response = await client.call(request, 12)
@@ -229,7 +229,7 @@ async def test_what_is_unknown_does_not_hurry_what_waits(client: Client) -> None
     assert codes == {0: 0, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_more_than_fits_is_not_waited_for(client: Client) -> None:
+async def test_a_fetch_does_not_wait_once_max_bytes_are_available(client: Client) -> None:
     one = batch(bytes(2000))
     await client.produce("a", one)
     request = Session(client, "a").request({0: 0}, max_wait_ms=LONG_MS)
@@ -265,7 +265,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
     return answer
 
 
-def test_an_id_is_looked_up_until_it_is_known() -> None:
+def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
     session = Session(None, "b", b"B" * 16)  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ def test_an_id_is_looked_up_until_it_is_known() -> None:
         (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_follower_needs_the_right_of_brokers(operation: Operation, code: ErrorCode) -> None:
+def test_a_follower_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))

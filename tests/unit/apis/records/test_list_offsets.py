@@ -48,7 +48,7 @@ async def fill(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-async def test_ends_in_every_version(client: Client, version: int) -> None:
+async def test_earliest_and_latest_in_every_version(client: Client, version: int) -> None:
     await fill(client)
     latest, earliest = await ask(client, -1, version), await ask(client, -2, version)
     assert (latest.error_code, latest.offset, latest.timestamp) == (0, 6, -1)
@@ -69,20 +69,22 @@ async def test_ends_in_every_version(client: Client, version: int) -> None:
         (T + 22, (-1, -1)),
     ],
 )
-async def test_the_first_record_at_or_after_a_time(client: Client, timestamp: int, found: tuple[int, int]) -> None:
+async def test_a_timestamp_finds_the_first_record_at_or_after_it(
+    client: Client, timestamp: int, found: tuple[int, int]
+) -> None:
     await fill(client)
     answer = await ask(client, timestamp)
     assert (answer.error_code, answer.timestamp, answer.offset) == (0, *found)
 
 
-async def test_the_largest_timestamp(client: Client) -> None:
+async def test_max_timestamp_finds_the_record_with_the_largest_timestamp(client: Client) -> None:
     assert (await ask(client, -3)).offset == -1
     await fill(client)
     answer = await ask(client, -3)
     assert (answer.timestamp, answer.offset) == (T + 21, 5)
 
 
-async def test_the_largest_timestamp_is_not_told_while_its_transaction_is_open(tmp_path: Path) -> None:
+async def test_max_timestamp_in_an_open_transaction_is_not_found_under_read_committed(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1"
     ) as house:
@@ -106,13 +108,13 @@ async def test_a_sentinel_below_its_version_is_refused(
     assert (await ask(client, timestamp, first_version)).offset == offset
 
 
-async def test_what_is_not_there(client: Client) -> None:
+async def test_unknown_partitions_are_refused(client: Client) -> None:
     assert (await ask(client, -1, topic="nobody")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await ask(client, -1, partition=4)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (await ask(client, -1, current_leader_epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-async def test_a_partition_asked_for_twice_is_refused(client: Client) -> None:
+async def test_a_repeated_partition_is_refused(client: Client) -> None:
     twice = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="a", partitions=twice)])
     answers = (await client.call(request, 7)).topics[0].partitions

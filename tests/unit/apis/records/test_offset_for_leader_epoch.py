@@ -61,7 +61,7 @@ async def test_older_epochs_end_where_the_next_one_begins(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(1, UNKNOWN), (99, UNKNOWN), (-1, UNKNOWN), (-5, (-5, 0))])
-async def test_epochs_that_nobody_led_in(client: Client, epoch: int, answer: tuple[int, int]) -> None:
+async def test_epochs_outside_those_of_the_log(client: Client, epoch: int, answer: tuple[int, int]) -> None:
     await client.produce("a", batch(b"x"))
     assert await ask(client, epoch) == (0, *answer)
 
@@ -78,12 +78,14 @@ async def test_epochs_that_nobody_led_in(client: Client, epoch: int, answer: tup
         ({"topic": "bad name"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_errors(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
+async def test_unknown_partitions_and_wrong_leader_epochs_are_refused(
+    client: Client, fields: dict[str, Any], code: ErrorCode
+) -> None:
     answer = await ask(client, 0, **fields)
     assert answer == (code, *((0, 0) if code == ErrorCode.NONE else UNKNOWN))
 
 
-async def test_a_leader_epoch_of_before_is_fenced(tmp_path: Path) -> None:
+async def test_an_old_leader_epoch_is_fenced(tmp_path: Path) -> None:
     for first in (True, False):
         async with serving(tmp_path, topics=(("a", 1),)) as house:
             client = await house.connect()
@@ -91,7 +93,7 @@ async def test_a_leader_epoch_of_before_is_fenced(tmp_path: Path) -> None:
             assert (await ask(client, 0, current=0))[0] == code
 
 
-async def test_partitions_are_answered_one_by_one_and_as_often_as_asked(client: Client) -> None:
+async def test_each_partition_has_its_own_result_even_if_repeated(client: Client) -> None:
     request = asking(0)
     request.topics += asking(0, partition=9).topics + asking(0).topics
     response = await client.call(request, 4)
@@ -106,14 +108,16 @@ async def test_partitions_are_answered_one_by_one_and_as_often_as_asked(client: 
         ((Operation.DESCRIBE, Operation.CLUSTER_ACTION), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_brokers_and_those_who_see_the_topic_may_ask(denied: tuple[Operation, ...], code: ErrorCode) -> None:
+def test_brokers_and_clients_with_describe_on_the_topic_are_authorized(
+    denied: tuple[Operation, ...], code: ErrorCode
+) -> None:
     log = SimpleNamespace(end_offset_for_epoch=lambda epoch: (epoch, 7))
     replicas: Any = SimpleNamespace(partition=lambda *_: SimpleNamespace(require_leader=lambda _: log))
     response = gone_through(OffsetForLeaderEpoch(replicas, Denies(*denied))(context(4), asking(0)))
     assert response.topics[0].partitions[0].error_code == code
 
 
-def test_a_request_that_fails_as_a_whole_fails_for_each_partition() -> None:
+def test_a_refused_request_fails_for_each_partition() -> None:
     nothing: Any = None
     response = OffsetForLeaderEpoch(nothing, Denies()).refuse(asking(0), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert [one.error_code for one in response.topics[0].partitions] == [ErrorCode.UNKNOWN_SERVER_ERROR]

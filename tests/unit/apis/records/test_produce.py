@@ -75,12 +75,12 @@ async def test_partitions_fail_one_by_one(client: Client) -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-async def test_acks_must_be_known(client: Client, acks: int) -> None:
+async def test_invalid_acks_are_refused(client: Client, acks: int) -> None:
     assert (await client.produce("a", batch(b"x"), acks=acks)).error_code == ErrorCode.INVALID_REQUIRED_ACKS
 
 
 @pytest.mark.parametrize("version", [3, 6, 7, 12])
-async def test_zstd_is_known_from_version_7_on(client: Client, version: int) -> None:
+async def test_zstd_is_accepted_from_version_7_on(client: Client, version: int) -> None:
     compressed = await client.produce("a", batch(b"x", codec=Codec.ZSTD), version=version)
     assert compressed.error_code == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if version < 7 else 0)
     assert (await client.produce("a", batch(b"x", codec=Codec.GZIP), version=version)).error_code == 0
@@ -94,17 +94,19 @@ async def test_zstd_is_known_from_version_7_on(client: Client, version: int) -> 
         (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD),
     ],
 )
-async def test_noise_is_no_batch_of_a_transaction(client: Client, noise: bytes, code: ErrorCode) -> None:
+async def test_random_bytes_are_not_taken_for_a_transactional_batch(
+    client: Client, noise: bytes, code: ErrorCode
+) -> None:
     assert (await client.produce("a", noise)).error_code == code
 
 
-async def test_acks_0_is_not_answered_but_keeps_its_place(client: Client) -> None:
+async def test_acks_0_has_no_response_but_keeps_the_order_of_requests(client: Client) -> None:
     await client.stream.send_all(_frame(produce_request("a", batch(b"silent"), acks=0)))
     answer = await client.produce("a", batch(b"loud"))
     assert answer.base_offset == 1
 
 
-async def test_acks_0_that_fails_closes_the_connection(client: Client, house: House) -> None:
+async def test_an_error_with_acks_0_closes_the_connection(client: Client, house: House) -> None:
     await client.stream.send_all(_frame(produce_request("nobody", batch(b"x"), acks=0)))
     assert await client.closed()
     other = await house.connect()
@@ -117,7 +119,7 @@ def _frame(request: ProduceRequest) -> bytes:
     return encode_request(request, 11, 999, "test")
 
 
-async def test_what_is_stored_is_what_came(client: Client) -> None:
+async def test_the_stored_batch_equals_the_produced_one(client: Client) -> None:
     sent = batch(b"one", b"two")
     await client.produce("a", batch(b"zero"))
     await client.produce("a", sent)
@@ -127,7 +129,7 @@ async def test_what_is_stored_is_what_came(client: Client) -> None:
     assert struct.unpack_from(">qii", stored) == (1, len(sent) - 12, 0)
 
 
-async def test_a_large_batch_comes_back_whole(client: Client) -> None:
+async def test_a_large_batch_is_fetched_whole(client: Client) -> None:
     sent = [batch(bytes([65 + i]) * 900_000) for i in range(3)]
     for one in sent:
         assert (await client.produce("a", one)).error_code == 0
@@ -172,13 +174,13 @@ async def test_producer_ids_are_never_given_twice(client: Client) -> None:
     assert len(set(ids)) == 2100
 
 
-async def test_internal_topics_are_not_for_clients(client: Client) -> None:
+async def test_clients_cannot_produce_to_internal_topics(client: Client) -> None:
     await client.create("__consumer_offsets")
     refused = await client.produce("__consumer_offsets", batch(b"x"))
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_log_append_time_is_answered_and_stored(client: Client) -> None:
+async def test_log_append_time_is_returned_and_stored(client: Client) -> None:
     await client.create("stamped", message_timestamp_type="LogAppendTime")
     answer = await client.produce("stamped", batch(b"x"))
     (stored,) = batches(bytes((await client.fetch("stamped", 0)).records or b""))
@@ -212,7 +214,7 @@ async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, cla
     assert (await client.fetch("a", 0)).high_watermark == 0
 
 
-async def test_batches_that_turn_out_to_be_long_work_keep_the_order_of_their_requests(client: Client) -> None:
+async def test_requests_keep_their_order_when_a_batch_is_validated_off_the_loop(client: Client) -> None:
     """The first batch has too many headers to be validated on the loop; the small one behind it must wait."""
     builder = BatchBuilder()
     builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
@@ -272,7 +274,7 @@ def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_many_partitions_are_answered_as_few_are(client: Client, acks: int) -> None:
+async def test_many_partitions_have_the_same_results_as_few(client: Client, acks: int) -> None:
     await client.create("many", 100)
     response = await client.call(many(acks, unknown=2), 9)
     unknown = [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
@@ -286,7 +288,7 @@ async def test_many_partitions_are_answered_as_few_are(client: Client, acks: int
     assert {one.base_offset for topic in again.responses for one in topic.partition_responses} == {1}
 
 
-async def test_many_partitions_without_an_answer(client: Client, house: House) -> None:
+async def test_many_partitions_with_acks_0_have_no_response(client: Client, house: House) -> None:
     await client.create("many", 100)
     await client.send(many(0), 9)
     client._sent.clear()
@@ -320,7 +322,7 @@ class Behind:
 
 
 @pytest.mark.parametrize(("timeout_ms", "waited_s"), [(-(2**31), 0), (-1, 0), (0, 0), (1, 0.001), (30_000, 30)])
-async def test_who_waits_for_followers_is_told_when_the_time_is_over(
+async def test_a_produce_that_waits_for_followers_times_out(
     timeout_ms: int, waited_s: float, autojump_clock: trio.testing.MockClock
 ) -> None:
     """A negative timeout counts as 0.

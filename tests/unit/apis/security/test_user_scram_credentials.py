@@ -46,7 +46,7 @@ async def describe(client: Client, *users: str, everybody: bool = False) -> dict
     }
 
 
-async def test_credentials_are_told_without_their_keys(client: Client) -> None:
+async def test_credentials_are_described_without_their_keys(client: Client) -> None:
     assert await describe(client) == {}
     assert await alter(client, ("ann", 1, 4096), ("bob", 2, 8192)) == {
         "ann": (ErrorCode.NONE, None),
@@ -58,7 +58,7 @@ async def test_credentials_are_told_without_their_keys(client: Client) -> None:
     assert await describe(client, "bob") == {"bob": [(2, 8192)]}
 
 
-async def test_who_is_unknown_or_named_twice_spoils_nobody_else(client: Client) -> None:
+async def test_an_unknown_or_repeated_user_does_not_affect_other_users(client: Client) -> None:
     await alter(client, ("ann", 1, 4096), ("bob", 1, 4096))
     assert await describe(client, "ann", "bob", "bob", "eve") == {
         "ann": [(1, 4096)],
@@ -81,14 +81,14 @@ async def test_a_refused_alteration_leaves_the_others_alone(client: Client) -> N
     assert await describe(client) == {"eve": [(1, 4096)]}
 
 
-def test_describing_needs_a_right() -> None:
+def test_describing_is_authorized() -> None:
     handler = DescribeUserScramCredentials(MetadataImage, Denies(Operation.DESCRIBE))
     with pytest.raises(ApiError) as refusal:
         handler(context(0), DescribeUserScramCredentialsRequest(users=None))
     assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_altering_needs_a_right_and_refuses_each_user_once() -> None:
+def test_altering_is_authorized_and_refuses_each_user_once() -> None:
     handler = AlterUserScramCredentials(None, Denies(Operation.ALTER))  # type: ignore[arg-type]
     request = AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion("ann", 1)],

@@ -43,7 +43,7 @@ async def count(client: Client, topic: str) -> int:
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_every_version_adds_partitions_that_serve_at_once(client: Client, version: int) -> None:
+async def test_every_version_adds_partitions_that_are_available_at_once(client: Client, version: int) -> None:
     await client.produce("a", batch(b"before"), partition=3)
     assert await grow(client, ("a", 6), version=version) == {"a": 0}
     assert await count(client, "a") == 6
@@ -79,7 +79,7 @@ async def test_topics_fail_one_by_one(client: Client) -> None:
         *((wrong, ErrorCode.INVALID_REPLICA_ASSIGNMENT) for wrong in ([[1]], [], [[1], [9]], [[1], []], [[1], [1, 1]])),
     ],
 )
-async def test_brokers_may_be_given(client: Client, brokers: list[list[int]], code: ErrorCode) -> None:
+async def test_replicas_may_be_assigned_manually(client: Client, brokers: list[list[int]], code: ErrorCode) -> None:
     assert await grow(client, ("a", 6), brokers=brokers) == {"a": code}
     assert await count(client, "a") == (4 if code else 6)
 
@@ -94,12 +94,12 @@ async def test_too_many_are_refused(client: Client) -> None:
     assert await count(client, "a") == 4
 
 
-async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
+async def test_a_timeout_of_zero_times_out(client: Client) -> None:
     assert await grow(client, ("a", 5), timeout_ms=0) == {"a": ErrorCode.REQUEST_TIMED_OUT}
     assert await count(client, "a") == 4
 
 
-async def test_new_partitions_are_there_after_a_restart(tmp_path: Path) -> None:
+async def test_new_partitions_survive_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         client = await house.connect()
         assert await grow(client, ("a", 3)) == {"a": 0}
@@ -110,7 +110,7 @@ async def test_new_partitions_are_there_after_a_restart(tmp_path: Path) -> None:
         assert (await client.fetch("a", 0, partition=2)).high_watermark == 1
 
 
-async def test_who_may_not_alter_a_topic_is_refused_alone() -> None:
+async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
     class Grows:
         async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
             assert request.topics == []

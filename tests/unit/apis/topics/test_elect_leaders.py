@@ -49,18 +49,20 @@ async def test_every_version_answers_each_partition(client: Client, version: int
 
 
 @pytest.mark.parametrize("election", [0, 1])
-async def test_asked_for_all_none_needs_one(client: Client, election: int) -> None:
+async def test_a_request_for_all_partitions_leaves_out_those_that_need_no_election(
+    client: Client, election: int
+) -> None:
     response = await client.call(asking(None, election_type=election), 2)
     assert (response.error_code, codes(response)) == (0, [])
     assert [topic.topic for topic in response.replica_election_results] == ["a"]
 
 
-async def test_asked_for_none_nothing_is_looked_at(client: Client) -> None:
+async def test_a_request_without_partitions_has_no_results(client: Client) -> None:
     assert await client.call(asking([], election_type=7, timeout_ms=0), 2) == ElectLeadersResponse()
 
 
 @pytest.mark.parametrize("election", [-128, -1, 2, 127])
-async def test_another_kind_of_election_is_refused(client: Client, election: int) -> None:
+async def test_an_unknown_election_type_is_refused(client: Client, election: int) -> None:
     response = await client.call(asking([("a", [0, 1])], election_type=election), 2)
     invalid = ErrorCode.INVALID_REQUEST
     assert (response.error_code, codes(response)) == (invalid, [("a", 0, invalid), ("a", 1, invalid)])
@@ -69,7 +71,7 @@ async def test_another_kind_of_election_is_refused(client: Client, election: int
     }
 
 
-async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
+async def test_a_timeout_of_zero_times_out(client: Client) -> None:
     response = await client.call(asking([("a", [0])], timeout_ms=0), 2)
     assert (response.error_code, codes(response)) == (
         ErrorCode.REQUEST_TIMED_OUT,
@@ -77,7 +79,7 @@ async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
     )
 
 
-async def test_who_may_not_alter_the_cluster_is_refused() -> None:
+async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
     controller: Any = None
     held = ElectLeaders(controller, Denies(Operation.ALTER))(context(2), asking([("a", [0])]))
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -85,7 +87,7 @@ async def test_who_may_not_alter_the_cluster_is_refused() -> None:
     assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
 
 
-async def test_what_the_controller_refuses_is_told_in_its_words() -> None:
+async def test_the_controllers_error_message_is_returned() -> None:
     class Refuses:
         async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
@@ -97,7 +99,7 @@ async def test_what_the_controller_refuses_is_told_in_its_words() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_a_refusal_of_the_whole_stands_where_the_version_has_room(client: Client, version: int) -> None:
+async def test_a_refused_request_has_a_top_level_error_where_the_version_has_one(client: Client, version: int) -> None:
     response = await client.call(asking([("a", [0])], timeout_ms=0), version)
     timed_out = ErrorCode.REQUEST_TIMED_OUT
     assert (response.error_code, codes(response)) == (timed_out if version else 0, [("a", 0, timed_out)])

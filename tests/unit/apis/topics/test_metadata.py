@@ -32,7 +32,7 @@ def asking(*names: str, create: bool = False) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_names_broker_and_topics(client: Client, house: House, version: int) -> None:
+async def test_every_version_returns_the_broker_and_the_topics(client: Client, house: House, version: int) -> None:
     response = await client.call(MetadataRequest(topics=None if version else []), version)
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (house.serving.node_id, "127.0.0.1", house.serving.port)
@@ -62,7 +62,7 @@ async def test_topics_are_found_by_id(client: Client) -> None:
     assert (unknown.name, unknown.topic_id, unknown.error_code) == (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
-async def test_unknown_and_illegal_topics_are_told_apart(client: Client) -> None:
+async def test_unknown_and_invalid_topic_names_have_different_errors(client: Client) -> None:
     topics = (await client.call(asking("nobody", "bad name", "a", "a"), 12)).topics
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     assert [(topic.name, topic.error_code) for topic in topics] == [
@@ -72,7 +72,7 @@ async def test_unknown_and_illegal_topics_are_told_apart(client: Client) -> None
     ]
 
 
-async def test_a_topic_is_created_by_asking_and_serves_at_once(client: Client) -> None:
+async def test_an_auto_created_topic_is_available_at_once(client: Client) -> None:
     (topic,) = (await client.call(asking("fresh", create=True), 12)).topics
     assert (topic.error_code, len(topic.partitions), topic.partitions[0].leader_id) == (0, 1, 1)
     again = (await client.call(asking("fresh", "__consumer_offsets", "bad/name", create=True), 12)).topics
@@ -84,7 +84,7 @@ async def test_a_topic_is_created_by_asking_and_serves_at_once(client: Client) -
     assert again[0].topic_id == topic.topic_id
 
 
-async def test_no_more_topics_are_created_by_asking_than_by_creating(client: Client) -> None:
+async def test_auto_creation_has_the_same_bound_as_create_topics(client: Client) -> None:
     names = [f"fresh-{index}" for index in range(PARTITIONS_MAX + 2)]
     topics = (await client.call(asking(*names, create=True), 12)).topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
@@ -93,14 +93,14 @@ async def test_no_more_topics_are_created_by_asking_than_by_creating(client: Cli
     assert [topic.name for topic in (await client.call(MetadataRequest(topics=None), 12)).topics] == ["a"]
 
 
-async def test_nothing_is_created_where_that_is_off(tmp_path: Path) -> None:
+async def test_no_topic_is_created_if_auto_creation_is_disabled(tmp_path: Path) -> None:
     async with serving(tmp_path, auto_create_topics_enable="false") as house:
         client = await house.connect()
         (topic,) = (await client.call(asking("fresh", create=True), 12)).topics
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_authorized_operations_are_told_where_asked(client: Client) -> None:
+async def test_authorized_operations_are_returned_on_request(client: Client) -> None:
     request = asking("a")
     assert (await client.call(request, 8)).topics[0].topic_authorized_operations == NO_OPERATIONS
     request.include_topic_authorized_operations = request.include_cluster_authorized_operations = True
@@ -154,7 +154,7 @@ async def test_pages_of_partitions_cover_all_of_them_once(client: Client, limit:
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0), ("b", 1), ("c", 0)]
 
 
-async def test_the_rack_and_partitions_that_are_offline_are_told(tmp_path: Path) -> None:
+async def test_racks_and_offline_replicas_are_returned(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 2),)):
         pass
     (tmp_path / "t-1" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
@@ -168,7 +168,7 @@ async def test_the_rack_and_partitions_that_are_offline_are_told(tmp_path: Path)
         assert told == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
 
 
-async def test_the_same_question_is_answered_anew_when_something_has_changed(client: Client) -> None:
+async def test_a_kept_response_is_not_used_after_a_change(client: Client) -> None:
     before = await client.call(asking("a", "b"), 12)
     assert await client.call(asking("a", "b"), 12) == before
     assert [topic.error_code for topic in before.topics] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -178,7 +178,7 @@ async def test_the_same_question_is_answered_anew_when_something_has_changed(cli
     assert after.topics[0] == before.topics[0]
 
 
-async def test_a_log_that_fails_is_told_though_the_question_was_answered_before(tmp_path: Path) -> None:
+async def test_a_kept_response_is_not_used_after_a_log_failed(tmp_path: Path) -> None:
     kept: list[Kept] = []
 
     class Noting(Answers):
@@ -203,7 +203,7 @@ async def test_a_log_that_fails_is_told_though_the_question_was_answered_before(
     assert len(kept) == 4
 
 
-def test_a_topic_that_is_named_often_is_kept_once() -> None:
+def test_a_repeated_topic_does_not_change_the_key_of_a_kept_response() -> None:
     questions: list[Any] = []
 
     class Noting(Answers):
@@ -219,7 +219,7 @@ def test_a_topic_that_is_named_often_is_kept_once() -> None:
     assert questions[0] == questions[1]
 
 
-async def test_unknown_topics_are_described_as_such(client: Client) -> None:
+async def test_unknown_topics_have_an_error_result(client: Client) -> None:
     asked = [TopicRequest(name=name) for name in ("nobody", "bad name")]
     topics = (await client.call(DescribeTopicPartitionsRequest(topics=asked), 0)).topics
     assert {topic.name: topic.error_code for topic in topics} == {
@@ -229,7 +229,7 @@ async def test_unknown_topics_are_described_as_such(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-async def test_the_served_apis_are_told(client: Client, version: int) -> None:
+async def test_api_versions_lists_the_supported_apis(client: Client, version: int) -> None:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
     response = await client.call(request, version)
     served = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
@@ -242,7 +242,7 @@ async def test_the_served_apis_are_told(client: Client, version: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "-bad", "bad name", "x" * 10 + "!"])
-async def test_a_software_name_that_is_none_is_refused_with_an_empty_list(client: Client, name: str) -> None:
+async def test_an_invalid_client_software_name_is_refused_with_an_empty_list(client: Client, name: str) -> None:
     response = await client.call(ApiVersionsRequest(client_software_name=name, client_software_version="1"), 3)
     assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
 

@@ -80,16 +80,16 @@ async def test_every_version_answers_each_partition(client: Client, version: int
 
 
 @pytest.mark.parametrize("may_resize", [True, False])
-async def test_the_answer_says_what_was_allowed(client: Client, may_resize: bool) -> None:
+async def test_the_response_repeats_whether_the_replication_factor_may_change(client: Client, may_resize: bool) -> None:
     response = await client.call(moving([("a", 0, [1])], allow_replication_factor_change=may_resize), 1)
     assert (response.allow_replication_factor_change, codes(response)) == (may_resize, [("a", 0, 0)])
 
 
-async def test_asked_for_nothing_nothing_is_done(client: Client) -> None:
+async def test_a_request_without_topics_has_no_results(client: Client) -> None:
     assert await client.call(moving([], timeout_ms=0), 1) == AlterPartitionReassignmentsResponse()
 
 
-async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
+async def test_a_timeout_of_zero_times_out(client: Client) -> None:
     response = await client.call(moving([("a", 0, [1])], timeout_ms=0), 1)
     assert (response.error_code, codes(response)) == (
         ErrorCode.REQUEST_TIMED_OUT,
@@ -97,7 +97,7 @@ async def test_without_time_the_answer_is_that_it_is_up(client: Client) -> None:
     )
 
 
-async def test_who_may_not_alter_the_cluster_is_refused() -> None:
+async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
     controller: Any = None
     held = AlterPartitionReassignments(controller, Denies(Operation.ALTER))(context(1), moving([("a", 0, [1])]))
     response: Any = await held.coroutine
@@ -106,7 +106,9 @@ async def test_who_may_not_alter_the_cluster_is_refused() -> None:
 
 
 @pytest.mark.parametrize("topics", [None, [], [("a", [0, 9, -1, 0])], [("nobody", [0]), ("", [0])]])
-async def test_on_one_broker_nothing_moves(client: Client, topics: list[tuple[str, list[int]]] | None) -> None:
+async def test_a_cluster_of_one_broker_has_no_reassignments(
+    client: Client, topics: list[tuple[str, list[int]]] | None
+) -> None:
     asked = None if topics is None else [ListPartitionReassignmentsTopics(*topic) for topic in topics]
     response = await client.call(ListPartitionReassignmentsRequest(topics=asked, timeout_ms=0), 0)
     assert (response.error_code, response.error_message, response.topics) == (0, None, [])
@@ -127,12 +129,12 @@ def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> A
 
 
 @pytest.mark.parametrize("topics", [None, [("t", [1])], [("u", [0]), ("nobody", [1]), ("t", [0, 1, 7])]])
-def test_what_moves_is_listed(topics: list[tuple[str, list[int]]] | None) -> None:
+def test_partitions_that_are_being_reassigned_are_listed(topics: list[tuple[str, list[int]]] | None) -> None:
     moves = OngoingPartitionReassignment(1, [2, 1], [2], [1])
     assert listing(topics).topics == [OngoingTopicReassignment("t", [moves])]
 
 
-def test_who_may_not_describe_the_cluster_learns_nothing() -> None:
+def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
     response = listing([("t", [1])], Operation.DESCRIBE)
     assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert response.topics == [OngoingTopicReassignment("t", [OngoingPartitionReassignment(1)])]

@@ -15,7 +15,7 @@ from wire.messages.metadata import MetadataRequest
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_every_version_creates(client: Client, version: int) -> None:
+async def test_every_version_creates_topics(client: Client, version: int) -> None:
     topic = CreatableTopic(name="b", num_partitions=3, replication_factor=1)
     (result,) = (await client.call(CreateTopicsRequest(topics=[topic]), version)).topics
     assert (result.name, result.error_code) == ("b", 0)
@@ -60,7 +60,7 @@ async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_without_time_nothing_is_done_and_the_answer_is_that_it_is_up(client: Client, timeout_ms: int) -> None:
+async def test_a_timeout_of_zero_creates_nothing_and_times_out(client: Client, timeout_ms: int) -> None:
     topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
     (created,) = (await client.call(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms), 7)).topics
     deleting = DeleteTopicsRequest([DeleteTopicState(name="a")], timeout_ms=timeout_ms)
@@ -77,7 +77,7 @@ async def test_validate_only_creates_nothing(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_every_version_deletes(client: Client, version: int) -> None:
+async def test_every_version_deletes_topics(client: Client, version: int) -> None:
     request = DeleteTopicsRequest(timeout_ms=1000)
     if version >= 6:
         request.topics = [DeleteTopicState(name=name) for name in ("a", "nobody")]
@@ -101,14 +101,14 @@ async def test_a_topic_created_again_is_empty_and_has_another_id(client: Client)
     assert [one.error_code for one in responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
-async def test_deletion_may_be_switched_off(tmp_path: Path) -> None:
+async def test_topic_deletion_can_be_disabled(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), delete_topic_enable="false") as house:
         client = await house.connect()
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000)
         assert (await client.call(request, 6)).responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
-async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_topics_and_records_survive_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 2),)) as house:
         client = await house.connect()
         topic_id = await client.create("b", 1, retention_ms="-1")

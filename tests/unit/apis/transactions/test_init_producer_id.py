@@ -20,7 +20,7 @@ IDEMPOTENT, WRITE = Operation.IDEMPOTENT_WRITE, Operation.WRITE
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_every_version_gives_an_id_of_its_own(client: Client, version: int) -> None:
+async def test_every_version_returns_a_new_producer_id(client: Client, version: int) -> None:
     given = [await client.call(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
     assert [(one.error_code, one.producer_epoch) for one in given] == [(0, 0)] * 3
     assert len({one.producer_id for one in given}) == 3
@@ -35,7 +35,7 @@ async def test_every_version_gives_an_id_of_its_own(client: Client, version: int
         ({"transactional_id": "t"}, ErrorCode.NOT_COORDINATOR),
     ],
 )
-async def test_what_cannot_be_is_refused(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
+async def test_invalid_requests_are_refused(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
     request = InitProducerIdRequest(**{"transactional_id": None, **fields})
     response: InitProducerIdResponse = await client.call(request, 5)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
@@ -53,7 +53,9 @@ async def test_what_cannot_be_is_refused(client: Client, fields: dict[str, Any],
         ((WRITE,), "", NO_ID),
     ],
 )
-def test_one_right_is_enough(denied: tuple[Operation, ...], transactional_id: str | None, code: int) -> None:
+def test_either_of_two_rights_is_sufficient(
+    denied: tuple[Operation, ...], transactional_id: str | None, code: int
+) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)
     nobody: Any = SimpleNamespace(ask=lambda request, respond: respond(TransactionAnswer(ErrorCode.NOT_COORDINATOR)))
     response: Any = InitProducerId(ids, nobody, Denies(*denied))(

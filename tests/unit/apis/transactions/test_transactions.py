@@ -49,7 +49,7 @@ async def write(talk: Talk, topic: str, value: bytes, sequence: int = 0) -> None
     assert await talk.produce(topic, sequence, value=value) is OK
 
 
-async def test_what_is_committed_is_read_and_what_is_aborted_is_not(talk: Talk) -> None:
+async def test_read_committed_returns_committed_records_and_no_aborted_ones(talk: Talk) -> None:
     for sequence, (value, commit) in enumerate(((b"1", True), (b"2", False), (b"3", True))):
         await write(talk, "a", value, 0 if talk.version_2 else sequence)
         assert await talk.end(commit=commit) is OK
@@ -57,7 +57,7 @@ async def test_what_is_committed_is_read_and_what_is_aborted_is_not(talk: Talk) 
     assert await talk.read("a") == ([b"1", b"3"], 6)
 
 
-async def test_an_open_transaction_holds_back_what_is_behind_it(talk: Talk) -> None:
+async def test_read_committed_stops_at_an_open_transaction(talk: Talk) -> None:
     await write(talk, "a", b"open")
     assert (await talk.client.produce("a", batch(b"plain"))).error_code == OK
     assert await talk.read("a") == ([], 0)
@@ -66,7 +66,7 @@ async def test_an_open_transaction_holds_back_what_is_behind_it(talk: Talk) -> N
     assert await talk.read("a") == ([b"open", b"plain"], 3)
 
 
-async def test_offsets_hold_once_the_transaction_is_committed(talk: Talk) -> None:
+async def test_offsets_take_effect_when_the_transaction_commits(talk: Talk) -> None:
     await talk.find(GROUP, "g")
     for offset, commit in ((10, True), (20, False)):
         if not talk.version_2:
@@ -78,7 +78,7 @@ async def test_offsets_hold_once_the_transaction_is_committed(talk: Talk) -> Non
         assert await talk.committed("g", "a") == 10
 
 
-async def test_a_transaction_and_what_it_decided_outlive_the_broker(tmp_path: Path) -> None:
+async def test_transactions_survive_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
         decided = await Talk(await house.connect(), "decided").begin()
         await write(decided, "a", b"decided")
@@ -114,22 +114,24 @@ async def loaded(talk: Talk) -> None:
         ({"producer_id": 5}, ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_a_producer_may_ask_for(client: Client, asked: dict[str, object], code: ErrorCode) -> None:
+async def test_init_producer_id_validates_its_request(
+    client: Client, asked: dict[str, object], code: ErrorCode
+) -> None:
     talk = Talk(client)
     await talk.find()
     assert await talk.init(**asked) is code  # type: ignore[arg-type]
 
 
-async def test_a_refused_producer_is_told_no_id_and_no_epoch(client: Client) -> None:
+async def test_a_refused_producer_gets_no_id_and_no_epoch(client: Client) -> None:
     answer = await client.call(InitProducerIdRequest("", 1000), 5)
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
 
-async def test_a_coordinator_that_was_never_asked_for_is_none(client: Client) -> None:
+async def test_requests_before_find_coordinator_are_refused(client: Client) -> None:
     assert await Talk(client).init() is ErrorCode.NOT_COORDINATOR
 
 
-async def test_the_next_instance_fences_the_last_and_aborts_what_it_left(house: House) -> None:
+async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(house: House) -> None:
     old, new = await Talk(await house.connect()).begin(), Talk(await house.connect())
     await write(old, "a", b"left")
     assert await new.init() is OK, "it waits for the abort"
@@ -144,7 +146,7 @@ async def test_the_next_instance_fences_the_last_and_aborts_what_it_left(house: 
     assert await old.read("a") == ([], 2)
 
 
-async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
+async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as house:
         talk = Talk(await house.connect())
         await talk.find()
@@ -160,7 +162,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path: Path) -> N
 # Partitions
 
 
-async def test_where_one_partition_is_refused_none_is_added(client: Client) -> None:
+async def test_no_partition_is_added_if_one_is_refused(client: Client) -> None:
     talk = await Talk(client).begin()
     assert await talk.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -186,7 +188,7 @@ async def test_partitions_are_added_in_every_version(client: Client, version: in
     assert [(topic.topic, topic.partitions) for topic in described.topics] == [("a", [0])]
 
 
-async def test_brokers_verify_without_adding(client: Client) -> None:
+async def test_brokers_verify_partitions_without_adding_them(client: Client) -> None:
     talk = await Talk(client).begin()
     await talk.add(("a", 0))
     assert await talk.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
@@ -207,14 +209,16 @@ async def test_brokers_verify_without_adding(client: Client) -> None:
         (12, OK),
     ],
 )
-async def test_a_partition_that_takes_no_part_takes_no_batch(client: Client, version: int, code: ErrorCode) -> None:
+async def test_a_partition_outside_the_transaction_refuses_its_batches(
+    client: Client, version: int, code: ErrorCode
+) -> None:
     talk = await Talk(client).begin()
     assert await talk.produce("a", version=version) is code
     assert (await talk.described()).transaction_state == ("Ongoing" if code is OK else "Empty")
     assert (await talk.read("a"))[1] == 0
 
 
-async def test_without_verification_an_old_client_may_write_anywhere(tmp_path: Path) -> None:
+async def test_an_old_client_may_write_to_any_partition_if_verification_is_disabled(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false", **CONFIGS
     ) as house:
@@ -223,7 +227,7 @@ async def test_without_verification_an_old_client_may_write_anywhere(tmp_path: P
         assert (await talk.described()).transaction_state == "Empty"
 
 
-async def test_who_may_write_in_a_transaction(client: Client) -> None:
+async def test_transactional_batches_of_a_wrong_producer_are_refused(client: Client) -> None:
     talk = await Talk(client).begin()
     await talk.add(("a", 0))
     assert await talk.produce("a", name=None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -235,7 +239,7 @@ async def test_who_may_write_in_a_transaction(client: Client) -> None:
     assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_one_request_is_one_producers(client: Client) -> None:
+async def test_a_request_with_batches_of_two_producers_is_refused(client: Client) -> None:
     talk = await Talk(client).begin()
     request = ProduceRequest(
         "copier",
@@ -266,7 +270,7 @@ async def test_one_request_is_one_producers(client: Client) -> None:
     ] * 2
 
 
-async def test_only_what_exists_takes_part(client: Client) -> None:
+async def test_an_unknown_partition_is_not_added_to_the_transaction(client: Client) -> None:
     talk = await Talk(client).begin()
     data = batch(b"v", producer_id=talk.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     request = ProduceRequest(
@@ -283,7 +287,7 @@ async def test_only_what_exists_takes_part(client: Client) -> None:
     assert [(topic.topic, topic.partitions) for topic in (await talk.described()).topics] == [("a", [0])]
 
 
-async def test_a_producer_of_version_2_begins_every_transaction_at_zero(client: Client) -> None:
+async def test_transaction_version_2_starts_every_transaction_at_sequence_0(client: Client) -> None:
     talk = await Talk(client, version_2=True).begin()
     assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     await write(talk, "a", b"1")
@@ -292,7 +296,7 @@ async def test_a_producer_of_version_2_begins_every_transaction_at_zero(client: 
     assert await talk.produce("a", 0) is OK
 
 
-async def test_what_is_late_is_not_of_the_next_transaction(client: Client) -> None:
+async def test_requests_of_the_last_epoch_do_not_join_the_next_transaction(client: Client) -> None:
     talk = await Talk(client, version_2=True).begin()
     await write(talk, "a", b"1")
     await talk.end(commit=True)
@@ -304,7 +308,7 @@ async def test_what_is_late_is_not_of_the_next_transaction(client: Client) -> No
     assert talk.epoch == 1
 
 
-async def test_a_large_batch_that_is_opened_is_part_of_its_transaction(client: Client) -> None:
+async def test_a_batch_validated_off_the_loop_is_part_of_its_transaction(client: Client) -> None:
     await client.create("packed", compression_type="gzip", max_message_bytes="10000000")
     talk = await Talk(client, version_2=True).begin()
     assert await talk.produce("packed", value=bytes(1 << 20)) is OK
@@ -329,7 +333,7 @@ async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
     assert await talk.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_topic_is_answered_once_whatever_became_of_its_offsets(client: Client) -> None:
+async def test_a_topic_with_committed_and_refused_offsets_has_one_result(client: Client) -> None:
     talk = await Talk(client, version_2=True).begin()
     await talk.find(GROUP, "g")
     for epoch, code in ((talk.epoch, OK), (talk.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):

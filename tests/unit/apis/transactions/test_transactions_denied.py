@@ -41,13 +41,13 @@ async def answer(handler: Any, version: int, request: Any) -> Any:
     return await found if inspect.isawaitable(found) else gone_through(found)
 
 
-async def test_ends() -> None:
+async def test_end_txn_is_authorized() -> None:
     response = await answer(EndTxn(NOBODY, Denies(Operation.WRITE)), 5, EndTxnRequest("x", 1, 0, True))
     assert (response.error_code, response.producer_id, response.producer_epoch) == (NO_ID, -1, -1)
 
 
 @pytest.mark.parametrize(("denied", "code"), [(Operation.WRITE, NO_ID), (Operation.READ, NO_GROUP)])
-async def test_offsets(denied: Operation, code: ErrorCode) -> None:
+async def test_transactional_offset_commits_are_authorized(denied: Operation, code: ErrorCode) -> None:
     handler = AddOffsetsToTxn(NOBODY, NOBODY, Denies(denied))
     assert (await answer(handler, 3, AddOffsetsToTxnRequest("x", 1, 0, "g"))).error_code == code
     topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(4, 1)])]
@@ -56,7 +56,7 @@ async def test_offsets(denied: Operation, code: ErrorCode) -> None:
     assert [(topic.name, one.partition_index, one.error_code) for one in topic.partitions] == [("t", 4, code)]
 
 
-async def test_partitions() -> None:
+async def test_adding_partitions_is_authorized() -> None:
     topics = [AddPartitionsToTxnTopic("t", [0, 1])]
     client = AddPartitionsToTxn(NOBODY, NOBODY, Denies(Operation.WRITE))
     asked = AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
@@ -66,7 +66,7 @@ async def test_partitions() -> None:
     assert (await answer(broker, 5, AddPartitionsToTxnRequest())).error_code == NO_CLUSTER
 
 
-async def test_markers() -> None:
+async def test_writing_markers_is_authorized() -> None:
     """Either of two rights is sufficient: coordinators have one, admins the other."""
     markers = [WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]
     denied = WriteTxnMarkers(NOBODY, Denies(Operation.ALTER, Operation.CLUSTER_ACTION))
@@ -76,7 +76,7 @@ async def test_markers() -> None:
         assert (await answer(WriteTxnMarkers(NOBODY, Denies(one)), 1, WriteTxnMarkersRequest([]))).markers == []
 
 
-async def test_descriptions() -> None:
+async def test_descriptions_of_transactions_are_authorized() -> None:
     handler = DescribeTransactions(NOBODY, Denies(Operation.DESCRIBE))
     (state,) = (await answer(handler, 0, DescribeTransactionsRequest(["x"]))).transaction_states
     assert (state.transactional_id, state.error_code, state.transaction_state) == ("x", NO_ID, "")

@@ -16,7 +16,7 @@ from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 
 
-def test_defaults_hold_where_nothing_is_said() -> None:
+def test_unset_configs_have_their_defaults() -> None:
     config = BrokerConfig.from_mapping({})
     assert config.node_id == 1
     assert config.get("broker.id") == 1
@@ -42,7 +42,7 @@ def test_either_name_of_the_node_id_sets_both() -> None:
         BrokerConfig.from_mapping({"node.id": "1", "broker.id": "2"})
 
 
-def test_this_brokers_dynamic_value_beats_the_clusters_beats_the_static() -> None:
+def test_layers_apply_in_order_of_precedence() -> None:
     static = BrokerConfig.from_mapping({"log.retention.ms": "1000"})
     cluster = static.with_dynamic({"log.retention.ms": "2000"})
     both = static.with_dynamic({"log.retention.ms": "2000"}, {"log.retention.ms": "3000"})
@@ -72,7 +72,7 @@ def test_unknown_configs_are_kept_and_named() -> None:
         ("controller.quorum.voters", "1@localhost", "Each entry must be of the form id@host:port"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused_with_its_reason(name: str, text: str, reason: str) -> None:
+def test_an_invalid_value_is_refused_with_its_reason(name: str, text: str, reason: str) -> None:
     with pytest.raises(ApiError) as caught:
         BrokerConfig.from_mapping({name: text})
     assert caught.value.code is ErrorCode.INVALID_CONFIG
@@ -95,7 +95,7 @@ def test_values_are_read_as_kafka_reads_them(name: str, text: str, value: object
     assert BrokerConfig.from_mapping({name: text}).get(name) == value
 
 
-def test_retention_of_zero_is_refused_in_the_unit_that_holds() -> None:
+def test_a_retention_of_zero_is_refused_in_the_effective_unit() -> None:
     with pytest.raises(ApiError, match=r"log\.retention\.minutes must be"):
         BrokerConfig.from_mapping({"log.retention.minutes": "0"})
     BrokerConfig.from_mapping({"log.retention.minutes": "0", "log.retention.ms": "5"})
@@ -115,7 +115,7 @@ def test_retention_of_zero_is_refused_in_the_unit_that_holds() -> None:
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
     ],
 )
-def test_configs_that_do_not_go_together_are_refused(texts: dict[str, str], told: str) -> None:
+def test_contradicting_configs_are_refused(texts: dict[str, str], told: str) -> None:
     with pytest.raises(ApiError) as caught:
         BrokerConfig.from_mapping(texts)
     assert told in (caught.value.message or "")
@@ -136,7 +136,7 @@ def test_configs_that_do_not_go_together_are_refused(texts: dict[str, str], told
         {"log.roll.jitter.ms": "0"},
     ],
 )
-def test_configs_that_just_go_together_are_taken(texts: dict[str, str]) -> None:
+def test_configs_at_the_limit_of_a_constraint_are_accepted(texts: dict[str, str]) -> None:
     BrokerConfig.from_mapping(texts)
 
 
@@ -152,7 +152,7 @@ def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
     assert retention_ms(hours="-1") == retention_ms(hours="-2") == retention_ms(ms="-5") == -1
 
 
-def test_a_topics_own_config_beats_the_clusters_default_beats_the_brokers() -> None:
+def test_topic_configs_take_precedence_over_broker_configs() -> None:
     broker = BrokerConfig.from_mapping({"log.segment.bytes": "2097152", "log.roll.hours": "1"})
     assert topic_config(broker, {})["segment.bytes"] == 2_097_152
     assert topic_config(broker, {})["segment.ms"] == 3_600_000
@@ -202,7 +202,7 @@ def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str], mess
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
 
 
-def test_topic_configs_that_can_be_are_not_refused() -> None:
+def test_valid_topic_configs_are_accepted() -> None:
     for policy in ("compact,delete", "delete,delete", "compact", ""):
         check_topic_configs(
             {"cleanup.policy": policy, "leader.replication.throttled.replicas": "*"}, BrokerConfig.from_mapping({})
@@ -218,7 +218,7 @@ def test_topic_configs_are_checked_against_the_brokers_defaults() -> None:
 
 
 @given(st.sampled_from(sorted(BROKER)), st.text(max_size=12))
-def test_any_text_is_refused_or_shows_as_what_reads_the_same(name: str, text: str) -> None:
+def test_the_formatted_value_of_any_valid_text_has_the_same_value(name: str, text: str) -> None:
     row = BROKER[name]
     with suppress(ApiError):
         value = row.read(text)
@@ -227,6 +227,6 @@ def test_any_text_is_refused_or_shows_as_what_reads_the_same(name: str, text: st
         assert row.read(shown) == value
 
 
-def test_doubles_show_as_java_prints_them() -> None:
+def test_doubles_are_formatted_as_in_java() -> None:
     shown = [text_of_double(number) for number in (0.5, 0.0, 1e7, 2147483647.0, 1.7976931348623157e308, 0.0001)]
     assert shown == ["0.5", "0.0", "1.0E7", "2.147483647E9", "1.7976931348623157E308", "1.0E-4"]

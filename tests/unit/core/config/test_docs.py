@@ -13,12 +13,12 @@ from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, CLIENT_METRICS, C
 TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP_QUOTAS)
 
 
-def test_every_config_has_a_sentence_and_nothing_else_has() -> None:
+def test_every_config_has_a_description_and_nothing_else_has() -> None:
     assert set(DOCS) == {name for table in TABLES for name in table}
     assert sorted(OBEYED.keys() & IDLE.keys()) == []
 
 
-def test_sentences_are_short_and_whole() -> None:
+def test_descriptions_are_short_and_complete() -> None:
     texts = {name: text.removeprefix(NO_EFFECT) for name, text in DOCS.items()}
     assert [name for name, text in texts.items() if not 30 <= len(text) <= 160 or not text.endswith(".")] == []
     assert [name for name, text in OBEYED.items() if not text[0].isupper()] == []
@@ -33,19 +33,19 @@ def test_sentences_are_short_and_whole() -> None:
         ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
     ],
 )
-def test_what_means_the_same_has_the_same_sentence(one: str, other: str) -> None:
+def test_synonyms_have_the_same_description(one: str, other: str) -> None:
     assert documentation(one) == documentation(other) != ""
 
 
-def test_other_units_have_their_own() -> None:
+def test_synonyms_in_other_units_have_their_own_description() -> None:
     assert "in hours" in documentation("log.retention.hours")
 
 
 @pytest.mark.parametrize("name", ["nope", "", "listener.name.external.nope", "listener.name.external"])
-def test_nobody_knows_these(name: str) -> None:
+def test_unknown_configs_have_no_description(name: str) -> None:
     assert documentation(name) == ""
 
 
-def test_a_broker_starts_without_them() -> None:
+def test_a_broker_starts_without_importing_the_descriptions() -> None:
     program = "import sys, pykbroker.broker; assert 'pykbroker.core.config.docs' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -42,7 +42,7 @@ def start(**texts: str) -> str | None:
 
 
 @pytest.mark.parametrize(("config", "low"), LOWS)
-def test_a_group_sets_what_is_not_below_the_bound(config: str, low: str) -> None:
+def test_a_group_config_below_its_bound_is_refused(config: str, low: str) -> None:
     assert refusal(config, number(low)) is refusal(config, number(low) + 1) is None
     told = refusal(config, number(low) - 1)
     assert told is not None
@@ -50,12 +50,12 @@ def test_a_group_sets_what_is_not_below_the_bound(config: str, low: str) -> None
 
 
 @pytest.mark.parametrize(("config", "high"), HIGHS)
-def test_a_group_sets_what_is_not_above_the_bound(config: str, high: str) -> None:
+def test_a_group_config_above_its_bound_is_refused(config: str, high: str) -> None:
     assert refusal(config, number(high) - 1) is refusal(config, number(high)) is None
     assert refusal(config, number(high) + 1) == f"{config} must be less than or equal to {high}"
 
 
-def test_a_session_of_a_group_is_longer_than_its_heartbeat_interval() -> None:
+def test_a_groups_session_timeout_must_exceed_its_heartbeat_interval() -> None:
     broker = BrokerConfig.from_mapping({"group.consumer.min.session.timeout.ms": "5000"})
     key, session = (ConfigResource.GROUP, "g"), "consumer.session.timeout.ms"
     check_configs(key, {session: "5001"}, broker)
@@ -72,7 +72,7 @@ def test_a_session_of_a_group_is_longer_than_its_heartbeat_interval() -> None:
         ("assignment.interval.ms", 0, 15_000),
     ],
 )
-def test_the_broker_s_own_value_lies_between_its_bounds(kind: str, what: str, low: int, high: int) -> None:
+def test_the_brokers_value_must_be_within_its_bounds(kind: str, what: str, low: int, high: int) -> None:
     name, least, most = (f"group.{kind}.{bound}{what}" for bound in ("", "min.", "max."))
     for good in (low, high):
         assert start(**{name: str(good)}) is None
@@ -82,7 +82,7 @@ def test_the_broker_s_own_value_lies_between_its_bounds(kind: str, what: str, lo
     assert start(**{least: str(high + 1)}) == f"{most} must be greater than or equal to {least}"
 
 
-def test_the_broker_s_sessions_are_longer_than_its_heartbeat_intervals() -> None:
+def test_the_brokers_session_timeouts_must_exceed_its_heartbeat_intervals() -> None:
     ranges = {"group_consumer_min_session_timeout_ms": "1"}
     assert start(**ranges, group_consumer_session_timeout_ms="5001") is None
     assert start(**ranges, group_consumer_session_timeout_ms="5000") == (
@@ -90,7 +90,7 @@ def test_the_broker_s_sessions_are_longer_than_its_heartbeat_intervals() -> None
     )
 
 
-def test_share_groups_have_one_assignor_and_room_for_a_session_of_each_member() -> None:
+def test_share_groups_need_one_assignor_and_a_session_for_each_member() -> None:
     assert start(group_share_assignors="mine") is None
     assert start(group_share_assignors="simple,mine") == (
         "group.share.assignors must contain exactly one assignor, but found 2"
@@ -101,19 +101,19 @@ def test_share_groups_have_one_assignor_and_room_for_a_session_of_each_member() 
     )
 
 
-def test_the_classic_protocol_cannot_be_switched_off() -> None:
+def test_the_classic_protocol_cannot_be_disabled() -> None:
     assert start(group_coordinator_rebalance_protocols="classic") is None
     told = start(group_coordinator_rebalance_protocols="consumer")
     assert told == "Disabling the 'classic' protocol is not supported."
 
 
-def test_assignors_are_those_that_there_are() -> None:
+def test_unknown_assignors_are_refused() -> None:
     assert start(group_consumer_assignors="range") is None
     assert start(group_consumer_assignors="") == "Configuration 'group.consumer.assignors' must not be empty"
     assert "best" in (start(group_consumer_assignors="range,best") or "")
 
 
-def test_a_bound_holds_for_what_is_changed_while_the_broker_runs() -> None:
+def test_bounds_apply_to_dynamic_changes() -> None:
     name = "group.consumer.assignment.interval.ms"
     key = (ConfigResource.BROKER, "")
     check_configs(key, {name: "15000"}, BROKER)

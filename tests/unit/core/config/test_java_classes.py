@@ -32,7 +32,7 @@ OF_LISTENERS = (
 
 
 @pytest.mark.parametrize("name", [*GUARDS, *OF_LISTENERS])
-def test_a_class_is_refused_unless_it_is_to_be_ignored(name: str) -> None:
+def test_a_java_class_is_refused_unless_it_is_ignored(name: str) -> None:
     with pytest.raises(ApiError) as refused:
         BrokerConfig.from_mapping({name: "com.example.Guard"})
     assert refused.value.code == ErrorCode.INVALID_CONFIG
@@ -44,14 +44,14 @@ def test_a_class_is_refused_unless_it_is_to_be_ignored(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GUARDS)
-def test_an_empty_name_and_kafkas_default_are_no_class_of_ones_own(name: str) -> None:
+def test_an_empty_name_and_kafkas_default_class_are_accepted(name: str) -> None:
     default = BROKER[name].default
     BrokerConfig.from_mapping({name: ""} if default is None else {name: str(default)})
     if default is not None:
         BrokerConfig.from_mapping({f"listener.name.a.{name}": str(default)})
 
 
-def test_all_classes_are_named_at_once() -> None:
+def test_the_error_names_all_classes() -> None:
     with pytest.raises(
         ApiError,
         match=(
@@ -88,7 +88,7 @@ def test_other_classes_and_configs_have_no_effect(name: str) -> None:
 
 @pytest.mark.parametrize("of", ["1", ""])
 @pytest.mark.parametrize("name", ["principal.builder.class", *OF_LISTENERS])
-def test_a_running_broker_does_not_take_a_class(name: str, of: str) -> None:
+def test_a_dynamic_change_cannot_set_a_java_class_unless_it_is_ignored(name: str, of: str) -> None:
     broker = BrokerConfig.from_mapping({})
     with pytest.raises(ApiError, match="pykbroker.ignore.classes=") as refused:
         check_broker_change(of, {name: "A"}, broker)
@@ -97,7 +97,7 @@ def test_a_running_broker_does_not_take_a_class(name: str, of: str) -> None:
     check_broker_change("1", {name: "A"}, broker.with_dynamic({}, {name: "A"}))
 
 
-def test_a_running_broker_says_of_other_classes_what_kafka_says() -> None:
+def test_a_dynamic_change_of_a_read_only_class_is_refused_as_by_kafka() -> None:
     with pytest.raises(ApiError, match="Cannot update these configs dynamically") as refused:
         check_broker_change("1", {"authorizer.class.name": "A"}, BrokerConfig.from_mapping({}))
     assert refused.value.code == ErrorCode.INVALID_REQUEST

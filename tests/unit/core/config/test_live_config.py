@@ -10,7 +10,7 @@ def live(**static: str) -> LiveConfig:
     return LiveConfig(BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in static.items()}))
 
 
-def test_this_brokers_own_beats_the_clusters_beats_the_static() -> None:
+def test_dynamic_configs_take_precedence_over_static_ones() -> None:
     config = live(log_retention_ms="1000")
     for dynamic, value in [
         (Dynamic(), 1000),
@@ -22,18 +22,18 @@ def test_this_brokers_own_beats_the_clusters_beats_the_static() -> None:
         assert config.under(dynamic).get("log.retention.ms") == value
 
 
-def test_the_same_configs_are_read_once() -> None:
+def test_equal_dynamic_configs_are_read_once() -> None:
     config = live()
     assert config.under(Dynamic({"log.retention.ms": "5"})) is config.under(Dynamic({"log.retention.ms": "5"}))
     assert config.under(Dynamic()) is not config.under(Dynamic({"log.retention.ms": "5"}))
 
 
-def test_what_this_broker_cannot_take_does_not_count_and_spoils_nothing_else() -> None:
+def test_invalid_dynamic_values_are_ignored() -> None:
     config = live().under(Dynamic({"log.retention.ms": "soon", "log.segment.bytes": "2000000", "of.a.plugin": "x"}))
     assert (config.get("log.retention.ms"), config.get("log.segment.bytes")) == (None, 2_000_000)
     assert config.cluster == {"log.segment.bytes": "2000000", "of.a.plugin": "x"}
 
 
-def test_values_that_do_not_go_together_leave_the_broker_as_it_was_started() -> None:
+def test_contradicting_dynamic_values_leave_the_static_config() -> None:
     config = live(log_segment_bytes="3000000")
     assert config.under(Dynamic({"log.retention.ms": "0", "log.segment.bytes": "2000000"})) is config.started

@@ -55,13 +55,13 @@ def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("scope", "table"), SCOPES, ids=lambda side: "")
-def test_every_row_is_kafkas(scope: dict[str, Any], table: ConfigTable) -> None:
+def test_every_row_equals_kafkas_definition(scope: dict[str, Any], table: ConfigTable) -> None:
     ours = {name: row for name, row in table.items() if not name.startswith("pykbroker.")}
     assert {name: as_kafka_says(row, scope) for name, row in ours.items() if name in scope} == scope
     assert list(ours.keys() - scope.keys()) == []
 
 
-def test_every_default_is_one_that_its_row_allows() -> None:
+def test_every_default_is_a_valid_value() -> None:
     for _, table in SCOPES:
         for row in table.values():
             if row.valid is not None and row.default is not None:

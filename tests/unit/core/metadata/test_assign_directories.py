@@ -49,7 +49,7 @@ def codes(response: messages.AssignReplicasToDirsResponse) -> list[int]:
     ]
 
 
-def test_it_stands_in_the_image_and_is_written_once() -> None:
+def test_an_assignment_is_in_the_image_and_written_once() -> None:
     room, topic_id = with_topic(replicas=2)
     assert codes(room.ask(assignment(room, (topic_id, 1)))) == [0]
     partition = room.freeze().image.topics.by_id[topic_id].partitions[1]
@@ -59,7 +59,7 @@ def test_it_stands_in_the_image_and_is_written_once() -> None:
     assert room.decided == ()
 
 
-def test_what_is_not_there_is_answered_on_its_own() -> None:
+def test_unknown_partitions_have_their_own_errors() -> None:
     room, topic_id = with_topic()
     placed = room.freeze().image.topics.by_id[topic_id].partitions
     other = next(broker_id for broker_id in (1, 2) if placed[0].replicas != (broker_id,))
@@ -72,7 +72,7 @@ def test_what_is_not_there_is_answered_on_its_own() -> None:
     assert room.decided == ()
 
 
-def test_a_broker_of_another_life_is_refused() -> None:
+def test_a_wrong_broker_epoch_is_refused() -> None:
     room, topic_id = with_topic()
     request = assignment(room, (topic_id, 0))
     request.broker_epoch += 1
@@ -80,7 +80,7 @@ def test_a_broker_of_another_life_is_refused() -> None:
         room.ask(request)
 
 
-def test_a_cluster_without_directories_is_left_without() -> None:
+def test_assignments_are_refused_below_their_metadata_version() -> None:
     room, topic_id = with_topic()
     room.write(FeatureLevelRecord(name="metadata.version", feature_level=16))
     with pytest.raises(ApiError, match="not supported"):

@@ -29,7 +29,7 @@ rules = st.builds(Rules, elr_enabled=st.booleans(), min_isr=st.integers(1, 3), u
 
 
 @given(partitions(), subsets, subsets, rules, st.none() | st.sampled_from(REPLICAS))
-def test_what_holds_after_every_election(
+def test_invariants_hold_after_every_election(
     old: PartitionImage, leaving: set[int], alive: set[int], rule: Rules, lost: int | None
 ) -> None:
     isr = tuple(member for member in old.isr if member not in leaving | {lost})
@@ -46,7 +46,7 @@ def test_what_holds_after_every_election(
 
 
 @given(st.sampled_from(REPLICAS), subsets)
-def test_where_nobody_is_eligible_the_last_leader_is_waited_for(last: int, alive: set[int]) -> None:
+def test_without_eligible_replicas_only_the_last_known_leader_is_elected(last: int, alive: set[int]) -> None:
     old = PartitionImage(REPLICAS, (), NO_LEADER, 5, 9, last_known_elr=(last,))
     new = elect(old, (), alive.__contains__, Rules(elr_enabled=True, min_isr=1))
     back = (last, (last,), (), True) if last in alive else (NO_LEADER, (), (last,), False)
@@ -54,7 +54,7 @@ def test_where_nobody_is_eligible_the_last_leader_is_waited_for(last: int, alive
 
 
 @given(partitions(), subsets, rules)
-def test_the_record_says_exactly_what_changed(old: PartitionImage, alive: set[int], rule: Rules) -> None:
+def test_the_record_has_exactly_the_changed_fields(old: PartitionImage, alive: set[int], rule: Rules) -> None:
     seats = elect(old, old.isr, alive.__contains__, rule)
     record = change_record(bytes(16), 0, old, seats)
     new = old if record is None else merge(old, record)
@@ -69,7 +69,7 @@ def test_the_record_says_exactly_what_changed(old: PartitionImage, alive: set[in
     assert new.partition_epoch == old.partition_epoch + (record is not None)
 
 
-def test_without_elr_the_last_of_an_isr_stays_in_it_and_comes_back_clean() -> None:
+def test_without_elr_the_last_member_of_an_isr_stays_in_it_and_is_elected_cleanly() -> None:
     old = PartitionImage((1,), (1,), 1, 0, 0)
     rule = Rules(elr_enabled=False, min_isr=1)
     gone = elect(old, (), lambda replica: False, rule)
@@ -79,7 +79,7 @@ def test_without_elr_the_last_of_an_isr_stays_in_it_and_comes_back_clean() -> No
     assert (back.leader, back.isr, back.recovering) == (1, (1,), False)
 
 
-def test_merging_a_reassignment_keeps_what_the_record_does_not_name() -> None:
+def test_merging_a_reassignment_keeps_the_other_fields() -> None:
     old = PartitionImage((1,), (1,), 1, 3, 4, directories=(b"a" * 16,), elr=(2,))
     new = merge(old, PartitionChangeRecord(replicas=[1, 2], adding_replicas=[2], directories=[b"a" * 16, b"b" * 16]))
     assert new == msgspec.structs.replace(

@@ -98,7 +98,7 @@ def test_the_cluster_is_read_as_kafka_left_it() -> None:
     ("snapshot", "offset"),
     [("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)],
 )
-def test_a_snapshot_says_what_the_log_before_it_says(snapshot: str, offset: int) -> None:
+def test_a_snapshot_equals_the_log_before_it(snapshot: str, offset: int) -> None:
     read = image_of(golden_records(snapshot), offset - 1, 1, NOW_MS)
     assert read == golden_room(*SNAPSHOTTED_LOG, until=offset).freeze().image
 

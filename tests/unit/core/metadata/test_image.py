@@ -51,7 +51,7 @@ def test_a_published_image_does_not_change() -> None:
     assert after.cluster.brokers[1].fenced
 
 
-def test_what_did_not_change_is_shared() -> None:
+def test_unchanged_tables_are_shared() -> None:
     room = Room().open(1)
     create(room, "a", "b")
     first = room.freeze().image
@@ -64,7 +64,7 @@ def test_what_did_not_change_is_shared() -> None:
     assert room.freeze().image.topics is second.topics
 
 
-def test_a_delta_names_what_changed() -> None:
+def test_a_delta_names_the_changes() -> None:
     room = Room().open(1)
     assert room.freeze().previous is EMPTY
     create(room, "a", "b")
@@ -94,7 +94,7 @@ def test_a_topic_of_the_same_name_is_another_topic() -> None:
     assert delta.topics_changed == {delta.image.topics.by_name["a"].id} != {old.id}
 
 
-def test_deltas_that_were_not_taken_are_merged() -> None:
+def test_consecutive_deltas_can_be_merged() -> None:
     room = Room().open(1)
     room.freeze()
     create(room, "a", "b", "c")
@@ -113,7 +113,7 @@ def test_deltas_that_were_not_taken_are_merged() -> None:
     assert {topic.name for topic in again.topics_deleted} == {"a", "b", "c"}
 
 
-def test_looking_up() -> None:
+def test_lookups_by_name_and_by_id() -> None:
     room = Room().open(1)
     create(room, "a")
     image = room.freeze().image
@@ -128,7 +128,7 @@ def test_looking_up() -> None:
     assert image.features.level("no.such") == 0
 
 
-def test_a_transaction_counts_when_it_has_ended() -> None:
+def test_a_metadata_transaction_is_applied_at_its_end() -> None:
     room = Room()
     config = ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1")
     room.write(BeginTransactionRecord(name="x"), config)
@@ -141,7 +141,7 @@ def test_a_transaction_counts_when_it_has_ended() -> None:
     assert not room.machine.in_transaction
 
 
-def test_a_config_set_to_null_is_gone() -> None:
+def test_a_config_set_to_null_is_removed() -> None:
     room = Room().open(1)
     create(room, "a")
     room.write(ConfigRecord(resource_type=2, resource_name="a", name="retention.ms", value="1"))
@@ -171,7 +171,7 @@ def test_clearing_the_eligible_leaders_of_one_topic_or_all(name: str) -> None:
         BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=1),
     ],
 )
-def test_a_record_about_what_does_not_exist_is_damage(record: PartitionRecord) -> None:
+def test_a_record_about_an_unknown_topic_or_broker_is_damage(record: PartitionRecord) -> None:
     room = Room().open(1)
     with pytest.raises(DamagedMetadata, match=f"at offset {room.machine.next_offset}"):
         room.write(record)
@@ -186,7 +186,7 @@ def test_the_fencing_records_of_older_controllers() -> None:
     assert not room.freeze().image.cluster.brokers[1].fenced
 
 
-def test_a_broker_that_was_unregistered_is_gone() -> None:
+def test_an_unregistered_broker_is_removed() -> None:
     room = Room().open(1)
     room.write(UnregisterBrokerRecord(broker_id=1, broker_epoch=room.freeze().image.cluster.brokers[1].epoch))
     delta = room.freeze()
@@ -221,7 +221,7 @@ def test_an_id_is_never_reserved_and_never_looks_like_an_option() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "A" * 21, "A" * 23, "A" * 21 + "B", "A" * 21 + "=", "!" * 22, "A" * 21 + "/"])
-def test_what_is_no_id(text: str) -> None:
+def test_invalid_ids_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an id"):
         id_bytes(text)
 

@@ -136,7 +136,7 @@ Cluster.TestCase.settings = hypothesis_settings(stateful_step_count=25)
 TestCluster = Cluster.TestCase
 
 
-def test_replaying_the_log_gives_the_image_whatever_was_frozen_on_the_way() -> None:
+def test_replaying_the_log_gives_the_same_image_whenever_images_were_frozen() -> None:
     room = Room().open(1, 2)
     room.ask(CreateTopicsRequest(topics=[topic("a", 2, 2), topic("b", 1, 1, min_insync_replicas="1")]))
     room.freeze()
@@ -147,7 +147,7 @@ def test_replaying_the_log_gives_the_image_whatever_was_frozen_on_the_way() -> N
     assert room.freeze().image == room.replayed()
 
 
-def test_a_request_that_would_write_too_much_is_refused_whole() -> None:
+def test_a_request_with_too_many_records_is_refused_as_a_whole() -> None:
     room = Room().open(1)
     before = room.machine.next_offset
     with pytest.raises(ApiError) as refused:
@@ -158,7 +158,7 @@ def test_a_request_that_would_write_too_much_is_refused_whole() -> None:
     assert len(room.decided) == RECORDS_MAX
 
 
-def test_registering_writes_as_much_as_it_must() -> None:
+def test_a_broker_registration_may_write_any_number_of_records() -> None:
     room = Room().open(1)
     room.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
     room.ask(CreateTopicsRequest(topics=[topic("more", 10)]))
@@ -166,13 +166,13 @@ def test_registering_writes_as_much_as_it_must() -> None:
     assert len(room.decided) == RECORDS_MAX + 9 + 2
 
 
-def test_time_decides_nothing() -> None:
+def test_a_tick_decides_nothing() -> None:
     room = Room().open(1)
     assert room.machine.deadline_ms == inf
     assert room.machine.tick(1e12) == Outcome()
 
 
-def test_a_controller_registers() -> None:
+def test_a_controller_is_registered() -> None:
     room = Room().bootstrap()
     listener = Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)
     feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
@@ -193,7 +193,7 @@ def test_a_broker_of_another_cluster_is_refused() -> None:
     assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_a_broker_that_does_not_know_a_level_of_the_cluster_is_refused() -> None:
+def test_a_broker_that_does_not_support_a_finalized_level_is_refused() -> None:
     room = Room().open(1)
     room.write(FeatureLevelRecord(name="group.version", feature_level=2))
     with pytest.raises(ApiError, match="does not support finalized version 2 of group.version") as refused:
@@ -201,7 +201,7 @@ def test_a_broker_that_does_not_know_a_level_of_the_cluster_is_refused() -> None
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_producer_ids_do_not_begin_anew_when_they_are_used_up() -> None:
+def test_exhausted_producer_ids_are_refused() -> None:
     room = Room().open(1)
     room.write(ProducerIdsRecord(broker_id=1, next_producer_id=2**63 - 1000))
     epoch = room.freeze().image.cluster.brokers[1].epoch
@@ -209,7 +209,7 @@ def test_producer_ids_do_not_begin_anew_when_they_are_used_up() -> None:
         room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
 
 
-def test_an_unclean_election_where_it_is_allowed() -> None:
+def test_an_unclean_election_happens_if_it_is_allowed() -> None:
     room = Room(min_insync_replicas=1).open(1, 2)
     room.ask(
         CreateTopicsRequest(topics=[topic("safe", 1, 2), topic("loose", 1, 2, unclean_leader_election_enable="true")])
@@ -226,7 +226,7 @@ def test_an_unclean_election_where_it_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_replicas_are_dealt_evenly(partitions: int) -> None:
+def test_replicas_are_placed_evenly(partitions: int) -> None:
     room = Room().open(1, 2, 3)
     room.ask(CreateTopicsRequest(topics=[topic("a", 3 * partitions, 2)]))
     placed = [list(partition.replicas) for partition in room.freeze().image.topics.by_name["a"].partitions.values()]
@@ -235,7 +235,7 @@ def test_replicas_are_dealt_evenly(partitions: int) -> None:
     assert all(len(set(replicas)) == 2 for replicas in placed)
 
 
-def test_partitions_of_one_request_are_counted_before_any_is_placed() -> None:
+def test_partitions_of_one_request_are_counted_before_placement() -> None:
     room = Room().open(1)
     for topics in ([topic("a", 2**31 - 1)], [topic("a", 9_999), topic("bad/name", 2)], [topic("a", 10_001)]):
         for validate_only in (False, True):

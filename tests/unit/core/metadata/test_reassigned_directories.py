@@ -52,11 +52,11 @@ def reassigned(room: Room, *replicas: int) -> dict[int, bytes]:
     return found
 
 
-def test_a_replica_that_stays_keeps_its_directory_and_a_new_one_has_that_of_its_broker() -> None:
+def test_a_remaining_replica_keeps_its_directory_and_a_new_one_gets_its_brokers_only_one() -> None:
     assert reassigned(with_brokers(1), 2, 1) == {2: OF_2, 1: OF_1}
 
 
-def test_a_new_replica_of_a_broker_with_several_directories_has_none_yet() -> None:
+def test_a_new_replica_of_a_broker_with_several_directories_is_unassigned() -> None:
     assert reassigned(with_brokers(1), 1, 3) == {1: OF_1, 3: UNASSIGNED}
 
 
@@ -64,7 +64,7 @@ def test_directories_follow_their_replicas_when_these_change_places() -> None:
     assert reassigned(with_brokers(1, 2, 3), 3, 2, 1) == {3: UNASSIGNED, 2: OF_2, 1: OF_1}
 
 
-def test_a_replica_that_stays_keeps_the_directory_that_its_broker_has_told() -> None:
+def test_a_remaining_replica_keeps_the_directory_that_its_broker_reported() -> None:
     room = with_brokers(3)
     image = room.freeze().image
     room.ask(
@@ -86,7 +86,7 @@ def test_a_replica_that_stays_keeps_the_directory_that_its_broker_has_told() -> 
     assert reassigned(room, 1, 3) == {1: OF_1, 3: b"y" * 16}
 
 
-def test_a_replica_that_is_removed_has_its_directory_until_it_is_gone() -> None:
+def test_a_replica_keeps_its_directory_until_it_is_removed() -> None:
     room = with_brokers(1)
     assert reassigned(room, 2) == {2: OF_2, 1: OF_1}
     assert reassigned(room) == {1: OF_1}

@@ -175,7 +175,7 @@ def test_a_snapshot_and_the_rest_of_the_log_are_the_whole_log(data: st.DataObjec
 
 
 @pytest.mark.parametrize("level", OLD_LEVELS)
-def test_a_cluster_of_any_level_can_be_written_down(level: int) -> None:
+def test_a_snapshot_can_be_written_at_any_metadata_version(level: int) -> None:
     room = Room().open(1)
     room.write(FeatureLevelRecord(name="metadata.version", feature_level=level))
     room.ask(CreateTopicsRequest(topics=[topic("a", 2, cleanup_policy="compact")]))
@@ -185,12 +185,12 @@ def test_a_cluster_of_any_level_can_be_written_down(level: int) -> None:
     assert (read.topics.by_name["a"].partitions[1].isr, read.configs) == ((1,), image.configs)
 
 
-def test_every_record_type_has_its_place() -> None:
+def test_every_record_type_can_be_replayed() -> None:
     marks = {BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord, NoOpRecord}
     assert set(METADATA_RECORDS.values()) | {UnknownRecord} == set(REPLAY) | marks
 
 
-def test_what_nobody_acts_on_is_found_by_its_class() -> None:
+def test_stored_records_are_found_by_class() -> None:
     room = Room().open(1)
     entry = AccessControlEntryRecord(id=b"a" * 16, principal="User:a")
     room.write(entry, quota("u", remove=False), quota("u", remove=True))

@@ -297,7 +297,7 @@ def ids(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.stem)
-def test_play(play: Path) -> None:
+def test_transcripts(play: Path) -> None:
     stage, said = Stage(), []
     for line in play.read_text().splitlines():
         if line.startswith("> "):

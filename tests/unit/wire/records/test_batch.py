@@ -69,7 +69,7 @@ def test_every_truncation_is_a_decode_error() -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, HEADER_BYTES - LENGTH_OVERHEAD - 1, 0x43, 2**31 - 1])
-def test_a_length_that_lies_is_a_decode_error(length: int) -> None:
+def test_a_wrong_length_is_a_decode_error(length: int) -> None:
     data = changed(8, length.to_bytes(4, "big", signed=True))
     with pytest.raises(DecodeError, match="length"):
         Batch.read(data)
@@ -77,7 +77,7 @@ def test_a_length_that_lies_is_a_decode_error(length: int) -> None:
         list(batches(data, strict=True))
 
 
-def test_a_length_is_held_against_what_is_left_from_the_position() -> None:
+def test_a_length_is_checked_against_the_bytes_after_the_position() -> None:
     with pytest.raises(DecodeError, match="length"):
         Batch.read(COMMIT + COMMIT[:70], len(COMMIT))
 
@@ -94,7 +94,7 @@ def test_batches_back_to_back() -> None:
     assert list(batches(b"")) == []
 
 
-def test_a_cut_batch_ends_the_run_unless_strict() -> None:
+def test_an_incomplete_batch_ends_the_iteration_unless_strict() -> None:
     for cut in range(1, len(COMMIT)):
         data = memoryview(COMMIT + COMMIT)[:-cut]
         assert [batch.size for batch in batches(data)] == [len(COMMIT)]
@@ -103,7 +103,7 @@ def test_a_cut_batch_ends_the_run_unless_strict() -> None:
 
 
 @pytest.mark.parametrize("damage", [changed(16, b"\1"), changed(8, b"\xff" * 4), changed(8, bytes(4))])
-def test_damage_in_a_run_is_a_decode_error(damage: bytes) -> None:
+def test_a_damaged_batch_is_a_decode_error(damage: bytes) -> None:
     run = batches(COMMIT + damage + COMMIT)
     assert next(run).size == len(COMMIT)
     with pytest.raises(DecodeError):

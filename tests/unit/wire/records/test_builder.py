@@ -74,7 +74,7 @@ def test_every_field_of_the_header() -> None:
     assert [record.timestamp for record in records(batch, MIB)] == [100, 90, 300]
 
 
-def test_a_sequence_may_be_given_when_the_batch_is_sent() -> None:
+def test_producer_and_sequence_may_be_set_before_the_batch_is_built() -> None:
     builder = filled()
     builder.producer_id, builder.producer_epoch, builder.base_sequence = 4, 1, 30
     batch = Batch.read(builder.build())
@@ -165,7 +165,7 @@ def test_recompress(before: Codec, after: Codec) -> None:
     assert [getattr(batch, name) for name in kept] == [getattr(original, name) for name in kept]
 
 
-def test_recompress_leaves_a_batch_alone_that_has_the_codec() -> None:
+def test_recompress_returns_a_batch_that_has_the_codec_unchanged() -> None:
     batch = Batch.read(filled(codec=Codec.GZIP).build())
     assert recompress(batch, Codec.GZIP, 9, 0) is batch.buffer
 
@@ -180,7 +180,7 @@ def test_recompress_takes_a_level_and_a_bound() -> None:
         recompress(batch, Codec.ZSTD, None, 20_000)
 
 
-def test_recompress_of_damage_is_a_decode_error() -> None:
+def test_recompress_of_a_damaged_batch_is_a_decode_error() -> None:
     data = filled(codec=Codec.GZIP).build()
     for at in range(61, len(data)):
         damaged = Batch.read(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
@@ -202,6 +202,6 @@ def test_stamped() -> None:
     assert [record.timestamp for record in records(batch, MIB)] == [12345] * 3
 
 
-def test_sealing_what_was_read_gives_the_same_bytes() -> None:
+def test_sealing_a_read_batch_gives_the_same_bytes() -> None:
     data = filled(base_offset=9, leader_epoch=4).build() + filled(codec=Codec.SNAPPY).build()
     assert b"".join(sealed(batch, batch.payload) for batch in batches(data, strict=True)) == data

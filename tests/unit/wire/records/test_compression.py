@@ -64,7 +64,7 @@ def test_levels_of_the_topic_configs(codec: Codec, level: int) -> None:
     assert decompress(codec, compress(codec, TEXT, level), len(TEXT)) == TEXT
 
 
-def test_levels_change_the_size_and_the_default_is_kafkas() -> None:
+def test_levels_change_the_size_and_the_default_is_that_of_kafka() -> None:
     for codec, fast, strong in ((Codec.GZIP, 1, 9), (Codec.LZ4, 1, 12), (Codec.ZSTD, -50, 19)):
         assert len(compress(codec, TEXT, strong)) < len(compress(codec, TEXT, fast)), codec
     assert compress(Codec.GZIP, TEXT) == compress(Codec.GZIP, TEXT, -1) == compress(Codec.GZIP, TEXT, 6)
@@ -77,7 +77,7 @@ def test_levels_change_the_size_and_the_default_is_kafkas() -> None:
     ("codec", "level"),
     [(Codec.GZIP, 0), (Codec.GZIP, 10), (Codec.LZ4, 0), (Codec.LZ4, 18), (Codec.ZSTD, 23), (Codec.ZSTD, -131073)],
 )
-def test_levels_that_do_not_exist(codec: Codec, level: int) -> None:
+def test_unknown_levels_are_refused(codec: Codec, level: int) -> None:
     with pytest.raises(EncodeError, match=str(level)):
         compress(codec, TEXT, level)
 
@@ -113,7 +113,7 @@ def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
     ],
 )
 @pytest.mark.parametrize("content", [b"", b"x", TEXT[:1000], TEXT, bytes(300_000), random.Random(2).randbytes(300_000)])
-def test_foreign_forms(codec: Codec, foreign: Callable[[bytes], bytes], content: bytes) -> None:
+def test_formats_of_other_writers_are_read(codec: Codec, foreign: Callable[[bytes], bytes], content: bytes) -> None:
     assert decompress(codec, foreign(content), len(content)) == content
 
 
@@ -175,7 +175,7 @@ def survive(codec: Codec, data: bytes, bytes_max: int) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_every_changed_byte_is_survived(codec: Codec) -> None:
+def test_a_changed_byte_raises_only_decode_error(codec: Codec) -> None:
     forms = [compress(codec, SMALL)]
     forms += {
         Codec.SNAPPY: [bytes(snappy.compress_raw(SMALL))],
@@ -190,7 +190,7 @@ def test_every_changed_byte_is_survived(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(seed=st.integers(0, 2**32), edits=st.integers(1, 8))
-def test_random_mutations_are_survived(codec: Codec, seed: int, edits: int) -> None:
+def test_random_mutations_raise_only_decode_error(codec: Codec, seed: int, edits: int) -> None:
     rng, data = random.Random(seed), bytearray(compress(codec, TEXT[:2000]))
     for _ in range(edits):
         at = rng.randrange(len(data))
@@ -207,7 +207,7 @@ def test_random_mutations_are_survived(codec: Codec, seed: int, edits: int) -> N
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @given(data=st.binary(max_size=300))
-def test_noise_is_survived(codec: Codec, data: bytes) -> None:
+def test_random_bytes_raise_only_decode_error(codec: Codec, data: bytes) -> None:
     heads = {
         Codec.GZIP: b"\x1f\x8b\x08\0\0\0\0\0\0\xff",
         Codec.SNAPPY: xerial.HEADER,
@@ -221,7 +221,7 @@ def test_noise_is_survived(codec: Codec, data: bytes) -> None:
 # ---- wrong sizes
 
 
-def test_zstd_frames_that_lie_about_their_content() -> None:
+def test_zstd_frames_with_a_wrong_content_size() -> None:
     honest = zstandard.compress(TEXT)  # single segment with a content size of 4 bytes
     assert honest[4] >> 6 == 2
     for claim in (0, 1, len(TEXT) - 1, len(TEXT) + 1, 2**31, 2**32 - 1):
@@ -233,7 +233,7 @@ def test_zstd_frames_that_lie_about_their_content() -> None:
 
 
 @pytest.mark.parametrize("claim", [0, 1, len(TEXT) - 1, len(TEXT) + 1, 22 * len(TEXT), 2**32 - 1])
-def test_snappy_blocks_that_lie_about_their_content(claim: int) -> None:
+def test_snappy_blocks_with_a_wrong_content_size(claim: int) -> None:
     block = bytes(snappy.compress_raw(TEXT))
     prefix, honest = b"", len(TEXT)
     while honest:
@@ -247,7 +247,7 @@ def test_snappy_blocks_that_lie_about_their_content(claim: int) -> None:
 
 
 @pytest.mark.parametrize("claim", [-(2**31), -1, 0, 1, 2**31 - 1])
-def test_xerial_lengths_that_lie(claim: int) -> None:
+def test_wrong_xerial_lengths(claim: int) -> None:
     with pytest.raises(DecodeError):
         decompress(Codec.SNAPPY, xerial.HEADER + struct.pack(">i", claim) + bytes(snappy.compress_raw(TEXT)), MIB)
 
@@ -260,7 +260,7 @@ def test_a_snappy_block_that_claims_the_bound_gets_no_buffer() -> None:
 # ---- room
 
 
-def test_room_of_lz4_is_what_the_blocks_can_hold() -> None:
+def test_lz4_room_is_the_size_that_the_blocks_can_hold() -> None:
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10, b"b" * 7]), MIB) == 17
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10]) * 3, MIB) == 30
     compressed = struct.pack("<IBBB", 0x184D2204, 0x60, 7 << 4, 0) + struct.pack("<I", 10) + bytes(10) + bytes(4)
@@ -268,7 +268,7 @@ def test_room_of_lz4_is_what_the_blocks_can_hold() -> None:
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10] * 1000), 15) == 20  # counting stops above `enough`
 
 
-def test_room_of_lz4_skips_optional_fields() -> None:
+def test_lz4_room_skips_optional_fields() -> None:
     header = struct.pack("<IBB", 0x184D2204, 0x60 | 0x10 | 8 | 4 | 1, 4 << 4) + bytes(8 + 4 + 1)
     frame = header + struct.pack("<I", 5 | 1 << 31) + bytes(5 + 4) + bytes(4 + 4)
     assert frames.lz4_room(frame * 2, MIB) == 10
@@ -283,7 +283,7 @@ def test_room_of_lz4_skips_optional_fields() -> None:
         zstandard.ZstdCompressor(write_checksum=True).compress,
     ],
 )
-def test_room_of_zstd_exceeds_the_content_by_less_than_a_block(form: Callable[[bytes], bytes]) -> None:
+def test_zstd_room_exceeds_the_content_by_less_than_a_block(form: Callable[[bytes], bytes]) -> None:
     for size in (0, 1, 255, 256, 65535, 65536, 131072, 131073, len(TEXT), 2 * MIB):
         data = form((TEXT * 20)[:size])
         assert size <= frames.zstd_room(data, 1 << 40) < size + (1 << 17), size

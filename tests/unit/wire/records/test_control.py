@@ -123,7 +123,7 @@ def test_a_leader_change_names_its_version() -> None:
     assert [record.value for record in control_records(batch)] == [value]
 
 
-def test_nothing_is_no_batch() -> None:
+def test_a_control_batch_without_records_is_not_built() -> None:
     with pytest.raises(EncodeError):
         kraft_batch([], base_offset=0, leader_epoch=0, timestamp=0)
 

@@ -91,7 +91,7 @@ def compare_written(writer: Any, made: list[Record], codec: Codec) -> None:
 @pytest.mark.parametrize("codec", Codec)
 @given(made=content)
 @settings(max_examples=30)
-def test_they_read_what_we_write(reader: Any, codec: Codec, made: list[Record]) -> None:
+def test_other_clients_read_our_batches(reader: Any, codec: Codec, made: list[Record]) -> None:
     compare_read(reader, made, codec)
 
 
@@ -99,7 +99,7 @@ def test_they_read_what_we_write(reader: Any, codec: Codec, made: list[Record]) 
 @pytest.mark.parametrize("codec", Codec)
 @given(made=content)
 @settings(max_examples=30)
-def test_we_read_what_they_write(writer: Any, codec: Codec, made: list[Record]) -> None:
+def test_batches_of_other_clients_are_read(writer: Any, codec: Codec, made: list[Record]) -> None:
     compare_written(writer, made, codec)
 
 

@@ -80,7 +80,7 @@ def digest(record: Record, timestamp_type: int) -> bytes:
 
 
 @pytest.mark.parametrize(("topic", "partition", "isolation"), SERVED)
-def test_consumers_see_what_kafka_served(topic: str, partition: str, isolation: str) -> None:
+def test_visible_records_are_those_that_kafka_served(topic: str, partition: str, isolation: str) -> None:
     expected = EXPECTED[topic]["p"][partition][isolation]
     log = log_of(topic, partition)
     timestamp_type = int(log[0].is_log_append_time)
@@ -91,7 +91,7 @@ def test_consumers_see_what_kafka_served(topic: str, partition: str, isolation: 
 
 
 @pytest.mark.parametrize("path", FILES)
-def test_every_batch_is_whole(path: str) -> None:
+def test_every_batch_is_valid(path: str) -> None:
     for batch in batches(FILES[path], strict=True):
         assert batch.crc_ok()
         assert sealed(batch, batch.payload) == batch.buffer
@@ -108,7 +108,7 @@ def test_codecs(codec: Codec) -> None:
     assert [record.key for batch in log for record in records(batch, MIB)] == [b"key-%03d" % n for n in range(30)]
 
 
-def test_edge_cases_survive_being_built_again() -> None:
+def test_edge_cases_are_rebuilt_with_the_same_records() -> None:
     for batch in log_of("edge"):
         builder = BatchBuilder(
             base_offset=batch.base_offset,

@@ -71,7 +71,7 @@ def test_an_emptied_batch_has_no_records() -> None:
         assert list(records(batch(b"", 0, codec, last_delta=9), 0)) == []
 
 
-def test_gaps_that_compaction_leaves() -> None:
+def test_offset_gaps_from_compaction_are_accepted() -> None:
     kept = bytes.fromhex("0c 00 00 04 01 01 000c 00 00 0c 01 01 00")
     assert [record.offset for record in records(batch(kept, 2, last_delta=9), 0)] == [72, 76]
     with pytest.raises(DecodeError):
@@ -127,7 +127,7 @@ FINE = "0c 00 00 00 01 01 00"
         (FINE.replace("00 00 00", "00 ffffffffffffffffffff01 00"), 1),  # a timestamp of 11 bytes
     ],
 )
-def test_claims_that_do_not_hold(payload: str, count: int) -> None:
+def test_wrong_lengths_and_counts_are_decode_errors(payload: str, count: int) -> None:
     damaged = batch(bytes.fromhex(payload), count)
     with pytest.raises(DecodeError):
         validate_records(damaged, KIB)
@@ -136,13 +136,13 @@ def test_claims_that_do_not_hold(payload: str, count: int) -> None:
             list(records(damaged, KIB))
 
 
-def test_attributes_that_nobody_has_defined_are_accepted() -> None:
+def test_undefined_attributes_are_accepted() -> None:
     odd = batch(bytes.fromhex("0c 01 00 00 01 01 00"), 1)
     assert len(list(records(odd, 0))) == 1
     assert validate_records(odd, 0) == (odd.base_timestamp, odd.base_timestamp)
 
 
-def test_keys_where_they_are_required() -> None:
+def test_missing_keys_are_reported_where_required() -> None:
     keyed = BatchBuilder()
     for key in (b"a", b""):
         keyed.append(key, b"value")
@@ -154,7 +154,7 @@ def test_keys_where_they_are_required() -> None:
 
 
 @pytest.mark.parametrize("deltas", [[0], [5, 1], [-5, -9], [0, 3, -7, 2]])
-def test_the_walk_tells_smallest_and_largest_timestamp(deltas: list[int]) -> None:
+def test_validation_returns_the_smallest_and_the_largest_timestamp(deltas: list[int]) -> None:
     builder = BatchBuilder(base_timestamp=1000)
     for delta in deltas:
         builder.append(b"", b"", (), 1000 + delta)
@@ -211,7 +211,7 @@ def test_every_truncation_within_the_compressed_records_is_a_decode_error() -> N
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_changed_byte_lets_only_decode_errors_out(codec: Codec) -> None:
+def test_a_changed_byte_raises_only_decode_error(codec: Codec) -> None:
     whole = built(codec).buffer.tobytes()
     for at in (*range(16), *range(21, min(len(whole), 700))):  # everything but magic and checksum
         for value in (0, 1, 0x7F, 0x80, 0xFF, whole[at] ^ 2):
@@ -223,7 +223,7 @@ def test_every_changed_byte_lets_only_decode_errors_out(codec: Codec) -> None:
 
 
 @given(seed=st.integers(0, 2**32), edits=st.integers(1, 6))
-def test_mutations_let_only_decode_errors_out(seed: int, edits: int) -> None:
+def test_mutations_raise_only_decode_error(seed: int, edits: int) -> None:
     rng, payload = random.Random(seed), bytearray(built().payload[:300])
     for _ in range(edits):
         at = rng.randrange(len(payload))

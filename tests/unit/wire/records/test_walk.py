@@ -123,13 +123,13 @@ def test_a_run_ends_where_the_bytes_of_its_offset_deltas_change(index: int, size
 @pytest.mark.parametrize(
     ("records", "found"), [(RUN_RECORDS_MIN - 1, False), (RUN_RECORDS_MIN, True), (RUN_RECORDS_MIN + 1, True)]
 )
-def test_few_records_are_no_run(records: int, found: bool) -> None:
+def test_few_records_do_not_form_a_run(records: int, found: bool) -> None:
     made = [record(index) for index in range(records)]
     assert (run_at(b"".join(made), 0, len(made[0]), 0, records) is not None) is found
 
 
 @pytest.mark.parametrize(("headers", "found"), [(PLACES_MAX // 2 - 3, True), (PLACES_MAX // 2 - 2, False), (99, False)])
-def test_records_of_many_headers_are_no_run(headers: int, found: bool) -> None:
+def test_records_with_many_headers_do_not_form_a_run(headers: int, found: bool) -> None:
     made = [record(index, value=bytes(99), headers=headers) for index in range(20)]
     assert (run_at(b"".join(made), 0, len(made[0]), 0, 20) is not None) is found
     assert agree(b"".join(made), 20)
@@ -153,7 +153,7 @@ def test_timestamps_of_a_run(stamps: list[int]) -> None:
     assert walked(data, 45, 0) == Walked(min(stamps), max(stamps), 45)
 
 
-def test_equal_records_are_taken_as_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_records_form_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
     def noted(*args: int) -> object:
@@ -169,7 +169,7 @@ def test_equal_records_are_taken_as_runs(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("headers_max", "fits"), [(11, False), (12, True), (13, True)])
-def test_headers_are_counted_where_that_is_asked_for(headers_max: int, fits: bool) -> None:
+def test_the_number_of_headers_in_all_records_is_bounded(headers_max: int, fits: bool) -> None:
     data = b"".join(record(index, value=bytes(index), headers=4) for index in range(3))
     if fits:
         assert walked(data, 3, headers_max).keyless == 3
@@ -180,7 +180,7 @@ def test_headers_are_counted_where_that_is_asked_for(headers_max: int, fits: boo
 
 @pytest.mark.parametrize("null", [b"\x81\x00", b"\x81\x80\x80\x80\x00"])
 @pytest.mark.parametrize("count", [1, RUN_RECORDS_MIN + 1])
-def test_a_null_that_takes_more_bytes_than_it_needs_is_a_null(null: bytes, count: int) -> None:
+def test_a_null_in_an_overlong_varint_is_a_null(null: bytes, count: int) -> None:
     keyless = b"".join(lengthened(b"\0\0" + varint(index) + null + b"\0\0") for index in range(count))
     assert agree(keyless, count)
     assert walked(keyless, count, MANY).keyless == count

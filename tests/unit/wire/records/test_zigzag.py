@@ -65,5 +65,5 @@ def test_an_int64_has_ten_bytes_and_64_bits(encoded: str) -> None:
         read_varlong(bytes.fromhex(encoded), 0)
 
 
-def test_a_longer_form_than_needed_is_read() -> None:
+def test_an_overlong_varint_is_read() -> None:
     assert read_varint(bytes.fromhex("8280808000"), 0) == (1, 5)

@@ -71,7 +71,7 @@ def told(metadata: bool) -> Iterator[tuple[Record, Any]]:
                 yield logged()[row["partition"], row["offset"]], row
 
 
-def test_metadata_records_come_back_with_the_values_that_kafka_reads() -> None:
+def test_metadata_records_have_the_values_that_kafka_reads() -> None:
     types = set()
     for record, row in told(metadata=True):
         assert record.value is not None
@@ -84,7 +84,7 @@ def test_metadata_records_come_back_with_the_values_that_kafka_reads() -> None:
     assert len(types) == 18
 
 
-def test_coordinators_records_come_back_with_the_values_that_kafka_reads() -> None:
+def test_coordinators_records_have_the_values_that_kafka_reads() -> None:
     types = set()
     for record, row in told(metadata=False):
         assert record.key is not None
@@ -116,7 +116,7 @@ def carried(cls: type[Stored], data: bytes) -> dict[str, Any]:
     return plain(message, version)
 
 
-def test_catalogues_know_all_types() -> None:
+def test_catalogues_have_all_types() -> None:
     assert sorted(METADATA_RECORDS) == [
         0,
         1,
@@ -222,7 +222,7 @@ def test_a_key_of_an_unknown_type() -> None:
 
 
 @pytest.mark.parametrize(("version", "readable"), [(3, True), (4, False), (-1, False)])
-def test_a_newer_subscription_is_read_only_if_asked(version: int, readable: bool) -> None:
+def test_a_newer_subscription_version_is_read_only_with_newer(version: int, readable: bool) -> None:
     subscription = ConsumerProtocolSubscription(["t"], None, [], 3, "rack")
     data = version.to_bytes(2, "big", signed=True) + encode_versioned(subscription, 3)[2:] + b"appended later"
     if readable:
