@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 
 async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:
-    """Answer on a bound TCP socket, which is this function's from now on, until cancelled.
+    """Serve HTTP on a bound TCP socket until cancelled. The descriptor is closed here.
 
-    A text of all metrics takes up to 20 ms to make: `off_loop` does that.
+    A scrape takes up to 20 ms of CPU and runs in `off_loop`.
     """
     config = Config()
     config.bind = [f"fd://{descriptor}"]
@@ -34,7 +34,7 @@ async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off
 
 
 def quiet() -> logging.Logger:
-    """For hypercorn: what it has to say of its own start is no news."""
+    """Return the logger for hypercorn, which drops its messages about its own start."""
     of_http = logging.getLogger(f"{__name__}.http")
     of_http.setLevel(logging.WARNING)
     return of_http
@@ -47,7 +47,7 @@ class MetricsEndpoint:
         self._statistics, self._off_loop = statistics, off_loop
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, or the life of the server, which is of no interest here."""
+        """Serve one request. The server's lifespan events are ignored."""
         if scope["type"] == "lifespan":
             for kind in ("startup", "shutdown"):
                 await receive()
@@ -59,7 +59,7 @@ class MetricsEndpoint:
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _answer(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """(status, content type, body)."""
+        """Return (status, content type, body)."""
         if path != METRICS:
             return 404, PLAIN, b"There is nothing but /metrics here.\n"
         if method not in ("GET", "HEAD"):

@@ -19,7 +19,7 @@ class Advertised:
         self._warned = False
 
     def address(self, peer: Peer) -> tuple[str, int]:
-        """(host, port) for this client. The first one from another machine is told of in the log."""
+        """Return (host, port) for this client. The first client from another machine is logged."""
         if self._address is not None:
             return self._address
         if not self._warned and not peer.host.startswith(LOOPBACK):
