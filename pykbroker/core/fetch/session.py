@@ -28,7 +28,7 @@ from wire.messages.fetch import (
 NO_SESSION = 0
 EPOCH_MAX = 2**31 - 1
 NO_EPOCH = -1
-NOT_TOLD = -1
+NOT_SENT = -1
 NO_DIVERGENCE = EpochEndOffset()
 
 PartitionKey = tuple[bytes | str, int]
@@ -43,8 +43,8 @@ class SessionPartition(msgspec.Struct, gc=False):
     topic: str
     """The topic's name; empty while the topic id is unknown."""
     asked: FetchPartition
-    high_watermark: int = NOT_TOLD
-    log_start_offset: int = NOT_TOLD
+    high_watermark: int = NOT_SENT
+    log_start_offset: int = NOT_SENT
     replica: Any = None
     """The replica that the caller found last."""
 
@@ -140,9 +140,9 @@ def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
     )
 
 
-def remember(told: list[FetchedPartition]) -> None:
+def remember(sent: list[FetchedPartition]) -> None:
     """Remember the offsets that are sent to the client."""
-    for wanted, data in told:
+    for wanted, data in sent:
         wanted.high_watermark, wanted.log_start_offset = data.high_watermark, data.log_start_offset
 
 

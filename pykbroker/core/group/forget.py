@@ -78,36 +78,36 @@ def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps
 
 def forget_topics(shard: Shard, asked: ForgetTopics, token: Token, step: Step) -> None:
     """Schedule the deletion of all offsets of deleted topics. The request has no reply."""
-    shard.gone |= asked.topics
-    shard.unforgotten = shard.offsets.groups()
+    shard.deleted_topics |= asked.topics
+    shard.groups_to_clean = shard.offsets.groups()
     shard.timers.set(Due(FORGETTING), step.now_ms)
 
 
 def forgetting_due(shard: Shard, due: Due, step: Step) -> None:
     """Delete the offsets of deleted topics in some groups."""
     looked = 0
-    while shard.unforgotten and looked < OFFSETS_MAX:
-        group_id = shard.unforgotten.pop()
+    while shard.groups_to_clean and looked < OFFSETS_MAX:
+        group_id = shard.groups_to_clean.pop()
         for topic, partition in shard.offsets.partitions(group_id):
             looked += 1
-            if topic in shard.gone:
+            if topic in shard.deleted_topics:
                 step.write(tombstone(group_id, topic, partition))
-    if shard.unforgotten:
+    if shard.groups_to_clean:
         shard.timers.set(due, step.now_ms)
     else:
-        shard.gone = frozenset()
+        shard.deleted_topics = frozenset()
 
 
 def expiry_due(shard: Shard, due: Due, step: Step) -> None:
     """Expire offsets in some groups. After all groups, the next round begins after the check interval."""
-    if not shard.unexpired:
-        shard.unexpired = list(reversed(shard.groups))
+    if not shard.groups_to_expire:
+        shard.groups_to_expire = list(reversed(shard.groups))
     looked = 0
-    while shard.unexpired and looked < OFFSETS_MAX:
-        group = shard.groups.get(shard.unexpired.pop())
+    while shard.groups_to_expire and looked < OFFSETS_MAX:
+        group = shard.groups.get(shard.groups_to_expire.pop())
         if group is not None:
             looked += 1 + _expire(shard, group, step)
-    wait_ms = 0 if shard.unexpired else shard.settings.offsets_retention_check_interval_ms
+    wait_ms = 0 if shard.groups_to_expire else shard.settings.offsets_retention_check_interval_ms
     shard.timers.set(due, step.now_ms + wait_ms)
 
 

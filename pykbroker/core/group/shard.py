@@ -47,9 +47,9 @@ class Shard:
         self.timers: Timers[Due] = Timers()
         self.searches: dict[str, TopicSearch] = {}  # of groups that subscribe to regular expressions
         self.downgraded = ""  # the last deleted consumer group; a classic group that replaces it must rebalance
-        self.unexpired: list[str] = []  # groups not yet searched for expired offsets
-        self.gone: frozenset[str] = frozenset()  # deleted topics whose offsets are being deleted
-        self.unforgotten: list[str] = []  # groups not yet searched for offsets of deleted topics
+        self.groups_to_expire: list[str] = []  # groups not yet searched for expired offsets
+        self.deleted_topics: frozenset[str] = frozenset()  # deleted topics whose offsets are being deleted
+        self.groups_to_clean: list[str] = []  # groups not yet searched for offsets of deleted topics
 
     def classic(self, group_id: str) -> ClassicGroup:
         """Return a classic group. ApiError UNKNOWN_MEMBER_ID: it does not exist."""

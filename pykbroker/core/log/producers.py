@@ -164,7 +164,7 @@ class Producers:
         sequence: int,
         last_offset_delta: int,
         transactional: bool,
-        shown: Verification | None = None,
+        verification: Verification | None = None,
     ) -> WrittenBatch | None:
         """Check a client's batch before it is written.
 
@@ -184,7 +184,7 @@ class Producers:
             if written is not None:
                 return written
         if transactional:
-            self.check_verified(producer_id, epoch, shown, sequence)
+            self.check_verified(producer_id, epoch, verification, sequence)
         if producer is not None:
             producer.check(epoch, sequence, transactional)
         else:
@@ -211,7 +211,7 @@ class Producers:
                 del self._unwritten[next(iter(self._unwritten))]
 
     def check_verified(
-        self, producer_id: int, epoch: int, shown: Verification | None, sequence: int = NO_SEQUENCE
+        self, producer_id: int, epoch: int, verification: Verification | None, sequence: int = NO_SEQUENCE
     ) -> None:
         """Check that a transactional batch continues a transaction, or begins one that the coordinator has verified.
 
@@ -222,9 +222,9 @@ class Producers:
             producer.check_epoch(epoch)
             if producer.is_open_in(epoch):
                 return
-        if shown is None or self.verifications.get(producer_id) is not shown:
+        if verification is None or self.verifications.get(producer_id) is not verification:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
-        lowest = 0 if producer is None and shown.from_zero else shown.lowest_sequence
+        lowest = 0 if producer is None and verification.from_zero else verification.lowest_sequence
         if sequence > lowest:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -21,7 +21,7 @@ class Verification:
         self.epoch, self.lowest_sequence, self.began_ms = epoch, sequence, began_ms
         self.from_zero = from_zero
 
-    def hear(self, epoch: int, sequence: int) -> None:
+    def add_batch(self, epoch: int, sequence: int) -> None:
         """Note another batch that may become the first. A later batch must not overtake an earlier one's retry."""
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
@@ -48,7 +48,7 @@ class Verifications:
         known = self._by_producer.get(producer_id)
         if known is None:
             known = self._by_producer[producer_id] = Verification(epoch, sequence, now_ms, from_zero=from_zero)
-        known.hear(epoch, sequence)
+        known.add_batch(epoch, sequence)
         return known
 
     def get(self, producer_id: int) -> Verification | None:

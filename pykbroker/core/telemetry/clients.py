@@ -8,7 +8,7 @@ from math import inf
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import ConfigsImage
-from pykbroker.core.telemetry.subscriptions import ClientProperties, RequestedMetrics, subscriptions, wanted
+from pykbroker.core.telemetry.subscriptions import ClientProperties, RequestedMetrics, requested_metrics, subscriptions
 from wire.error_codes import ErrorCode
 
 CLIENTS_MAX = 16_384
@@ -20,7 +20,7 @@ ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION
 class TelemetryClient:
     """One client instance. Times are in ms of a monotonic clock."""
 
-    wanted: RequestedMetrics
+    requested: RequestedMetrics
     asked_at_ms: float = -inf
     pushed_at_ms: float = -inf
     last_error: ErrorCode = ErrorCode.NONE
@@ -31,12 +31,12 @@ class TelemetryClient:
 
         ApiError THROTTLING_QUOTA_EXCEEDED: its interval has not passed.
         """
-        if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.wanted.interval_ms:
+        if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.requested.interval_ms:
             self.asked_at_ms = now_ms
         elif self.last_error not in ASK_ANEW:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         self.last_error = ErrorCode.NONE
-        return self.wanted
+        return self.requested
 
     def push(self, subscription_id: int, now_ms: float, *, terminating: bool) -> None:
         """Accept the client's metrics; `terminating` marks its last push.
@@ -46,11 +46,11 @@ class TelemetryClient:
         if self.terminating:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the client has already sent its terminating push")
         self.terminating = terminating
-        if self.asked_at_ms > self.pushed_at_ms or now_ms - self.pushed_at_ms >= self.wanted.interval_ms:
+        if self.asked_at_ms > self.pushed_at_ms or now_ms - self.pushed_at_ms >= self.requested.interval_ms:
             self.pushed_at_ms = now_ms
         elif not terminating:
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        if subscription_id != self.wanted.id:
+        if subscription_id != self.requested.id:
             raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
 
 
@@ -68,7 +68,7 @@ class TelemetryClients:
             self._follow(configs)
         client = self._clients.get(instance_id)
         if client is None:
-            client = TelemetryClient(wanted(instance_id, properties, self._subscriptions))
+            client = TelemetryClient(requested_metrics(instance_id, properties, self._subscriptions))
             self._clients[instance_id] = client
             if len(self._clients) > CLIENTS_MAX:
                 self._clients.popitem(last=False)

@@ -59,7 +59,9 @@ def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
     )
 
 
-def wanted(client_instance_id: bytes, client: ClientProperties, existing: tuple[Subscription, ...]) -> RequestedMetrics:
+def requested_metrics(
+    client_instance_id: bytes, client: ClientProperties, existing: tuple[Subscription, ...]
+) -> RequestedMetrics:
     """Return the metrics of all subscriptions that match the client, at the shortest of their intervals."""
     matching = [one for one in existing if one.matches(client)]
     metrics = tuple(dict.fromkeys(metric for one in matching for metric in one.metrics))

@@ -17,7 +17,7 @@ from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, EPOCH_MAX, NO_PRO
 from wire.error_codes import ErrorCode
 
 COMMIT, ABORT = True, False
-AGAIN, FIRST = True, False
+RETRY, FIRST = True, False
 
 VERSION_1: Mapping[tuple[TransactionState, bool], ErrorCode | None] = {
     (TransactionState.ONGOING, COMMIT): None,
@@ -35,10 +35,10 @@ VERSION_2: Mapping[tuple[TransactionState, bool, bool], ErrorCode | None] = {
     (TransactionState.EMPTY, ABORT, FIRST): None,
     (TransactionState.COMPLETE_COMMIT, ABORT, FIRST): None,
     (TransactionState.COMPLETE_ABORT, ABORT, FIRST): None,
-    (TransactionState.COMPLETE_COMMIT, COMMIT, AGAIN): ErrorCode.NONE,
-    (TransactionState.COMPLETE_ABORT, ABORT, AGAIN): ErrorCode.NONE,
-    (TransactionState.PREPARE_COMMIT, COMMIT, AGAIN): ErrorCode.CONCURRENT_TRANSACTIONS,
-    (TransactionState.PREPARE_ABORT, ABORT, AGAIN): ErrorCode.CONCURRENT_TRANSACTIONS,
+    (TransactionState.COMPLETE_COMMIT, COMMIT, RETRY): ErrorCode.NONE,
+    (TransactionState.COMPLETE_ABORT, ABORT, RETRY): ErrorCode.NONE,
+    (TransactionState.PREPARE_COMMIT, COMMIT, RETRY): ErrorCode.CONCURRENT_TRANSACTIONS,
+    (TransactionState.PREPARE_ABORT, ABORT, RETRY): ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 """(state, commit, whether it is a retry): None ends the transaction now; an error code is the reply.
 
@@ -67,13 +67,13 @@ def end_transaction(context: TransactionContext, request: EndTransaction) -> Tra
 def _end_version_2(context: TransactionContext, request: EndTransaction) -> TransactionDecision:
     context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.transactions.get(request.transactional_id)
-    moved = known is not None and _moved_on(known, request)
-    if known is None or (known.producer_id != request.producer_id and not moved):
+    used_last_epoch = known is not None and _used_last_epoch(known, request)
+    if known is None or (known.producer_id != request.producer_id and not used_last_epoch):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    again = moved or known.epoch == request.epoch + 1
-    if not _in_time(known, request, again, moved):
+    is_retry = used_last_epoch or known.epoch == request.epoch + 1
+    if not _has_valid_epoch(known, request, is_retry, used_last_epoch):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
-    code = VERSION_2.get((known.state, request.commit, again), ErrorCode.INVALID_TXN_STATE)
+    code = VERSION_2.get((known.state, request.commit, is_retry), ErrorCode.INVALID_TXN_STATE)
     if code is None:
         return _bump(context, request, known)
     return None, TransactionAnswer(
@@ -81,7 +81,7 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
     ) if code is ErrorCode.NONE else TransactionAnswer(code)
 
 
-def _moved_on(known: Transaction, request: EndTransaction) -> bool:
+def _used_last_epoch(known: Transaction, request: EndTransaction) -> bool:
     """Whether this retries an end that used up the previous producer id's last epoch."""
     return (
         known.previous_producer_id == request.producer_id != known.producer_id
@@ -90,11 +90,11 @@ def _moved_on(known: Transaction, request: EndTransaction) -> bool:
     )
 
 
-def _in_time(known: Transaction, request: EndTransaction, again: bool, moved: bool) -> bool:
+def _has_valid_epoch(known: Transaction, request: EndTransaction, is_retry: bool, used_last_epoch: bool) -> bool:
     if known.state in PREPARED:
-        return again and not moved
+        return is_retry and not used_last_epoch
     return known.epoch == request.epoch or (
-        again and known.state in AT_REST and known.state is not TransactionState.EMPTY
+        is_retry and known.state in AT_REST and known.state is not TransactionState.EMPTY
     )
 
 

@@ -26,7 +26,7 @@ def init_producer(context: TransactionContext, request: InitProducer) -> Transac
     known = context.transactions.get(request.transactional_id)
     if known is None:
         known = Transaction(request.transactional_id, context.next_producer_id(), request.timeout_ms)
-    elif request.epoch != NO_EPOCH and not _may_go_on(known, request):
+    elif request.epoch != NO_EPOCH and not _may_continue(known, request):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if known.state in PREPARED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -35,7 +35,7 @@ def init_producer(context: TransactionContext, request: InitProducer) -> Transac
     return _renew(context, request, known)
 
 
-def _may_go_on(known: Transaction, request: InitProducer) -> bool:
+def _may_continue(known: Transaction, request: InitProducer) -> bool:
     """Whether the producer id is the current one, or the previous one with its last epoch used up.
 
     The second case is a producer that missed the reply with its new producer id.

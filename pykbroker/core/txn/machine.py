@@ -54,7 +54,7 @@ def find_transaction(context: TransactionContext, request: FindTransaction) -> T
 
 def list_transactions(context: TransactionContext, request: FindTransactions) -> TransactionDecision:
     """Return the transactions that pass the request's filter."""
-    return None, FoundTransactions(tuple(filter(request.wanted, context.transactions.values())))
+    return None, FoundTransactions(tuple(filter(request.matches, context.transactions.values())))
 
 
 DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] = {
@@ -83,7 +83,7 @@ class TransactionsMachine:
         self._transactions: dict[str, Transaction] = {}
         self._ongoing: dict[str, None] = {}
         self._prepared: dict[str, None] = {}
-        self._handed: set[str] = set()
+        self._handed_out: set[str] = set()
         self._renewals: dict[str, Renewal] = {}
         self._writer: Token | None = None
         self._patience = Patience()
@@ -98,7 +98,7 @@ class TransactionsMachine:
 
     @property
     def _has_markers(self) -> bool:
-        return self._writer is not None and len(self._handed) < len(self._prepared)
+        return self._writer is not None and len(self._handed_out) < len(self._prepared)
 
     def loaded(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
         """Start the intervals of timeouts and expiration, once the log has been replayed."""
@@ -154,7 +154,7 @@ class TransactionsMachine:
         if known.state in PREPARED:
             self._prepared[name] = None
         else:
-            self._handed.discard(name)
+            self._handed_out.discard(name)
             self._patience.end(name)
         if known.state is TransactionState.ONGOING:
             self._ongoing[name] = None
@@ -174,9 +174,9 @@ class TransactionsMachine:
 
     def _hand_over(self) -> TransactionOutcome:
         """Reply to the parked marker writer with the decided transactions that have not been handed out yet."""
-        due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed)
+        due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed_out)
         writer, self._writer = self._writer, None
-        self._handed.update(one.transactional_id for one in due)
+        self._handed_out.update(one.transactional_id for one in due)
         return Outcome(replies=((writer, Markers(due)),))
 
     def _context(self, wall_ms: int) -> TransactionContext:

@@ -57,9 +57,9 @@ class FindTransaction(TransactionRequest, frozen=True):
 
 
 class FindTransactions(msgspec.Struct, frozen=True, gc=False):
-    """A request for all transactions for which `wanted` is true."""
+    """A request for all transactions for which `matches` is true."""
 
-    wanted: Callable[[Transaction], bool]
+    matches: Callable[[Transaction], bool]
 
 
 class AwaitMarkers(msgspec.Struct, frozen=True, gc=False):

@@ -42,7 +42,7 @@ class ClassicGroup:
         self.joined = 0
         self.initial_ms_left: int | None = None  # left for further delays of the first rebalance
         self.member_added = False  # during the delay of the first rebalance
-        self._knowing: Counter[str] = Counter()  # protocol -> number of members that support it
+        self._supporters: Counter[str] = Counter()  # protocol -> number of members that support it
 
     # Members
 
@@ -71,7 +71,7 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.id
         self.members[member.id] = member
-        self._knowing.update({name for name, _ in member.protocols})
+        self._supporters.update({name for name, _ in member.protocols})
         self.joined += member.joining is not None
         self.pending.discard(member.id)
         if member.instance_id is not None:
@@ -83,7 +83,7 @@ class ClassicGroup:
         self.unsynced.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._knowing.subtract({name for name, _ in member.protocols})
+            self._supporters.subtract({name for name, _ in member.protocols})
             self.joined -= member.joining is not None
             if member.instance_id is not None:
                 self.static.pop(member.instance_id, None)
@@ -102,11 +102,11 @@ class ClassicGroup:
             self.leader = member_id
         member.id = member_id
 
-    def speak(self, member: ClassicMember, protocols: Protocols) -> None:
+    def set_protocols(self, member: ClassicMember, protocols: Protocols) -> None:
         """Replace the member's supported protocols."""
-        self._knowing.subtract({name for name, _ in member.protocols})
+        self._supporters.subtract({name for name, _ in member.protocols})
         member.protocols = protocols
-        self._knowing.update({name for name, _ in protocols})
+        self._supporters.update({name for name, _ in protocols})
 
     def park_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
         """Park the member's JoinGroup caller, or none. Return the caller that was parked before."""
@@ -134,15 +134,17 @@ class ClassicGroup:
 
     # Protocols
 
-    def takes(self, protocol_type: str, names: list[str]) -> bool:
+    def supports_any_of(self, protocol_type: str, names: list[str]) -> bool:
         """Whether a client that supports these protocols can be a member."""
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type and names)
-        return self.protocol_type == protocol_type and any(self._knowing[name] == len(self.members) for name in names)
+        return self.protocol_type == protocol_type and any(
+            self._supporters[name] == len(self.members) for name in names
+        )
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that all members support."""
-        candidates = {name for name, count in self._knowing.items() if count == len(self.members)}
+        candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 

@@ -43,15 +43,15 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         group.remove(request.member_id)
         step.reply(token, rebalance.failed_join(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
         return
-    if not group.takes(request.protocol_type, [protocol.name for protocol in request.protocols]):
+    if not group.supports_any_of(request.protocol_type, [protocol.name for protocol in request.protocols]):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if is_new:
         shard.groups[group.id] = group
         step.write(stored.empty(group, 0, step.wall_ms))
     if request.member_id:
-        _known(shard, group, asked, token, step)
+        _join_with_id(shard, group, asked, token, step)
     else:
-        _stranger(shard, group, asked, token, step)
+        _join_without_id(shard, group, asked, token, step)
 
 
 def check_member(shard: Shard, request: JoinGroupRequest) -> None:
@@ -59,8 +59,8 @@ def check_member(shard: Shard, request: JoinGroupRequest) -> None:
     least_ms, most_ms = shard.settings.group_min_session_timeout_ms, shard.settings.group_max_session_timeout_ms
     if not least_ms <= request.session_timeout_ms <= most_ms:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-    said_bytes = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
-    if len(request.protocols) > PROTOCOLS_MAX or said_bytes > PROTOCOLS_BYTES_MAX:
+    protocols_bytes = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+    if len(request.protocols) > PROTOCOLS_MAX or protocols_bytes > PROTOCOLS_BYTES_MAX:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -90,7 +90,7 @@ def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     return member is not None or len(group.members) < size_max
 
 
-def _stranger(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+def _join_without_id(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
     """Give a client a member id. Static members and old clients join with it at once, others get MEMBER_ID_REQUIRED."""
     request: JoinGroupRequest = asked.message
     member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
@@ -137,7 +137,7 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token:
     rebalance.rebalance_or_complete(shard, group, step)
 
 
-def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+def _join_with_id(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
     """Handle a client with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after it missed a response."""
     request: JoinGroupRequest = asked.message
     if request.member_id in group.pending:
@@ -153,7 +153,7 @@ def _known(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: 
         group.state is ClassicGroupState.STABLE and group.leader == member.id
     )  # the leader may know of new partitions
     if group.state is ClassicGroupState.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
-        _speak(group, member, request, token, step)
+        _rejoin(group, member, request, token, step)
         rebalance.rebalance_when_synced(shard, group, step)
     else:
         step.reply(token, rebalance.generation(group, member.id))
@@ -171,7 +171,7 @@ def _replace(
         _resume(group, member, member_id, asked, token, step)
         return
     group.rename(member, member_id)
-    _speak(group, member, request, token, step)
+    _rejoin(group, member, request, token, step)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         rebalance.complete_if_all_joined(shard, group, step)
     else:
@@ -182,7 +182,7 @@ def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: A
     """Continue the current generation with the replaced member's assignment, without a rebalance."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader
-    group.speak(member, protocols(request))
+    group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     assignments = {one.id: one.assignment for one in group.members.values()}
     step.write(stored.assigned(group, assignments, {member.id: member_id}))
@@ -202,18 +202,20 @@ def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: A
 def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
     """Whether the group would still select the same protocol if the member supported these ones."""
     known = member.protocols
-    group.speak(member, protocols)
-    selected = group.select_protocol() if group.takes(group.protocol_type, [name for name, _ in protocols]) else None
-    group.speak(member, known)
+    group.set_protocols(member, protocols)
+    selected = (
+        group.select_protocol() if group.supports_any_of(group.protocol_type, [name for name, _ in protocols]) else None
+    )
+    group.set_protocols(member, known)
     return selected == group.protocol
 
 
-def _speak(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, token: Token, step: Step) -> None:
+def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, token: Token, step: Step) -> None:
     """Update the member's protocols and timeouts, and park its caller.
 
     A caller parked before gets REBALANCE_IN_PROGRESS.
     """
-    group.speak(member, protocols(request))
+    group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
     before = group.park_joining(member, token)
     if before is not None:

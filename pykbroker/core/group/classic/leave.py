@@ -26,7 +26,7 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if isinstance(group, ClassicGroup):
         codes = [_leave(shard, group, identity, step) for identity in identities]
         if not all(codes):
-            _close_ranks(shard, group, step)
+            _rebalance(shard, group, step)
     else:
         codes = [ErrorCode.UNKNOWN_MEMBER_ID for _ in identities]
     step.reply(token, answer(identities, codes, asked.version))
@@ -66,6 +66,6 @@ def _leave(shard: Shard, group: ClassicGroup, identity: MemberIdentity, step: St
     return ErrorCode.NONE
 
 
-def _close_ranks(shard: Shard, group: ClassicGroup, step: Step) -> None:
+def _rebalance(shard: Shard, group: ClassicGroup, step: Step) -> None:
     if group.state is not ClassicGroupState.EMPTY:
         rebalance.rebalance_or_complete(shard, group, step)

@@ -88,27 +88,29 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
         else:
             group.rename(member, heir)
     group.leader = value.leader
-    for told in value.members:
-        _restore_member(group, told)
+    for stored_member in value.members:
+        _restore_member(group, stored_member)
     group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.learn_topics()
 
 
-def _restore_member(group: ClassicGroup, told: MemberMetadata) -> None:
-    member = group.members.get(told.member_id)
-    protocols = ((group.protocol or "", bytes(told.subscription)),)
-    rebalance_timeout_ms = told.session_timeout if told.rebalance_timeout < 0 else told.rebalance_timeout
+def _restore_member(group: ClassicGroup, stored_member: MemberMetadata) -> None:
+    member = group.members.get(stored_member.member_id)
+    protocols = ((group.protocol or "", bytes(stored_member.subscription)),)
+    rebalance_timeout_ms = (
+        stored_member.session_timeout if stored_member.rebalance_timeout < 0 else stored_member.rebalance_timeout
+    )
     if member is None:
         member = ClassicMember(
-            told.member_id,
-            told.group_instance_id,
-            told.client_id,
-            told.client_host,
+            stored_member.member_id,
+            stored_member.group_instance_id,
+            stored_member.client_id,
+            stored_member.client_host,
             rebalance_timeout_ms,
-            told.session_timeout,
+            stored_member.session_timeout,
             protocols,
         )
         group.add(member)
     elif member.metadata(group.protocol) != protocols[0][1]:
-        group.speak(member, protocols)
-    member.assignment = bytes(told.assignment)
+        group.set_protocols(member, protocols)
+    member.assignment = bytes(stored_member.assignment)

@@ -39,8 +39,8 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
             _assign(shard, group, request, step)
 
 
-def _differs(said: str | None, known: str | None) -> bool:
-    return said is not None and known is not None and said != known
+def _differs(requested: str | None, known: str | None) -> bool:
+    return requested is not None and known is not None and requested != known
 
 
 def _park(member: ClassicMember, token: Token, step: Step) -> None:

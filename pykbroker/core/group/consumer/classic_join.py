@@ -21,9 +21,9 @@ from pykbroker.core.group.consumer.deadlines import FETCH
 from pykbroker.core.group.consumer.departure import check_instance
 from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
 from pykbroker.core.group.consumer.draft import GroupDraft
-from pykbroker.core.group.consumer.embedded import owned, read_subscription, spoken
+from pykbroker.core.group.consumer.embedded import classic_metadata, owned, read_subscription
 from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, StoredMember
-from pykbroker.core.group.consumer.membership import advance, speak, take_place
+from pykbroker.core.group.consumer.membership import advance, take_place, update_member
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
@@ -52,7 +52,7 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     ends = replaced is not None and not group.is_classic(replaced) and may_downgrade(shard, group, [replaced], 1)
     draft = GroupDraft(group, step)
     before = take_place(draft, member_id, request.group_instance_id)
-    changed = speak(draft, member_id, before, _said(asked, before, subscription))
+    changed = update_member(draft, member_id, before, _updated_member(asked, before, subscription))
     if ends and changed:
         epoch = draft.group.current[member_id].epoch
     else:
@@ -77,7 +77,7 @@ def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member
     if member_id not in group.members and len(group.members) >= shard.settings.group_consumer_max_size:
         raise full(shard.settings.group_consumer_max_size)
     names = [protocol.name for protocol in request.protocols]
-    if request.protocol_type != CONSUMER or not group.takes(names):
+    if request.protocol_type != CONSUMER or not group.supports_any_of(names):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.group_instance_id is not None and request.member_id:
         check_instance(group, request.group_instance_id, member_id)
@@ -92,7 +92,9 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed subscription: {error}") from None
 
 
-def _said(asked: Asked, before: StoredMember | None, subscription: ConsumerProtocolSubscription) -> StoredMember:
+def _updated_member(
+    asked: Asked, before: StoredMember | None, subscription: ConsumerProtocolSubscription
+) -> StoredMember:
     request: JoinGroupRequest = asked.message
     return StoredMember(
         instance_id=request.group_instance_id if before is None else request.group_instance_id or before.instance_id,
@@ -103,5 +105,5 @@ def _said(asked: Asked, before: StoredMember | None, subscription: ConsumerProto
         subscribed_topic_regex="",
         rebalance_timeout_ms=rebalance_timeout_ms(request),
         server_assignor=before.server_assignor if before else None,
-        classic_member_metadata=spoken(request.session_timeout_ms, protocols(request)),
+        classic_member_metadata=classic_metadata(request.session_timeout_ms, protocols(request)),
     )

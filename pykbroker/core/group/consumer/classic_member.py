@@ -29,15 +29,15 @@ from wire.stored.consumer_group import ClassicMemberMetadata
 def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """Return the member's assignment, unless it must rejoin first. Assignments in the request are ignored."""
     request: SyncGroupRequest = asked.message
-    group, said, classic, has = _member(shard, request)
+    group, stored_member, classic, has = _member(shard, request)
     protocol = classic.supported_protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol.name):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if has.epoch < group.epoch and has.state is not MemberState.UNREVOKED_PARTITIONS:
-        expect_rejoin(shard, group.id, request.member_id, said, step)
+        expect_rejoin(shard, group.id, request.member_id, stored_member, step)
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     shard.timers.cancel(Due(FETCH, group.id, request.member_id))
-    expect(shard, group.id, request.member_id, said, step)
+    expect(shard, group.id, request.member_id, stored_member, step)
     given = assignment(has.assigned, shard.topics(), bytes(protocol.metadata))
     step.reply(
         token,
@@ -51,8 +51,8 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     It rejoins to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
     """
     request: HeartbeatRequest = asked.message
-    group, said, _, has = _member(shard, request)
-    expect(shard, group.id, request.member_id, said, step)
+    group, stored_member, _, has = _member(shard, request)
+    expect(shard, group.id, request.member_id, stored_member, step)
     code = ErrorCode.NONE
     if (
         has.epoch < group.epoch
@@ -60,7 +60,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
         or (has.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, request.member_id, has))
     ):
         code = ErrorCode.REBALANCE_IN_PROGRESS
-        expect_rejoin(shard, group.id, request.member_id, said, step)
+        expect_rejoin(shard, group.id, request.member_id, stored_member, step)
     step.reply(token, HeartbeatResponse(error_code=code))
 
 
@@ -108,13 +108,13 @@ def _member(
     assert isinstance(group, ConsumerGroup)
     if request.group_instance_id is not None:
         check_instance(group, request.group_instance_id, request.member_id)
-    said = group.members.get(request.member_id)
-    if said is None or said.classic_member_metadata is None:
+    stored_member = group.members.get(request.member_id)
+    if stored_member is None or stored_member.classic_member_metadata is None:
         raise unknown(group, request.member_id)
     has = group.current.get(request.member_id, Current())
     if request.generation_id != has.epoch:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    return group, said, said.classic_member_metadata, has
+    return group, stored_member, stored_member.classic_member_metadata, has
 
 
 def _waits(group: ConsumerGroup, member_id: str, has: Current) -> bool:

@@ -14,9 +14,9 @@ REJOIN, FETCH = "rejoin", "fetch"
 """Kinds of deadlines of members that use the classic protocol: their next JoinGroup, and their SyncGroup."""
 
 
-def expect(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
+def expect(shard: Shard, group_id: str, member_id: str, stored_member: StoredMember, step: Step) -> None:
     """Restart the member's session."""
-    classic = said.classic_member_metadata
+    classic = stored_member.classic_member_metadata
     session_ms = (
         shard.settings.consumer_session_timeout_ms(shard.configs_of(group_id))
         if classic is None
@@ -25,11 +25,11 @@ def expect(shard: Shard, group_id: str, member_id: str, said: StoredMember, step
     shard.timers.set(Due(CONSUMER_SESSION, group_id, member_id), step.now_ms + session_ms)
 
 
-def expect_rejoin(shard: Shard, group_id: str, member_id: str, said: StoredMember, step: Step) -> None:
+def expect_rejoin(shard: Shard, group_id: str, member_id: str, stored_member: StoredMember, step: Step) -> None:
     """Start the member's rebalance timeout, unless an earlier request to rejoin has started it."""
     due = Due(REJOIN, group_id, member_id)
     if shard.timers.get(due) == inf:
-        shard.timers.set(due, step.now_ms + said.rebalance_timeout_ms)
+        shard.timers.set(due, step.now_ms + stored_member.rebalance_timeout_ms)
 
 
 def forget(shard: Shard, group_id: str, member_id: str) -> None:

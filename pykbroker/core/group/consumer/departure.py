@@ -98,18 +98,18 @@ def tombstones(draft: GroupDraft, member_id: str) -> None:
 
 def resume(shard: Shard, group: ConsumerGroup, step: Step) -> None:
     """Restart every member's session and revocation deadline after a load."""
-    for member_id, said in group.members.items():
-        expect(shard, group.id, member_id, said, step)
+    for member_id, stored_member in group.members.items():
+        expect(shard, group.id, member_id, stored_member, step)
         unrevoked = group.current.get(member_id, Current()).state is MemberState.UNREVOKED_PARTITIONS
         if unrevoked and not group.is_classic(member_id):
-            shard.timers.set(Due(REVOCATION, group.id, member_id), step.now_ms + said.rebalance_timeout_ms)
+            shard.timers.set(Due(REVOCATION, group.id, member_id), step.now_ms + stored_member.rebalance_timeout_ms)
 
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
     """Remove a member whose session, or deadline to rejoin or to fetch its assignment, has passed."""
     group = shard.groups.get(due.group_id)
     if isinstance(group, ConsumerGroup) and due.member_id in group.members:
-        _put_out(shard, group, due, step)
+        _remove_overdue(shard, group, due, step)
 
 
 def revocation_due(shard: Shard, due: Due, step: Step) -> None:
@@ -118,10 +118,10 @@ def revocation_due(shard: Shard, due: Due, step: Step) -> None:
     if isinstance(group, ConsumerGroup):
         has = group.current.get(due.member_id)
         if has is not None and has.state is MemberState.UNREVOKED_PARTITIONS:
-            _put_out(shard, group, due, step)
+            _remove_overdue(shard, group, due, step)
 
 
-def _put_out(shard: Shard, group: ConsumerGroup, due: Due, step: Step) -> None:
+def _remove_overdue(shard: Shard, group: ConsumerGroup, due: Due, step: Step) -> None:
     """Remove the member. The deadline is set again, in case the log refuses the records; replaying them cancels it."""
     shard.timers.set(due, step.now_ms + RETRY_MS)
     remove(GroupDraft(group, step), shard, [due.member_id])

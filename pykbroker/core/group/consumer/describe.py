@@ -45,16 +45,16 @@ def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
     """Return a member's description. Partitions that it is revoking count as assigned."""
-    said, has = group.members[member_id], group.current.get(member_id, Current())
+    stored_member, has = group.members[member_id], group.current.get(member_id, Current())
     return wire.Member(
         member_id=member_id,
-        instance_id=said.instance_id,
-        rack_id=said.rack_id,
+        instance_id=stored_member.instance_id,
+        rack_id=stored_member.rack_id,
         member_epoch=has.epoch,
-        client_id=said.client_id,
-        client_host=said.client_host,
-        subscribed_topic_names=said.subscribed_topic_names,
-        subscribed_topic_regex=said.subscribed_topic_regex,
+        client_id=stored_member.client_id,
+        client_host=stored_member.client_host,
+        subscribed_topic_names=stored_member.subscribed_topic_names,
+        subscribed_topic_regex=stored_member.subscribed_topic_regex,
         assignment=_assignment(joined(has.assigned, has.revoking), topics),
         target_assignment=_assignment(group.target_of(member_id), topics),
         member_type=CLASSIC_MEMBER if group.is_classic(member_id) else CONSUMER_MEMBER,

@@ -39,9 +39,9 @@ def downgrade(
     group, step, topics = draft.group, draft.step, shard.topics()
     classic = ClassicGroup(group.id, step.wall_ms)
     classic.protocol_type, classic.generation = CONSUMER, generation
-    for member_id, said in group.members.items():
+    for member_id, stored_member in group.members.items():
         if member_id not in leaving:
-            member = _member(member_id, said)
+            member = _member(member_id, stored_member)
             classic.add(member)
             shard.timers.set(Due(SESSION, group.id, member_id), step.now_ms + member.session_timeout_ms)
     classic.protocol = classic.select_protocol()
@@ -61,15 +61,15 @@ def _held(group: ConsumerGroup, member_id: str) -> Assignment:
     return joined(has.assigned, has.revoking)
 
 
-def _member(member_id: str, said: StoredMember) -> ClassicMember:
-    known = said.classic_member_metadata
+def _member(member_id: str, stored_member: StoredMember) -> ClassicMember:
+    known = stored_member.classic_member_metadata
     assert known is not None
     return ClassicMember(
         member_id,
-        said.instance_id,
-        said.client_id,
-        said.client_host,
-        said.rebalance_timeout_ms,
+        stored_member.instance_id,
+        stored_member.client_id,
+        stored_member.client_host,
+        stored_member.rebalance_timeout_ms,
         known.session_timeout_ms,
         tuple((one.name, bytes(one.metadata)) for one in known.supported_protocols),
     )

@@ -20,7 +20,7 @@ VERSION_BYTES, VERSION_LAST = 2, 3
 EmbeddedTopic = ConsumerProtocolAssignmentTopicPartition | ConsumerProtocolSubscriptionTopicPartition
 
 
-def spoken(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
+def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMemberMetadata:
     """Return the record field of a consumer group member that uses the classic protocol."""
     return ClassicMemberMetadata(session_timeout_ms, [ClassicProtocol(name, metadata) for name, metadata in protocols])
 

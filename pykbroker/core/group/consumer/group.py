@@ -66,14 +66,14 @@ class ConsumerGroup:
         """Whether this member uses the classic protocol."""
         return self.members[member_id].classic_member_metadata is not None
 
-    def takes(self, protocols: list[str]) -> bool:
+    def supports_any_of(self, protocols: list[str]) -> bool:
         """Whether a client that uses the classic protocol with these protocol names can be a member."""
-        spoken = [
-            {one.name for one in said.classic_member_metadata.supported_protocols}
-            for said in self.members.values()
-            if said.classic_member_metadata is not None
+        supported = [
+            {one.name for one in stored_member.classic_member_metadata.supported_protocols}
+            for stored_member in self.members.values()
+            if stored_member.classic_member_metadata is not None
         ]
-        return any(all(name in known for known in spoken) for name in protocols)
+        return any(all(name in known for known in supported) for name in protocols)
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member subscribes to the topic."""
@@ -81,15 +81,15 @@ class ConsumerGroup:
             topic in regex.topics for regex in self.regexes.values()
         )
 
-    def put_member(self, member_id: str, said: StoredMember | None) -> None:
+    def put_member(self, member_id: str, stored_member: StoredMember | None) -> None:
         """Set the member's subscription and metadata; None removes the member."""
         before = self.members.get(member_id)
         if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:
             del self.static[before.instance_id]
-        if said is not None:
-            self.members[member_id] = said
-            if said.instance_id:
-                self.static[said.instance_id] = member_id
+        if stored_member is not None:
+            self.members[member_id] = stored_member
+            if stored_member.instance_id:
+                self.static[stored_member.instance_id] = member_id
         else:
             self.members.pop(member_id, None)
 

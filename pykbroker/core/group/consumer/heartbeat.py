@@ -16,9 +16,9 @@ from pykbroker.core.group.consumer.check import JOINING, LEAVING, LEAVING_FOR_NO
 from pykbroker.core.group.consumer.departure import check_instance, leave, no_consumer_group, unknown
 from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
-from pykbroker.core.group.consumer.membership import NEWCOMER, advance, speak, take_place
+from pykbroker.core.group.consumer.membership import NEWCOMER, advance, take_place, update_member
 from pykbroker.core.group.consumer.reconcile import Current
-from pykbroker.core.group.consumer.upgrade import tell_members, upgrade
+from pykbroker.core.group.consumer.upgrade import answer_members, upgrade
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
@@ -46,19 +46,19 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if request.subscribed_topic_regex:
         compiled(request.subscribed_topic_regex)
     before = take_place(draft, member_id, request.instance_id)
-    changed = speak(draft, member_id, before, _said(asked, before)) or (
+    changed = update_member(draft, member_id, before, _updated_member(asked, before)) or (
         isinstance(group, ClassicGroup) and group.is_rebalancing
     )  # assignments of a rebalancing group are incomplete
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
     if isinstance(group, ClassicGroup):
-        tell_members(shard, group, draft)
+        answer_members(shard, group, draft)
     is_full = (
         request.rebalance_timeout_ms != -1
         and owned is not None
         and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
     )
-    told = is_full or request.member_epoch == JOINING or has is None or following.assigned != has.assigned
+    sends_assignment = is_full or request.member_epoch == JOINING or has is None or following.assigned != has.assigned
     step.reply(
         token,
         ConsumerGroupHeartbeatResponse(
@@ -68,7 +68,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
             assignment=Assignment(
                 [TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in following.assigned.items()]
             )
-            if told
+            if sends_assignment
             else None,
         ),
     )
@@ -129,23 +129,23 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
         )
 
 
-def _said(asked: Asked, before: StoredMember | None) -> StoredMember:
+def _updated_member(asked: Asked, before: StoredMember | None) -> StoredMember:
     """Return the member as updated by the request. Omitted fields keep their values."""
     request: ConsumerGroupHeartbeatRequest = asked.message
-    said = before or NEWCOMER
+    stored_member = before or NEWCOMER
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return StoredMember(
-        instance_id=_or(request.instance_id, said.instance_id),
-        rack_id=_or(request.rack_id, said.rack_id),
+        instance_id=_or(request.instance_id, stored_member.instance_id),
+        rack_id=_or(request.rack_id, stored_member.rack_id),
         client_id=asked.client_id,
         client_host=asked.client_host,
-        subscribed_topic_names=said.subscribed_topic_names if names is None else sorted(set(names)),
-        subscribed_topic_regex=_or(request.subscribed_topic_regex, said.subscribed_topic_regex),
-        rebalance_timeout_ms=said.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        server_assignor=_or(request.server_assignor, said.server_assignor),
+        subscribed_topic_names=stored_member.subscribed_topic_names if names is None else sorted(set(names)),
+        subscribed_topic_regex=_or(request.subscribed_topic_regex, stored_member.subscribed_topic_regex),
+        rebalance_timeout_ms=stored_member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=_or(request.server_assignor, stored_member.server_assignor),
         classic_member_metadata=None,
     )
 
 
-def _or(told: str | None, known: str | None) -> str | None:
-    return known if told is None else told
+def _or(requested: str | None, known: str | None) -> str | None:
+    return known if requested is None else requested

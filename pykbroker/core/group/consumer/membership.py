@@ -29,21 +29,21 @@ def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> St
     known = group.static.get(instance_id) if instance_id is not None else None
     if known is None or (known == member_id and group.member_epoch(known) != LEAVING_FOR_NOW):
         return group.members.get(member_id)
-    said, has, target = group.members[known], group.current.get(known, Current()), group.target_of(known)
+    stored_member, has, target = group.members[known], group.current.get(known, Current()), group.target_of(known)
     if known != member_id:
         tombstones(draft, known)
-    draft.write(stored.member(group.id, member_id, said))
+    draft.write(stored.member(group.id, member_id, stored_member))
     draft.write(stored.target(group.id, member_id, target))
     draft.write(stored.current(group.id, member_id, replace(has, epoch=0, previous_epoch=0)))
-    return said
+    return stored_member
 
 
-def speak(draft: GroupDraft, member_id: str, before: StoredMember | None, said: StoredMember) -> bool:
+def update_member(draft: GroupDraft, member_id: str, before: StoredMember | None, stored_member: StoredMember) -> bool:
     """Write the member's subscription and metadata if they differ. Return whether its subscription changed."""
-    if said != before:
-        draft.write(stored.member(draft.group.id, member_id, said))
+    if stored_member != before:
+        draft.write(stored.member(draft.group.id, member_id, stored_member))
     was = NEWCOMER if before is None else before
-    return (said.subscribed_topic_names, said.subscribed_topic_regex) != (
+    return (stored_member.subscribed_topic_names, stored_member.subscribed_topic_regex) != (
         was.subscribed_topic_names,
         was.subscribed_topic_regex,
     )
@@ -63,28 +63,28 @@ def advance(
     plan(draft, shard, changed=changed)
     group = draft.group
     has = group.current.get(member_id)
-    said, revocation = group.members[member_id], Due(REVOCATION, group.id, member_id)
+    stored_member, revocation = group.members[member_id], Due(REVOCATION, group.id, member_id)
     following = reconcile(
         has or Current(),
         group.target_of(member_id),
         group.assignment_epoch,
         owned,
         group.is_free,
-        _unsubscribed(group, said, has, topics) if changed and has is not None else (),
+        _unsubscribed(group, stored_member, has, topics) if changed and has is not None else (),
     )
     if following != has:
         draft.write(stored.current(group.id, member_id, following))
-    expect(shard, group.id, member_id, said, step)
+    expect(shard, group.id, member_id, stored_member, step)
     for kind in (REJOIN, FETCH):
         shard.timers.cancel(Due(kind, group.id, member_id))
-    if following.state is not MemberState.UNREVOKED_PARTITIONS or said.classic_member_metadata is not None:
+    if following.state is not MemberState.UNREVOKED_PARTITIONS or stored_member.classic_member_metadata is not None:
         shard.timers.cancel(revocation)
     elif following != has:
-        shard.timers.set(revocation, step.now_ms + said.rebalance_timeout_ms)
+        shard.timers.set(revocation, step.now_ms + stored_member.rebalance_timeout_ms)
     return has, following
 
 
-def _unsubscribed(group: ConsumerGroup, said: StoredMember, has: Current, topics: TopicsImage) -> set[bytes]:
+def _unsubscribed(group: ConsumerGroup, stored_member: StoredMember, has: Current, topics: TopicsImage) -> set[bytes]:
     """Return the topics of the member's assigned partitions that it no longer subscribes to."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
-    return has.assigned.keys() - ids_of(names_of(said, matches), topics)
+    return has.assigned.keys() - ids_of(names_of(stored_member, matches), topics)

@@ -63,8 +63,10 @@ def _assign(draft: GroupDraft, topics: TopicsImage, assignors: tuple[str, ...]) 
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     members = {
-        member_id: Subscriber(ids_of(names_of(said, matches), topics), group.target_of(member_id), said.instance_id)
-        for member_id, said in group.members.items()
+        member_id: Subscriber(
+            ids_of(names_of(stored_member, matches), topics), group.target_of(member_id), stored_member.instance_id
+        )
+        for member_id, stored_member in group.members.items()
     }
     read = {topic_id for one in members.values() for topic_id in one.topics}
     partitions = {topic_id: len(topics.by_id[topic_id].partitions) for topic_id in sorted(read)}

@@ -14,9 +14,11 @@ from wire.stored import consumer_group as stored
 from wire.stored.framing import CoordinatorKey
 
 
-def member(group_id: str, member_id: str, said: StoredMember | None) -> CoordinatorRecord:
+def member(group_id: str, member_id: str, stored_member: StoredMember | None) -> CoordinatorRecord:
     """Return the record of a member's subscription and metadata; None deletes it."""
-    return CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), said)
+    return CoordinatorRecord(
+        stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), stored_member
+    )
 
 
 def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
@@ -25,16 +27,17 @@ def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
     return CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def target(group_id: str, member_id: str, shall_have: Assignment | None) -> CoordinatorRecord:
+def target(group_id: str, member_id: str, target_assignment: Assignment | None) -> CoordinatorRecord:
     """Return the record of a member's target assignment; None deletes it."""
     key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
-    if shall_have is None:
+    if target_assignment is None:
         return CoordinatorRecord(key, None)
     return CoordinatorRecord(
         key,
         stored.ConsumerGroupTargetAssignmentMemberValue(
             topic_partitions=[
-                stored.TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in shall_have.items()
+                stored.TopicPartition(topic_id, sorted(partitions))
+                for topic_id, partitions in target_assignment.items()
             ]
         ),
     )

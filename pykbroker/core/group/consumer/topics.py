@@ -11,20 +11,20 @@ from pykbroker.core.metadata.image import TopicsImage
 HASH_BYTES = 8
 
 
-def names_of(said: StoredMember, matches: Mapping[str, list[str]]) -> set[str]:
+def names_of(stored_member: StoredMember, matches: Mapping[str, list[str]]) -> set[str]:
     """Return the topics that a member subscribes to, existing or not.
 
     `matches` has each regular expression's topics.
     """
-    return {*said.subscribed_topic_names, *matches.get(said.subscribed_topic_regex or "", ())}
+    return {*stored_member.subscribed_topic_names, *matches.get(stored_member.subscribed_topic_regex or "", ())}
 
 
 def names_of_all(group: ConsumerGroup) -> set[str]:
     """Return the topics that any member of the group subscribes to, existing or not."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     names: set[str] = set()
-    for said in group.members.values():
-        names |= names_of(said, matches)
+    for stored_member in group.members.values():
+        names |= names_of(stored_member, matches)
     return names
 
 

@@ -17,7 +17,7 @@ from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import Assignment, each
 from pykbroker.core.group.consumer.deadlines import expect
 from pykbroker.core.group.consumer.draft import GroupDraft
-from pykbroker.core.group.consumer.embedded import read_assignment, read_subscription, spoken
+from pykbroker.core.group.consumer.embedded import classic_metadata, read_assignment, read_subscription
 from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.consumer.topics import hash_of
@@ -31,7 +31,7 @@ class Converted(msgspec.Struct, frozen=True):
     """A member of the classic group, converted to a consumer group's member."""
 
     id: str
-    said: StoredMember
+    stored_member: StoredMember
     has: Assignment
 
 
@@ -48,8 +48,8 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
     members = _converted(group, topics)
     draft.step.write(classic_stored.deleted(group.id))
     for one in members:
-        draft.write(stored.member(group.id, one.id, one.said))
-    names = {name for one in members for name in one.said.subscribed_topic_names}
+        draft.write(stored.member(group.id, one.id, one.stored_member))
+    names = {name for one in members for name in one.stored_member.subscribed_topic_names}
     draft.write(stored.epoch(group.id, generation, hash_of(names, topics)))
     for one in members:
         draft.write(stored.target(group.id, one.id, one.has))
@@ -59,7 +59,7 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
         draft.write(stored.current(group.id, one.id, Current(generation, generation, assigned=one.has, since=since)))
 
 
-def tell_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None:
+def answer_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None:
     """Answer the classic group's parked callers with REBALANCE_IN_PROGRESS, and restart all members' sessions.
 
     The caller must not refuse the request afterwards, since parked callers are answered only once.
@@ -100,7 +100,7 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
             "a default assignor before re-attempting the upgrade",
         )
-    said = StoredMember(
+    stored_member = StoredMember(
         instance_id=member.instance_id,
         rack_id=subscription.rack_id,
         client_id=member.client_id,
@@ -109,9 +109,9 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
         subscribed_topic_regex="",
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=None,
-        classic_member_metadata=spoken(member.session_timeout_ms, member.protocols),
+        classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols),
     )
-    return Converted(member.id, said, has)
+    return Converted(member.id, stored_member, has)
 
 
 def _stays(group: ClassicGroup, why: str) -> ApiError:

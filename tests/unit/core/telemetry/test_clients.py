@@ -12,7 +12,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import ConfigsImage
 from pykbroker.core.telemetry import clients as clients_module
 from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
-from pykbroker.core.telemetry.subscriptions import properties, subscriptions, wanted
+from pykbroker.core.telemetry.subscriptions import properties, requested_metrics, subscriptions
 from wire.error_codes import ErrorCode
 
 A, B = b"a" * 16, b"b" * 16
@@ -38,7 +38,7 @@ def asked(client: TelemetryClient, now_ms: float) -> ErrorCode:
 
 def pushed(client: TelemetryClient, now_ms: float, wrong: int = 0, *, terminating: bool = False) -> ErrorCode:
     try:
-        client.push(client.wanted.id + wrong, now_ms, terminating=terminating)
+        client.push(client.requested.id + wrong, now_ms, terminating=terminating)
     except ApiError as error:
         client.last_error = error.code
         return error.code
@@ -79,7 +79,7 @@ def test_only_a_change_of_subscriptions_forgets_all_clients():
     assert known.client(A, who, unlike) is first
     other = known.client(A, who, configs(one={"metrics": "m."}))
     assert other is not first
-    assert (other.wanted.metrics, other.wanted.id == first.wanted.id) == (("m.",), False)
+    assert (other.requested.metrics, other.requested.id == first.requested.id) == (("m.",), False)
 
 
 def test_the_least_recently_seen_client_is_forgotten(monkeypatch: pytest.MonkeyPatch):
@@ -105,18 +105,18 @@ def test_a_client_gets_the_union_of_its_matching_subscriptions():
         software={"metrics": "software", "match": "client_software_name=unknown"},
         often={"interval.ms": "100"},
     )
-    what = fresh(found).wanted
+    what = fresh(found).requested
     assert set(what.metrics) == {"a.", "b.", "c.", "two", "port", "instance", "software"}
     assert what.interval_ms == 100
 
 
 def test_one_star_stands_for_all_metrics():
-    assert fresh(configs(some={"metrics": "a."}, every={"metrics": "*"})).wanted.metrics == ("*",)
+    assert fresh(configs(some={"metrics": "a."}, every={"metrics": "*"})).requested.metrics == ("*",)
 
 
 def test_without_a_subscription_a_client_asks_every_five_minutes():
-    what = fresh().wanted
+    what = fresh().requested
     assert (what.metrics, what.interval_ms) == ((), MINUTES_5)
-    ids = {wanted(one, properties(one, "x", "h", 1), subscriptions(ConfigsImage())).id for one in (A, B)}
+    ids = {requested_metrics(one, properties(one, "x", "h", 1), subscriptions(ConfigsImage())).id for one in (A, B)}
     assert len(ids) == 2
     assert all(-(2**31) <= one < 2**31 for one in ids)
