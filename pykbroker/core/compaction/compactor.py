@@ -137,8 +137,8 @@ class Round:
 
     def _note(self, batch: Batch) -> None:
         if batch.is_control:
-            self._noting.is_spent(batch)
-        elif not self._noting.is_void(batch) and batch.count:
+            self._noting.is_unneeded(batch)
+        elif not self._noting.is_aborted(batch) and batch.count:
             base, first, newest = batch.base_offset, self._begin.first_dirty, self._newest
             for one in places(_content(batch), batch.count):
                 if one.key is not None and base + one.offset_delta >= first:
@@ -165,20 +165,20 @@ class Round:
         """Return what remains of a batch: the batch itself, fewer records, its bare header, or None."""
         now_ms = self._begin.now_ms
         expired = batch.has_delete_horizon and batch.base_timestamp <= now_ms
-        spent = False
+        is_unneeded = False
         if batch.is_control:
-            spent = self._passing.is_spent(batch)
-            void = spent and expired
+            is_unneeded = self._passing.is_unneeded(batch)
+            is_deleted = is_unneeded and expired
         else:
-            void = self._passing.is_void(batch)
-        if void or not batch.count:
+            is_deleted = self._passing.is_aborted(batch)
+        if is_deleted or not batch.count:
             return emptied(batch) if self._must_stay(batch) else None
         data = _content(batch)
         all_of_it = places(data, batch.count)
         kept = all_of_it if batch.is_control else self._kept(batch.base_offset, all_of_it, expired)
         if not kept:
             return emptied(batch) if self._must_stay(batch) else None
-        sets_horizon = not batch.has_delete_horizon and (spent or not all(one.has_value for one in kept))
+        sets_horizon = not batch.has_delete_horizon and (is_unneeded or not all(one.has_value for one in kept))
         if len(kept) == len(all_of_it) and not sets_horizon:
             return batch.buffer
         return rebuilt(batch, data, kept, now_ms + self._begin.delete_retention_ms if sets_horizon else None)

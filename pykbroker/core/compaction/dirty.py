@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
-class Stretch(Protocol):
+class SegmentExtent(Protocol):
     """A segment's extent: offsets from `base_offset` to below `next_offset`, and `size` in bytes."""
 
     base_offset: int
@@ -17,10 +17,10 @@ class Stretch(Protocol):
     size: int
 
 
-S = TypeVar("S", bound=Stretch)
+S = TypeVar("S", bound=SegmentExtent)
 
 
-class Dirt(NamedTuple):
+class DirtyRange(NamedTuple):
     """The part of a log that compaction compares with everything before it: `first_dirty` to below `end`.
 
     Sizes in bytes.
@@ -56,11 +56,11 @@ def below(sealed: Iterable[S], upper_offset: int) -> list[S]:
     return list(takewhile(lambda one: one.next_offset <= upper_offset, sealed))
 
 
-def dirt(segments: Sequence[Stretch], start: int, *, is_overdue: bool) -> Dirt:
+def dirty_range(segments: Sequence[SegmentExtent], start: int, *, is_overdue: bool) -> DirtyRange:
     """Return the dirty part of these segments, all of which may be compacted: the segments that end above `start`."""
     end = segments[-1].next_offset if segments else start
     clean = sum(one.size for one in segments if one.next_offset <= start)
-    return Dirt(start, max(start, end), clean, sum(one.size for one in segments) - clean, is_overdue)
+    return DirtyRange(start, max(start, end), clean, sum(one.size for one in segments) - clean, is_overdue)
 
 
 class Sizes(NamedTuple):

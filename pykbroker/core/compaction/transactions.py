@@ -15,7 +15,7 @@ class PassedTransactions:
 
     `kept` has the aborted transactions whose marker stays and whose data was met.
 
-    1. Every batch must be passed once: to `is_void` if it has data, to `is_spent` if it is a marker.
+    1. Every batch must be passed once: to `is_aborted` if it has data, to `is_unneeded` if it is a marker.
     2. A transaction counts as aborted from its first offset to its marker.
     """
 
@@ -25,7 +25,7 @@ class PassedTransactions:
         self._with_data: set[int] = set()
         self.kept: list[AbortedTransaction] = []
 
-    def is_void(self, batch: Batch) -> bool:
+    def is_aborted(self, batch: Batch) -> bool:
         """Whether a data batch belongs to an aborted transaction."""
         self._advance(batch.last_offset)
         if not batch.is_transactional:
@@ -33,7 +33,7 @@ class PassedTransactions:
         self._with_data.add(batch.producer_id)
         return batch.producer_id in self._aborting
 
-    def is_spent(self, batch: Batch) -> bool:
+    def is_unneeded(self, batch: Batch) -> bool:
         """Whether a control batch is no longer needed, as no batch of its transaction was met. DecodeError: corrupt."""
         self._advance(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)

@@ -126,13 +126,13 @@ class Cleaner:
             except (CorruptLog, OSError) as failure:
                 self._note_failure(partition, log, failure)
                 continue
-            if cleanable.is_due and (found is None or cleanable.dirt.ratio > found[1].dirt.ratio):
+            if cleanable.is_due and (found is None or cleanable.dirty_range.ratio > found[1].dirty_range.ratio):
                 found = partition, cleanable
         return found
 
     async def _clean(self, partition: Cleaned, cleanable: Cleanable, worker: Worker) -> bool:
         """Compact one log, and return whether that succeeded. WorkerGone."""
-        log, dirt = cleanable.log, cleanable.dirt
+        log, dirty_range = cleanable.log, cleanable.dirty_range
         try:
             before = log.size_bytes
             clean = await Cleaning(cleanable, worker, self._pace).run(self._wall_ms(), self._settings().keys_max)
@@ -147,8 +147,8 @@ class Cleaner:
                 "%s: compacted up to offset %d; %d of %d bytes were dirty; the log shrank to %d bytes from %d",
                 log.directory,
                 clean,
-                dirt.dirty_bytes,
-                dirt.clean_bytes + dirt.dirty_bytes,
+                dirty_range.dirty_bytes,
+                dirty_range.clean_bytes + dirty_range.dirty_bytes,
                 log.size_bytes,
                 before,
             )

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Note, Noted, SegmentGroup
-from pykbroker.core.compaction.dirty import Dirt, Sizes, below, dirt, first_dirty, groups
+from pykbroker.core.compaction.dirty import DirtyRange, Sizes, below, dirty_range, first_dirty, groups
 from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.files.reading import read_file
 from pykbroker.storage.log.log import Log
@@ -34,7 +34,7 @@ class Cleanable(msgspec.Struct):
 
     log: Log
     segments: list[SealedSegment]
-    dirt: Dirt
+    dirty_range: DirtyRange
 
     @classmethod
     async def of(cls, log: Log, high_watermark: int, now_ms: int) -> Cleanable:
@@ -55,12 +55,12 @@ class Cleanable(msgspec.Struct):
         overdue = config.max_compaction_lag_ms < LONG_MAX and await _is_older(
             dirty, now_ms - config.max_compaction_lag_ms
         )
-        return cls(log, segments, dirt(segments, start, is_overdue=overdue))
+        return cls(log, segments, dirty_range(segments, start, is_overdue=overdue))
 
     @property
     def is_due(self) -> bool:
         """Whether the log is dirty enough, or its maximum compaction lag has passed."""
-        return self.dirt.is_due(self.log.config.min_cleanable_dirty_ratio)
+        return self.dirty_range.is_due(self.log.config.min_cleanable_dirty_ratio)
 
 
 async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
@@ -79,14 +79,14 @@ class Cleaning:
 
     def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
         self._log, self._segments = cleanable.log, cleanable.segments
-        self._dirt, self._worker, self._pace = cleanable.dirt, worker, pace
+        self._dirty_range, self._worker, self._pace = cleanable.dirty_range, worker, pace
 
     async def run(self, now_ms: int, keys_max: int) -> int:
         """Compact the log and return its new cleaned offset.
 
         CorruptLog: a batch is damaged. Interrupted, ApiError: the log changed or was deleted. OSError, WorkerGone.
         """
-        log, (start, end, *_) = self._log, self._dirt
+        log, (start, end, *_) = self._log, self._dirty_range
         aborted = await log.aborted_between(self._segments[0].base_offset, end)
         await self._ask(Begin(start, end, now_ms, log.config.delete_retention_ms, keys_max, aborted), type(None))
         clean = await self._note(start, end)

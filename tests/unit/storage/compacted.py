@@ -73,7 +73,7 @@ async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced)
     """Compact the log if it is dirty; return whether it was."""
     await log.flush()
     cleanable = await Cleanable.of(log, log.log_end_offset, now_ms)
-    if not cleanable.segments or not cleanable.dirt.dirty_bytes:
+    if not cleanable.segments or not cleanable.dirty_range.dirty_bytes:
         return False
     async with InlineWorkers(InlineOffLoop()).start(Compactor) as worker:
         log.cleaned_offset = await Cleaning(cleanable, worker, pace).run(now_ms, keys_max)

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from pykbroker.core.compaction.dirty import RELATIVE_OFFSET_MAX, Dirt, Sizes, below, dirt, first_dirty, groups
+from pykbroker.core.compaction.dirty import (
+    RELATIVE_OFFSET_MAX,
+    DirtyRange,
+    Sizes,
+    below,
+    dirty_range,
+    first_dirty,
+    groups,
+)
 
 
 @dataclass
@@ -33,11 +41,11 @@ def test_only_whole_segments_are_compacted(upper, count) -> None:
 
 
 def test_the_dirty_ratio_counts_only_compactable_bytes() -> None:
-    assert dirt(PARTS, 10, is_overdue=False) == Dirt(10, 30, 100, 200)
-    assert dirt(PARTS, 10, is_overdue=False).ratio == pytest.approx(2 / 3)
-    assert dirt(PARTS, 30, is_overdue=False).ratio == 0
-    assert dirt([], 7, is_overdue=False) == Dirt(7, 7, 0, 0)
-    assert dirt([], 7, is_overdue=False).ratio == 0
+    assert dirty_range(PARTS, 10, is_overdue=False) == DirtyRange(10, 30, 100, 200)
+    assert dirty_range(PARTS, 10, is_overdue=False).ratio == pytest.approx(2 / 3)
+    assert dirty_range(PARTS, 30, is_overdue=False).ratio == 0
+    assert dirty_range([], 7, is_overdue=False) == DirtyRange(7, 7, 0, 0)
+    assert dirty_range([], 7, is_overdue=False).ratio == 0
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ def test_the_dirty_ratio_counts_only_compactable_bytes() -> None:
     [(49, False, False), (50, False, False), (51, False, True), (1, True, True), (0, True, False)],
 )
 def test_compaction_is_due_above_the_dirty_ratio_or_when_overdue(dirty, is_overdue, is_due) -> None:
-    assert Dirt(0, 9, 100 - dirty, dirty, is_overdue).is_due(0.5) is is_due
+    assert DirtyRange(0, 9, 100 - dirty, dirty, is_overdue).is_due(0.5) is is_due
 
 
 @pytest.mark.parametrize(

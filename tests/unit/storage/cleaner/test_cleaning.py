@@ -117,12 +117,12 @@ async def test_records_of_an_open_transaction_are_not_compacted(disk: SystemDisk
     put(log, [(b"a", b"undecided" * 10)], 1)
     for number in range(20):
         put(log, [(key, b"%d" % number * 10) for key in KEYS])
-    assert (await facts(log)).dirt.end <= undecided
+    assert (await facts(log)).dirty_range.end <= undecided
     await clean(log)
     found, _ = await stored(log, log.log_end_offset)
     assert len([one for one in found if one.base_offset >= undecided]) == 21
     end(log, 1, commit=False)
-    assert (await facts(log)).dirt.end > undecided
+    assert (await facts(log)).dirty_range.end > undecided
 
 
 async def test_keys_that_do_not_fit_into_memory_wait_for_the_next_round(disk: SystemDisk) -> None:
@@ -161,8 +161,8 @@ async def test_records_above_the_high_watermark_or_the_recovery_point_are_not_co
     assert (await Cleanable.of(log, log.log_end_offset, NOW)).segments == []
     await log.flush()
     third = log.segments.sealed[2]
-    assert (await Cleanable.of(log, third.next_offset - 1, NOW)).dirt.end == third.base_offset
-    assert (await Cleanable.of(log, third.next_offset, NOW)).dirt.end == third.next_offset
+    assert (await Cleanable.of(log, third.next_offset - 1, NOW)).dirty_range.end == third.base_offset
+    assert (await Cleanable.of(log, third.next_offset, NOW)).dirty_range.end == third.next_offset
 
 
 async def test_a_log_that_is_truncated_or_shrinks_during_compaction_is_left_alone(disk: SystemDisk) -> None:
