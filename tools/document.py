@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from pykbroker.cli.start import start
-from pykbroker.core.config.docs import DOCS, IDLE
+from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import BROKER
 
@@ -63,7 +63,7 @@ def default(row: Row) -> str:
 
 def idle_configs() -> str:
     """Return the configs that are accepted and have no effect, with their meaning in Kafka."""
-    return table(("config", "meaning in Kafka"), *((f"`{name}`", text) for name, text in sorted(IDLE.items())))
+    return table(("config", "meaning in Kafka"), *((f"`{name}`", text) for name, text in sorted(UNUSED.items())))
 
 
 def options() -> str:

@@ -11,7 +11,7 @@ import msgspec
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerConfigs
-from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, beyond, check_levels
+from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, check_levels, unsupported
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
@@ -56,7 +56,7 @@ async def start_controller(
     found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
     machine = found.machine
     check_levels({**machine.features, KRAFT_FEATURE: found.kraft_version})
-    for name, level in beyond(machine.features).items():
+    for name, level in unsupported(machine.features).items():
         logger.warning("the cluster is at %s %d, which this broker does not know: it goes on without it", name, level)
     formatted = await _formatted(disk)
     state = await _next_state(disk, settings, found)

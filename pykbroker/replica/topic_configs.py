@@ -9,7 +9,7 @@ import msgspec
 from pykbroker.core.config.check import check_configs, check_topic_configs
 from pykbroker.core.config.config import Texts, topic_config
 from pykbroker.core.config.entries import describe_topic
-from pykbroker.core.config.live_config import Dynamic, LiveConfig, readable
+from pykbroker.core.config.live_config import Dynamic, LiveConfig, valid_texts
 from pykbroker.core.config.table import TOPIC
 from pykbroker.storage.segments.config import LogConfig
 from wire.messages.create_topics import CreatableTopicConfigs
@@ -70,7 +70,7 @@ class TopicConfigs:
 
     def _make(self, overrides: Texts, dynamic: Dynamic) -> LogConfig:
         broker = self._broker.under(dynamic)
-        values = topic_config(broker, readable(TOPIC, overrides))
+        values = topic_config(broker, valid_texts(TOPIC, overrides))
         fields: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
         fields["segment_bytes"] = fields.get("internal_segment_bytes") or fields["segment_bytes"]
         fields["producer_id_expiration_ms"] = broker.producer_id_expiration_ms

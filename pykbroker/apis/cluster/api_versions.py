@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.features import TOLD, told
+from pykbroker.core.metadata.features import ADVERTISED, advertised
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.server.handler import RequestContext
 from wire.api import ApiKey
@@ -49,12 +49,12 @@ class ApiVersions(msgspec.Struct, frozen=True):
             api_keys=list(self.served),
             supported_features=[
                 SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-                for name, (lowest, highest) in TOLD.items()
+                for name, (lowest, highest) in ADVERTISED.items()
                 if lowest > 0 or context.version >= FEATURE_FROM_ZERO_VERSION_FIRST
             ],
             finalized_features_epoch=image.offset,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in told(image.features.levels).items()
+                for name, level in advertised(image.features.levels).items()
             ],
         )

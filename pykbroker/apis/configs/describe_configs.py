@@ -97,7 +97,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
             named = resource.resource_type, resource.resource_name
             check_config_right(self.authorizer, context.principal, Operation.DESCRIBE_CONFIGS, named)
             entries = self._entries(resource, image)
-            result.configs = sheet.configs(alike(resource, image), resource.configuration_keys or (), entries)
+            result.configs = sheet.configs(same_configs(resource, image), resource.configuration_keys or (), entries)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
         return result
@@ -138,7 +138,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
             )
 
 
-def alike(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:
+def same_configs(resource: DescribeConfigsResource, image: MetadataImage) -> Hashable:
     """Return a key that is equal for resources with the same configs."""
     kind, name = resource.resource_type, resource.resource_name
     if kind in (ConfigResource.BROKER, ConfigResource.BROKER_LOGGER):

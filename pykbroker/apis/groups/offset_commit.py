@@ -97,9 +97,9 @@ def _refused(
 
 def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
     """Return the response with the refused partitions added; each topic appears once."""
-    told = {(topic.name, topic.topic_id): topic for topic in response.topics}
+    results = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
-        known = told.setdefault((topic.name, topic.topic_id), topic)
+        known = results.setdefault((topic.name, topic.topic_id), topic)
         if known is topic:
             response.topics.append(topic)
         else:

@@ -74,10 +74,10 @@ def _merged(
     response: OffsetDeleteResponse, refused: dict[str, list[OffsetDeleteResponsePartition]]
 ) -> Steps[OffsetDeleteResponse]:
     """Return the response with the refused partitions added; each topic appears once."""
-    told = {topic.name: topic for topic in response.topics}
+    results = {topic.name: topic for topic in response.topics}
     for name, partitions in refused.items():
         if partitions:
-            topic = told.get(name)
+            topic = results.get(name)
             if topic is None:
                 response.topics.append(OffsetDeleteResponseTopic(name, partitions))
             else:

@@ -108,17 +108,17 @@ class OffsetFetch:
         for group, (call, left_out) in zip(groups, parts, strict=True):
             answer = _settled(group, call)
             if group.topics is None:
-                answer.topics = [topic for topic in answer.topics if self._shown(context, topic)]
+                answer.topics = [topic for topic in answer.topics if self._may_describe(context, topic)]
             if not answer.error_code:
                 answer.topics = answer.topics + left_out
             answers.append(answer)
         return (
             OffsetFetchResponse(groups=answers)
             if context.version >= GROUPS_VERSION_FIRST
-            else _old(context.version, answers[0], groups[0])
+            else _of_one_group(context.version, answers[0], groups[0])
         )
 
-    def _shown(self, context: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
+    def _may_describe(self, context: RequestContext, topic: OffsetFetchResponseTopics) -> bool:
         """Whether the client may describe this topic of a group; from v10 on, the topic must also have an id."""
         known = self.image().topics.by_name.get(topic.name)
         if known is not None:
@@ -136,7 +136,9 @@ def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseG
     return answer
 
 
-def _old(version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup) -> OffsetFetchResponse:
+def _of_one_group(
+    version: int, answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup
+) -> OffsetFetchResponse:
     """Return the response of versions 1-7, for one group. Version 1 repeats the group's error for each partition."""
     if answer.error_code and version < TOP_LEVEL_ERROR_VERSION_FIRST:
         answer.topics = [

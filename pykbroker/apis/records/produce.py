@@ -367,15 +367,15 @@ def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partit
     """Fill in the result of a refused batch, with the record errors in Kafka's wording."""
     answer.error_code, answer.base_offset, answer.error_message = error.code, -1, error.message
     if isinstance(error, KeysRequired) and partition.log is not None:
-        told = (
+        message = (
             f"Compacted topic cannot accept message without key in topic partition {partition.topic}-{partition.index}"
         )
-        first = ", ".join(f"RecordError(batchIndex={index}, message='{told}')" for index in error.indexes[:3])
+        first = ", ".join(f"RecordError(batchIndex={index}, message='{message}')" for index in error.indexes[:3])
         answer.error_message = (
             f"One or more records have been rejected due to {error.count} record errors in total, "
             f"and only showing the first three errors at most: [{first}]"
         )
-        answer.record_errors = [BatchIndexAndErrorMessage(index, told) for index in error.indexes]
+        answer.record_errors = [BatchIndexAndErrorMessage(index, message) for index in error.indexes]
         answer.log_start_offset = partition.log.log_start_offset
     return answer
 

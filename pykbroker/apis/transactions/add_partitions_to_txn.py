@@ -95,18 +95,18 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
         await trio.lowlevel.checkpoint()  # a request may have many
-        if refused := await unhurried(self._refused(asked.topics)):
-            return await unhurried(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
-        partitions = await unhurried(places(asked.topics))
+        if refused := await run_steps(self._refused(asked.topics)):
+            return await run_steps(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
+        partitions = await run_steps(places(asked.topics))
         who = asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
         reply = await self.transactions.asked(
             VerifyPartitions(*who) if asked.verify_only else AddPartitions(*who, EPOCH_BUMP_VERSION)
         )
         if isinstance(reply, Verified):
             refused = dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)
-            return await unhurried(results(asked.topics, refused, ErrorCode.NONE))
+            return await run_steps(results(asked.topics, refused, ErrorCode.NONE))
         assert isinstance(reply, Decided)
-        return await unhurried(results(asked.topics, {}, reply.error_code))
+        return await run_steps(results(asked.topics, {}, reply.error_code))
 
     def _refused(
         self, topics: list[AddPartitionsToTxnTopic], principal: str | None = None
@@ -166,7 +166,7 @@ def results(
     return found
 
 
-async def unhurried(steps: Generator[None, None, T]) -> T:
+async def run_steps(steps: Generator[None, None, T]) -> T:
     """Run the steps to the end, yielding to other tasks after each step."""
     while True:
         try:

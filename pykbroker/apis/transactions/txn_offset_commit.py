@@ -102,7 +102,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
     ) -> Response | Waiting | None:
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
-            return merged(self.refuse(request, spoken(admission.refused[place], version)), refused)
+            return merged(self.refuse(request, client_error(admission.refused[place], version)), refused)
         return self._commit(version, request, refused, admission.shown.get(place))
 
     def _commit(
@@ -118,7 +118,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
             try:
                 response: TxnOffsetCommitResponse = call.result()
             except ApiError as error:
-                response = self.refuse(request, spoken(error.code, version))
+                response = self.refuse(request, client_error(error.code, version))
             return merged(response, refused)
 
         return when_settled([call], answer)
@@ -126,9 +126,9 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
 
 def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:
     """Return the response with the refused partitions added; each topic appears once."""
-    told = {topic.name: topic for topic in response.topics}
+    results = {topic.name: topic for topic in response.topics}
     for topic in refused:
-        known = told.setdefault(topic.name, topic)
+        known = results.setdefault(topic.name, topic)
         if known is topic:
             response.topics.append(topic)
         else:
@@ -143,7 +143,7 @@ def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetComm
     )
 
 
-def spoken(code: ErrorCode, version: int) -> ErrorCode:
+def client_error(code: ErrorCode, version: int) -> ErrorCode:
     """Return the error that clients of this request version understand."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

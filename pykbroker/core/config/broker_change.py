@@ -45,7 +45,7 @@ THREADS = (
 )
 """Thread counts, which one change may at most halve or double."""
 
-NEVER_NONE = ("max.connections", "max.connection.creation.rate")
+NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
 """Configs that may not be 0: no client could connect any more to change them back."""
 
 NOT_SET = -2
@@ -85,7 +85,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
             changed = broker.with_dynamic(broker.cluster, wanted)
     except ApiError as error:
         raise bad_request(str(error)) from error
-    for config in NEVER_NONE:
+    for config in NEVER_ZERO:
         if changed.values[config] == 0:
             raise bad_request(f"Invalid {config} 0")
     check_threads(broker.values, changed.values)

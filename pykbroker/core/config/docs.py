@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykbroker.core.config.table import GROUP_SYNONYMS, LISTENER_PREFIX, TOPIC_SYNONYMS
 
 # fmt: off
-OBEYED = {
+USED = {
     # The node and what it listens on
     "advertised.listeners":
         "The addresses that clients are told to connect to, per listener; unset means those of `listeners`.",
@@ -242,7 +242,7 @@ OBEYED = {
         "Whether every record of a produced batch is validated, not only the batch's header and checksum.",
 }
 
-IDLE = {
+UNUSED = {
     # Threads, sockets and other machinery
     "background.threads": "how many threads do chores such as deleting files.",
     "connection.failed.authentication.delay.ms":
@@ -639,7 +639,7 @@ IDLE = {
 """Configs that have no effect in this broker, with their effect in Kafka."""
 
 NO_EFFECT = "Has no effect here. In Kafka: "
-DOCS = {**OBEYED, **{name: NO_EFFECT + text for name, text in IDLE.items()}}
+DOCS = {**USED, **{name: NO_EFFECT + text for name, text in UNUSED.items()}}
 DOCS.update({under[0]: DOCS[name] for name, under in TOPIC_SYNONYMS.items()})
 DOCS.update({name: DOCS[under] for name, under in GROUP_SYNONYMS.items() if name not in DOCS})
 """The description of every config, by name."""

@@ -100,8 +100,8 @@ def describe_client_metrics(overrides: Texts) -> Iterator[ConfigEntry]:
 def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool = False) -> ConfigEntry:
     """Return the entry of one config; its source is that of its first synonym."""
     source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
-    shown = None if hidden(row) else text_of(value)
-    return ConfigEntry(row.name, shown, row.type, source, read_only, hidden(row), synonyms)
+    text = None if hidden(row) else text_of(value)
+    return ConfigEntry(row.name, text, row.type, source, read_only, hidden(row), synonyms)
 
 
 def broker_row(name: str) -> Row:

@@ -34,19 +34,19 @@ class LiveConfig:
         return self._last[1]
 
     def _make(self, dynamic: Dynamic) -> BrokerConfig:
-        cluster, broker = (readable(BROKER, texts) for texts in dynamic)
+        cluster, broker = (valid_texts(BROKER, texts) for texts in dynamic)
         try:
             return self.started.with_dynamic(cluster, broker)
         except ApiError:  # valid values that contradict each other
             return self.started
 
 
-def readable(table: ConfigTable, texts: Texts) -> Texts:
+def valid_texts(table: ConfigTable, texts: Texts) -> Texts:
     """Return the texts without invalid values. Configs that the table does not have are kept."""
-    return {name: text for name, text in texts.items() if name not in table or can_be(table[name], text)}
+    return {name: text for name, text in texts.items() if name not in table or is_valid(table[name], text)}
 
 
-def can_be(row: Row, text: str) -> bool:
+def is_valid(row: Row, text: str) -> bool:
     """Whether the text is a valid value of the config."""
     try:
         row.read(text)

@@ -18,25 +18,25 @@ class ConfigSheet:
 
     def __init__(self, request: DescribeConfigsRequest, bytes_max: int) -> None:
         self._request = request
-        self._made: dict[Hashable, tuple[list[DescribeConfigsResourceResult], int]] = {}
+        self._built: dict[Hashable, tuple[list[DescribeConfigsResourceResult], int]] = {}
         self.bytes_left = bytes_max
 
     def configs(
-        self, alike: Hashable, keys: Iterable[str], entries: Iterable[ConfigEntry]
+        self, key: Hashable, keys: Iterable[str], entries: Iterable[ConfigEntry]
     ) -> list[DescribeConfigsResourceResult]:
-        """Return the entries named in `keys`, or all if there are no keys. Resources equal in `alike` share one result.
+        """Return the entries named in `keys`, or all if there are no keys. Resources with equal `key` share one result.
 
         ApiError POLICY_VIOLATION: the response would be too large.
         """
-        wanted = frozenset(keys)
-        made = self._made.get((alike, wanted))
-        if made is None:
-            configs = [described(entry, self._request) for entry in entries if not wanted or entry.name in wanted]
-            made = self._made[alike, wanted] = configs, sum(map(size, configs))
-        self.bytes_left -= made[1]
+        names = frozenset(keys)
+        built = self._built.get((key, names))
+        if built is None:
+            configs = [described(entry, self._request) for entry in entries if not names or entry.name in names]
+            built = self._built[key, names] = configs, sum(map(size, configs))
+        self.bytes_left -= built[1]
         if self.bytes_left < 0:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
-        return made[0]
+        return built[0]
 
 
 def described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
@@ -49,11 +49,11 @@ def described(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeCo
         entry.sensitive,
         [DescribeConfigsSynonym(*synonym) for synonym in entry.synonyms] if request.include_synonyms else [],
         entry.type,
-        told(entry.name) if request.include_documentation else None,
+        documented(entry.name) if request.include_documentation else None,
     )
 
 
-def told(name: str) -> str:
+def documented(name: str) -> str:
     """Return the description of a config."""
     from pykbroker.core.config.docs import documentation
 

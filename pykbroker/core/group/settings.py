@@ -6,7 +6,7 @@ import msgspec
 
 from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.group_bounds import ASSIGNORS
-from pykbroker.core.config.live_config import can_be
+from pykbroker.core.config.live_config import is_valid
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import GROUP
 
@@ -92,4 +92,4 @@ class GroupSettings(msgspec.Struct, frozen=True):
 def within(own: Texts, config: Row, default: int, low: int, high: int) -> int:
     """Return the group's value moved into the bounds; the default if it is not set or no number."""
     text = own.get(config.name)
-    return default if text is None or not can_be(config, text) else min(max(int(text), low), high)
+    return default if text is None or not is_valid(config, text) else min(max(int(text), low), high)

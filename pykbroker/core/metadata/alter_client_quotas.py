@@ -46,7 +46,7 @@ def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRe
         )
         try:
             if key in results or len({op.key for op in entry.ops}) < len(entry.ops):
-                raise bad_request(f"Ignoring duplicate entity {told(entity)}")
+                raise bad_request(f"Ignoring duplicate entity {entity_text(entity)}")
             records += _changes(context, entity, entry)
         except ApiError as error:
             result.error_code, result.error_message = error.code, error.message
@@ -115,7 +115,7 @@ def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
         raise bad_request(f"{key} cannot be a fractional value.")
 
 
-def told(entity: Entity) -> str:
+def entity_text(entity: Entity) -> str:
     """Return an entity as Kafka prints it."""
     parts = [f"{kind}={'null' if entity[kind] is None else entity[kind]}" for kind in TYPES if kind in entity]
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"

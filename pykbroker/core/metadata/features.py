@@ -20,10 +20,12 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 }
 """The lowest and highest level of each feature with which this broker can run."""
 
-NOT_SERVED = ("share.version", "streams.version")
+NOT_IMPLEMENTED = ("share.version", "streams.version")
 """Features that a cluster may have enabled although this broker does not implement them. Clients do not see them."""
 
-TOLD: Mapping[str, tuple[int, int]] = {name: levels for name, levels in SUPPORTED.items() if name not in NOT_SERVED}
+ADVERTISED: Mapping[str, tuple[int, int]] = {
+    name: levels for name, levels in SUPPORTED.items() if name not in NOT_IMPLEMENTED
+}
 """The lowest and highest level of each feature that ApiVersions lists as supported."""
 
 NEW_CLUSTER: Mapping[str, int] = {
@@ -55,11 +57,11 @@ def check_levels(levels: Mapping[str, int]) -> None:
             )
 
 
-def told(levels: Mapping[str, int]) -> dict[str, int]:
+def advertised(levels: Mapping[str, int]) -> dict[str, int]:
     """Return the finalized levels that ApiVersions lists."""
-    return {name: level for name, level in levels.items() if name in TOLD and level <= TOLD[name][1]}
+    return {name: level for name, level in levels.items() if name in ADVERTISED and level <= ADVERTISED[name][1]}
 
 
-def beyond(levels: Mapping[str, int]) -> dict[str, int]:
+def unsupported(levels: Mapping[str, int]) -> dict[str, int]:
     """Return the levels above those that this broker supports; it runs without the behaviour that they enable."""
     return {name: level for name, level in levels.items() if level > SUPPORTED.get(name, (0, 0))[1]}

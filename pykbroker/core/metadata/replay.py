@@ -14,7 +14,7 @@ from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.ids import MIGRATING
 from pykbroker.core.metadata.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
 from pykbroker.core.metadata.record import Record, UnknownRecord
-from pykbroker.core.metadata.standing import KEYS, REMOVALS, fall, stand
+from pykbroker.core.metadata.standing import KEYS, REMOVALS, remove, store
 from pykbroker.core.outcome import Entry
 from wire.stored.metadata_brokers import (
     BrokerRegistrationChangeRecord,
@@ -242,6 +242,6 @@ REPLAY: dict[type, Callable[[ImageDraft, Any], None]] = {
     FenceBrokerRecord: _fence_broker,
     UnfenceBrokerRecord: _unfence_broker,
     UnknownRecord: _unknown,
-    **dict.fromkeys(KEYS, stand),
-    **dict.fromkeys(REMOVALS, fall),
+    **dict.fromkeys(KEYS, store),
+    **dict.fromkeys(REMOVALS, remove),
 }

@@ -51,7 +51,7 @@ REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Has
 }
 
 
-def stand(draft: ImageDraft, record: FramedRecord) -> None:
+def store(draft: ImageDraft, record: FramedRecord) -> None:
     """Store a record, replacing the one with the same key."""
     cls = type(record)
     if isinstance(record, ClientQuotaRecord) and record.remove:
@@ -60,7 +60,7 @@ def stand(draft: ImageDraft, record: FramedRecord) -> None:
         draft.records.rows()[cls.record_type, KEYS[cls](record)] = record
 
 
-def fall(draft: ImageDraft, record: FramedRecord) -> None:
+def remove(draft: ImageDraft, record: FramedRecord) -> None:
     """Remove the record that a removal names, if it exists."""
     removed, key = REMOVALS[type(record)]
     draft.records.rows().pop((removed.record_type, key(record)), None)

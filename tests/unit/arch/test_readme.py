@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pykbroker.cli.start import start
 from pykbroker.core.config.config import BrokerConfig, Setting
-from pykbroker.core.config.docs import DOCS, IDLE, NO_EFFECT
+from pykbroker.core.config.docs import DOCS, NO_EFFECT, UNUSED
 from pykbroker.core.config.java_classes import NAMED
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, GROUP, TOPIC, TOPIC_SYNONYMS
 from pykbroker.storage.segments.config import LogConfig
@@ -46,9 +46,9 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
     read = {*filter(is_read, known), *NAMED}
-    assert sorted(documented & read) == [], "these have an effect by now: move them to OBEYED of core/config/docs.py"
-    assert sorted(known - read - documented) == [], "nothing reads these: move them to IDLE of core/config/docs.py"
-    assert listed == set(IDLE)
+    assert sorted(documented & read) == [], "these have an effect by now: move them to USED of core/config/docs.py"
+    assert sorted(known - read - documented) == [], "nothing reads these: move them to UNUSED of core/config/docs.py"
+    assert listed == set(UNUSED)
 
 
 def test_every_attribute_of_a_broker_s_config_is_read():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.metadata.context import METADATA_FEATURE
-from pykbroker.core.metadata.features import NEW_CLUSTER, NOT_SERVED, told
+from pykbroker.core.metadata.features import NEW_CLUSTER, NOT_IMPLEMENTED, advertised
 from tests.unit.apis.conftest import Client
 from wire.messages.api_versions import ApiVersionsRequest
 
@@ -45,16 +45,20 @@ async def test_features_are_listed_as_by_kafka(client: Client, version: int) -> 
     assert {one.name: (one.min_version, one.max_version) for one in response.supported_features} == {
         one["name"]: (one["minVersion"], one["maxVersion"])
         for one in kafka["supportedFeatures"]
-        if one["name"] not in NOT_SERVED
+        if one["name"] not in NOT_IMPLEMENTED
     }
     assert {one.name: (one.min_version_level, one.max_version_level) for one in response.finalized_features} == {
         one["name"]: (one["minVersionLevel"], one["maxVersionLevel"])
         for one in kafka["finalizedFeatures"]
-        if one["name"] not in NOT_SERVED
+        if one["name"] not in NOT_IMPLEMENTED
     }
     assert response.finalized_features_epoch > 0
 
 
 def test_unsupported_levels_and_unknown_features_are_not_listed() -> None:
     levels = {**NEW_CLUSTER, "group.version": 2, "new.version": 1}
-    assert told(levels) == {"metadata.version": 30, "eligible.leader.replicas.version": 1, "transaction.version": 2}
+    assert advertised(levels) == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pykbroker.core.config.docs import DOCS, IDLE, NO_EFFECT, OBEYED, documentation
+from pykbroker.core.config.docs import DOCS, NO_EFFECT, UNUSED, USED, documentation
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, CLIENT_METRICS, CLIENT_QUOTAS, GROUP, IP_QUOTAS, TOPIC
 
 TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP_QUOTAS)
@@ -15,14 +15,14 @@ TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP
 
 def test_every_config_has_a_description_and_nothing_else_has() -> None:
     assert set(DOCS) == {name for table in TABLES for name in table}
-    assert sorted(OBEYED.keys() & IDLE.keys()) == []
+    assert sorted(USED.keys() & UNUSED.keys()) == []
 
 
 def test_descriptions_are_short_and_complete() -> None:
     texts = {name: text.removeprefix(NO_EFFECT) for name, text in DOCS.items()}
     assert [name for name, text in texts.items() if not 30 <= len(text) <= 160 or not text.endswith(".")] == []
-    assert [name for name, text in OBEYED.items() if not text[0].isupper()] == []
-    assert [name for name, text in IDLE.items() if not text[0].islower()] == []
+    assert [name for name, text in USED.items() if not text[0].isupper()] == []
+    assert [name for name, text in UNUSED.items() if not text[0].islower()] == []
 
 
 @pytest.mark.parametrize(
