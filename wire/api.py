@@ -229,7 +229,7 @@ PRODUCE_ADVERTISED = "0-13"
 
 @dataclass(frozen=True)
 class Api:
-    """One API. `flexible`: the versions in the compact encoding, with tagged fields."""
+    """An API. `flexible`: the versions in the compact encoding, with tagged fields."""
 
     key: ApiKey
     accepted: Versions

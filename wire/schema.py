@@ -28,7 +28,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct."""
+    """A field of a struct."""
 
     name: str
     type: Type

@@ -18,7 +18,7 @@ class Settings:
     listen_host: str = "127.0.0.1"
     listen_port: int = 9092
     advertise_host: str | None = None
-    """None advertises the address at which each client reached this broker."""
+    """The advertised host, or None for the address at which each client reached this broker."""
     advertise_port: int | None = None
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""

@@ -31,7 +31,7 @@ _CODECS: tuple[Codec, ...] = tuple(Codec)
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True):
-    """One batch. Header fields are unverified claims of the producer; `buffer` is exactly this batch, not a copy."""
+    """A batch. Header fields are unverified claims of the producer; `buffer` is exactly this batch, not a copy."""
 
     buffer: memoryview
     base_offset: int

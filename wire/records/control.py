@@ -58,7 +58,7 @@ _TYPES: Final = {value: ControlType(number) for number, value in _KRAFT.items()}
 
 
 class ControlRecord(msgspec.Struct, frozen=True):
-    """One control record; `value` is None for an unknown type."""
+    """A control record; `value` is None for an unknown type."""
 
     offset: int
     type: int

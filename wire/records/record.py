@@ -25,7 +25,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(msgspec.Struct, gc=False, frozen=True):
-    """One record. The offset is absolute, the timestamp is ms since 1970; a null value is a tombstone."""
+    """A record. The offset is absolute, the timestamp is ms since 1970; a null value is a tombstone."""
 
     offset: int
     timestamp: int

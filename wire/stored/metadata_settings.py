@@ -49,7 +49,7 @@ class FeatureLevelRecord(FramedRecord):
 
 
 class ProducerIdsRecord(FramedRecord):
-    """All producer ids below `next_producer_id` have been allocated in blocks."""
+    """A block of producer ids has been allocated: all ids below `next_producer_id` are in use."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"

@@ -1,7 +1,7 @@
 """JoinGroup (11), v0-9: join a classic group or its rebalance; the response is sent when the rebalance completes.
 
 v1 rebalance timeout   v4 a first join gets its member id and must retry (KIP-394)   v5 static members (KIP-345)
-v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 a leader may be told to skip the assignment (KIP-814)
+v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 skip assignment (KIP-814)
 """
 
 from __future__ import annotations

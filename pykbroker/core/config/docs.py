@@ -6,9 +6,9 @@ from pykbroker.core.config.table import GROUP_SYNONYMS, LISTENER_PREFIX, TOPIC_S
 
 # fmt: off
 USED = {
-    # The node and what it listens on
+    # The node and its listeners
     "advertised.listeners":
-        "The addresses that clients are told to connect to, per listener; unset means those of `listeners`.",
+        "The addresses that clients connect to, per listener; unset means those of `listeners`.",
     "broker.id": "The older name of `node.id`; where both are set they must be equal.",
     "broker.rack":
         "The rack or availability zone of this broker; clients see it, and replicas of a partition are spread over "

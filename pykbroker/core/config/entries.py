@@ -35,7 +35,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One config that a value can come from; the value of a sensitive or unknown config is None."""
+    """A config that a value can come from; the value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None
@@ -43,7 +43,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One config in a DescribeConfigs result; the value of a sensitive or unknown config is None."""
+    """A config in a DescribeConfigs result; the value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None

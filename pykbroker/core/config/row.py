@@ -18,7 +18,7 @@ class Update(Enum):
 
 
 class Row(NamedTuple):
-    """One config. An `internal` config can be set, but is not described unless it is set."""
+    """A config. If it is `internal`, it can be set, but is not described unless it is set."""
 
     name: str
     type: Type

@@ -33,7 +33,7 @@ TIMESTAMPS = OneOf(("CreateTime", "LogAppendTime"))
 
 # fmt: off
 BROKER = table(
-    # The node and what it listens on
+    # The node and its listeners
     Row("advertised.listeners",                      LIST,   None, UNIQUE),
     Row("background.threads",                        INT,    10, at_least(1), CLUSTER_WIDE),
     Row("broker.id",                                 INT,    -1),
