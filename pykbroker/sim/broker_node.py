@@ -29,17 +29,17 @@ class BrokerNode:
 
     @property
     def serving(self) -> bool:
-        """Whether it is up and has said so."""
+        """Whether the broker is up and accepts requests."""
         return self.machine.is_up and self._up.is_set()
 
     def start(self) -> None:
-        """Boot, unless it is up."""
+        """Boot the machine with a broker, unless one is up."""
         if not self.machine.is_up:
             self._stop, self._up = trio.Event(), trio.Event()
             self.machine.boot(self._live)
 
     async def wait_serving(self) -> None:
-        """Until it serves; where its disk let it down it is started again."""
+        """Wait until the broker serves; restart it if it stopped because of its disk."""
         with trio.move_on_after(START_S_MAX):
             while not self.serving:
                 self.start()
@@ -49,7 +49,7 @@ class BrokerNode:
         self._oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
-        """An orderly stop; it may be killed meanwhile."""
+        """Stop the broker in order. It may be killed meanwhile."""
         self._stop.set()
         with trio.move_on_after(STOP_S_MAX):
             await self.machine.process.gone.wait()
@@ -82,7 +82,7 @@ class BrokerNode:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups."""
+    """Yield the exceptions in nested exception groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -91,7 +91,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 class LogWatch(logging.Handler):
-    """What the broker logs is traced; a traceback is an oddity, an error is kept."""
+    """A log handler that traces each line, reports a traceback as an oddity, and keeps errors."""
 
     def __init__(self, simulation: Simulation, oddities: list[str]) -> None:
         super().__init__(logging.INFO)
@@ -99,7 +99,7 @@ class LogWatch(logging.Handler):
         self.errors: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line of the log."""
+        """Trace one log record."""
         message = record.getMessage()
         self._simulation.trace("log", record.levelname, message)
         if self._simulation.over:
@@ -111,7 +111,7 @@ class LogWatch(logging.Handler):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The log of this process's brokers comes here meanwhile."""
+        """Receive the log records of this process's brokers while the block runs."""
         logger = logging.getLogger("pykbroker")
         level = logger.level
         logger.addHandler(self)

@@ -15,7 +15,7 @@ from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Place, PollR
 
 
 class Anomaly(NamedTuple):
-    """Something that must not be. `kind` is one of the names below."""
+    """A violation of a guarantee. `kind` is one of the names below."""
 
     kind: str
     place: Place
@@ -23,7 +23,7 @@ class Anomaly(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """All that was ever seen of each partition; what a last, complete reading found, and where first."""
+    """The records seen of each partition, those of the final complete read, and where each was seen first."""
 
     seen: dict[Place, dict[int, set[bytes]]]
     final: dict[Place, dict[int, bytes]]
@@ -62,7 +62,7 @@ def _logs(history: History, final: Iterable[PollResult]) -> Logs:
 
 
 def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
-    """One value at an offset, one offset for a value."""
+    """Find offsets with two values, and values at two offsets."""
     for place, entries in logs.seen.items():
         for offset, values in sorted(entries.items()):
             if len(values) > 1:
@@ -75,7 +75,7 @@ def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """What was acknowledged is there, and where the acknowledgement said."""
+    """Find acknowledged values that are missing, or not at the offset of the acknowledgement."""
     for send in history.sends:
         if send.outcome is not SendOutcome.ACKNOWLEDGED or send.place not in logs.final:
             continue
@@ -89,7 +89,7 @@ def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """What is read was sent, to this partition, and not refused; and what was read stays."""
+    """Find values that nobody sent, that were sent elsewhere or refused, and values that disappeared."""
     outcomes = {(send.place, value): send.outcome for send in history.sends for value in send.values}
     for place, entries in logs.seen.items():
         final = logs.final.get(place)
@@ -105,7 +105,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """Each producer's values stand in the order in which it sent them."""
+    """Find values of one producer that stand in another order than it sent them."""
     last: dict[tuple[str, Place], int] = {}
     for send in history.sends:
         for value in send.values:
@@ -119,7 +119,7 @@ def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_polls(history: History) -> Iterator[Anomaly]:
-    """A consumer gets every offset from the one it asked for on."""
+    """Find polls that skip an offset after the one that was fetched."""
     for poll in history.polls:
         expected = poll.offset
         for offset, value in poll.found:
@@ -130,7 +130,7 @@ def _check_polls(history: History) -> Iterator[Anomaly]:
 
 
 def _check_high_watermarks(polls: list[PollResult]) -> Iterator[Anomaly]:
-    """Who asks after somebody was told a high watermark is told no lower one."""
+    """Find a high watermark below one that was returned before the request was sent."""
     told: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
     for poll in sorted(polls, key=lambda poll: poll.ended_s):
         times, highest = told[poll.place]
@@ -142,5 +142,5 @@ def _check_high_watermarks(polls: list[PollResult]) -> Iterator[Anomaly]:
 
 
 def short(value: bytes) -> str:
-    """A value's first word: what it is, without its filling."""
+    """Return the first word of a value, without its padding."""
     return value.partition(b" ")[0].decode(errors="replace")

@@ -33,18 +33,18 @@ class VirtualClock(trio.abc.Clock):
         heappush(self._agenda, (max(time_s, self.now), next(self._order), function, args))
 
     def call_later(self, delay_s: float, function: Callable[..., None], *args: Any) -> None:
-        """As `call_at`, counted from now."""
+        """Call a plain function after a delay, as `call_at` does."""
         self.call_at(self.now + delay_s, function, *args)
 
     def start_clock(self) -> None:
-        """As trio's clocks; time begins at 0."""
+        """Start at 0, as `trio.abc.Clock` asks."""
 
     def current_time(self) -> float:
-        """As trio's clocks."""
+        """Return the virtual time in seconds."""
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """No task is runnable: run the next event, or jump to `deadline`. Never sleeps."""
+        """Run the next event, or jump to `deadline`, as no task is runnable. Never sleeps."""
         agenda = self._agenda
         if agenda and agenda[0][0] <= deadline:
             self._idle = 0

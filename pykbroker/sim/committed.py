@@ -13,7 +13,7 @@ from wire.records.control import ControlType, control_records
 
 
 def visible(found: Iterable[Batch], aborted: Iterable[AbortedTransaction]) -> Iterator[Batch]:
-    """The data batches that count."""
+    """Yield the data batches that belong to no aborted transaction."""
     waiting = sorted(aborted, key=lambda one: one.first_offset)
     void: set[int] = set()
     for batch in found:

@@ -30,7 +30,7 @@ REWIND, REWIND_OFFSETS_MAX = 0.05, 50
 
 
 class NotServed(trio.BrokenResourceError):
-    """A partition cannot be read now."""
+    """The error that a partition cannot be read now."""
 
 
 class Consumer:
@@ -44,7 +44,7 @@ class Consumer:
         self._positions = dict.fromkeys(places, 0)
 
     async def run(self) -> None:
-        """For ever."""
+        """Read until cancelled."""
         while True:
             try:
                 async with self._dialer.connected() as connection:
@@ -84,7 +84,7 @@ async def fetch(
     partition_bytes_max: int,
     committed: bool = False,
 ) -> list[PollResult]:
-    """One Fetch, from these offsets; partitions that answered with a temporary error are left out. LOST."""
+    """Send one Fetch from these offsets; leave out partitions with a retriable error. LOST."""
     version = connection.any_version(ApiKey.FETCH)
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -133,7 +133,7 @@ async def fetch(
 
 
 def _open(data: PartitionData, poll: PollResult, history: History) -> None:
-    """Offsets and values from the poll's offset on."""
+    """Add the offsets and values from the poll's offset on."""
     try:
         found = list(batches(data.records or b""))
         for batch in found:
@@ -152,7 +152,7 @@ def _open(data: PartitionData, poll: PollResult, history: History) -> None:
 
 
 async def read_all(connection: SimConnection, place: Place, history: History, *, committed: bool = False) -> PollResult:
-    """A partition from its first offset to its end. NotServed, LOST."""
+    """Read a partition from its first offset to its end. NotServed, LOST."""
     latest = await end_offset(connection, place, committed=committed)
     whole = PollResult("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
     while whole.next_offset < latest:
@@ -173,7 +173,7 @@ async def read_all(connection: SimConnection, place: Place, history: History, *,
 
 
 async def end_offset(connection: SimConnection, place: Place, *, committed: bool) -> int:
-    """The high watermark, or the last stable offset. NotServed, LOST."""
+    """Return the high watermark, or the last stable offset. NotServed, LOST."""
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
     request = ListOffsetsRequest(isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED, topics=[asked])

@@ -40,12 +40,12 @@ class Recording(Generic[K]):
         self._noted_at, self._known = [0], [known]
 
     def note(self, known: K) -> None:
-        """From here on this is known."""
+        """Record that this is known from the current call on."""
         self._noted_at.append(len(self.calls))
         self._known.append(known)
 
     def endings(self, per_point: int, seed: int, points: Iterable[int] | None = None) -> Iterator[PowerLoss[K]]:
-        """`per_point` endings at each of the points, which ascend; by default at all."""
+        """Yield `per_point` power losses at each point. `points` ascend; the default is every point."""
         volume, made = self._begin(), 0
         for point in range(len(self.calls) + 1) if points is None else points:
             for call in self.calls[made:point]:
@@ -55,7 +55,7 @@ class Recording(Generic[K]):
                 yield self._ending(volume, point, number, seed)
 
     def ending(self, point: int, number: int, seed: int) -> PowerLoss[K]:
-        """One of them, again."""
+        """Return one power loss of `endings` again."""
         volume = self._begin()
         for call in self.calls[:point]:
             volume.play(call)
@@ -71,6 +71,6 @@ class Recording(Generic[K]):
 
 
 def written_out(call: DiskCall) -> str:
-    """A call, with the sizes of its data, on one line."""
+    """Return a call on one line, with the sizes of its data."""
     name, args = call
     return f"{name}({', '.join(f'{len(arg)} bytes' if isinstance(arg, bytes) else repr(arg) for arg in args)})"

@@ -23,7 +23,7 @@ TEBIBYTE = 1 << 40
 
 @dataclass(slots=True)
 class DiskFaults:
-    """What goes wrong from now on: chances from 0 to 1 per operation, and times in seconds."""
+    """The faults of a disk: chances from 0 to 1 per operation, and times in seconds."""
 
     room_bytes: int = TEBIBYTE
     write_fails: float = 0.0
@@ -31,19 +31,19 @@ class DiskFaults:
     sync_fails: float = 0.0
     not_cached: float = 0.0
     wait_s: float = 0.0
-    """How long the device takes on average."""
+    """Average time of an operation of the device."""
     stalls: float = 0.0
     happened: dict[str, int] = field(default_factory=dict)
 
     def strike(self, dice: Random, chance: float, kind: str) -> bool:
-        """Whether this fault happens now; counted."""
+        """Whether this fault happens now. A fault that happens is counted."""
         if not chance or dice.random() >= chance:
             return False
         self.count(kind)
         return True
 
     def count(self, kind: str) -> None:
-        """One more."""
+        """Count one fault of this kind."""
         self.happened[kind] = self.happened.get(kind, 0) + 1
 
 
@@ -74,7 +74,7 @@ class SimFile:
         return self.size
 
     def _append_into(self, room: int, whole: bytes) -> None:
-        """On a full disk as much is written as there is room for, then taken back."""
+        """Write as much as fits on a full disk, then truncate it again."""
         if room >= len(whole):
             return
         self._disk.faults.count("disk full")
@@ -104,7 +104,7 @@ class SimFile:
         return self._content(offset, min(size, self.size - offset))
 
     def sent(self, offset: int, size: int) -> bytes:
-        """As sendfile reads it, for a pump. OSError (EBADF) once closed."""
+        """Read for a pump, as sendfile does. OSError (EBADF) once closed."""
         return self._content(offset, size)
 
     def _content(self, offset: int, size: int) -> bytes:
@@ -133,7 +133,7 @@ class SimFile:
 
 
 def alive() -> None:
-    """A disk without a process has nobody who could be dead."""
+    """Allow every operation: a disk without a process cannot be used by a dead one."""
 
 
 class SimDisk:
@@ -158,7 +158,7 @@ class SimDisk:
         return self.faults.strike(self._dice, chance, kind)
 
     async def wait(self) -> None:
-        """For the device."""
+        """Wait for the device."""
         if self.faults.wait_s:
             stalled = self.strikes(self.faults.stalls, "stalled")
             wait_s = self._dice.expovariate(1 / self.faults.wait_s) * (STALL if stalled else 1)
@@ -191,7 +191,7 @@ class SimDisk:
         self._locks.remove(path)
 
     def release(self) -> None:
-        """The process is dead: the kernel lets its locks go."""
+        """Release the locks of the dead process, as the kernel does."""
         self.volume.locks.difference_update(self._locks)
         self._locks.clear()
 

@@ -10,11 +10,11 @@ UNKNOWN_OFFSET = -1
 CONTROL = b""
 """Where a transaction's marker stands."""
 Place = tuple[str, int]
-"""Topic and partition."""
+"""A topic and a partition."""
 
 
 class SendOutcome(Enum):
-    """Of a send. UNKNOWN: nobody can say, it may be written or not."""
+    """The outcome of a send. UNKNOWN: the batch may be written or not."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -49,7 +49,7 @@ class PollResult(msgspec.Struct):
 
 
 class History:
-    """Of one simulation. `oddities` are answers that no client should ever get."""
+    """The history of one simulation. `oddities` are answers that no client should ever get."""
 
     def __init__(self, oddities: list[str] | None = None) -> None:
         self.sends: list[Send] = []
@@ -58,9 +58,9 @@ class History:
         self._values: dict[bytes, bytes] = {}
 
     def shared(self, value: bytes) -> bytes:
-        """The same value, held once however often it is read."""
+        """Return an equal value that is held in memory once."""
         return self._values.setdefault(value, value)
 
     def acknowledged(self) -> int:
-        """Values that were."""
+        """Return the number of acknowledged values."""
         return sum(len(send.values) for send in self.sends if send.outcome is SendOutcome.ACKNOWLEDGED)

@@ -49,13 +49,13 @@ class Violation(AssertionError):
 
 
 def require(holds: bool, otherwise: str) -> None:
-    """Violation, unless it holds."""
+    """Raise Violation unless the condition holds."""
     if not holds:
         raise Violation(otherwise)
 
 
 async def opened(volume: Volume, known: Known) -> Log:
-    """The log, recovered."""
+    """Recover and return the log."""
     return await Log.open(
         SimDisk(volume),
         DIRECTORY,
@@ -69,7 +69,7 @@ async def opened(volume: Volume, known: Known) -> Log:
 
 
 async def stored(log: Log) -> list[Batch]:
-    """All batches in the log, as readers get them."""
+    """Return all batches of the log, as readers get them."""
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -104,7 +104,7 @@ async def check_recovery(volume: Volume, known: Known) -> None:
 
 
 def below(written: tuple[bytes, ...], offset: int) -> tuple[bytes, ...]:
-    """The batches that end below an offset."""
+    """Return the batches that end below an offset."""
     return tuple(each for each in written if Batch.read(each).last_offset < offset)
 
 
@@ -124,7 +124,7 @@ class Expected:
     open_since: int = NONE
 
     def take(self, batch: Batch) -> None:
-        """One more batch."""
+        """Update the state with one more batch."""
         if batch.producer_epoch != self.epoch:
             self.epoch, self.last_sequence, self.last_offset = batch.producer_epoch, NONE, NONE
         if batch.is_control:
@@ -137,7 +137,7 @@ class Expected:
 
 
 def _expected(found: list[Batch]) -> dict[int, Expected]:
-    """The producers of these batches."""
+    """Return the state of the producers of these batches."""
     expected: dict[int, Expected] = {}
     for batch in found:
         if batch.producer_id >= 0:
@@ -185,5 +185,5 @@ def _check_goes_on(log: Log, found: list[Batch]) -> None:
 
 
 def as_sent(batch: Batch) -> bytes:
-    """A stored batch, as its producer sends it again."""
+    """Return a stored batch as its producer would resend it."""
     return PLACE.pack(0, batch.batch_length, NONE) + bytes(batch.buffer[PLACE.size :])

@@ -55,7 +55,7 @@ class LogLife:
         self._end = self._epoch = 0
 
     async def live(self, steps: int) -> None:
-        """Recover, then do so many things."""
+        """Recover the log, then take this number of random steps."""
         log = await opened(self.recording.volume, self.known)
         found = await stored(log)
         before = below(self.known.written, found[0].base_offset if found else log.log_end_offset)
@@ -83,7 +83,7 @@ class LogLife:
         self._know(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset * log.starts_inside)
 
     async def _delete(self, log: Log) -> None:
-        """Records, then the segments below them; files that were let go before."""
+        """Delete records, then the segments below them, then the files of segments deleted before."""
         for path in log.take_doomed():
             self._disk.remove(path)
         offset = self._dice.randrange(log.log_start_offset, log.log_end_offset + 1)
@@ -94,7 +94,7 @@ class LogLife:
             await log.retain(NOW_MS, log.log_end_offset)
 
     async def _restarted(self, log: Log) -> Log:
-        """Closed in order, or killed; the page cache lives."""
+        """Close or kill the log and open it again; the page cache survives."""
         if self._dice.random() < 0.5:
             await log.close()
             self._know(synced=log.log_end_offset)
@@ -143,7 +143,7 @@ class LogLife:
         writer.in_transaction = False
 
     def _begin(self, data: bytes) -> None:
-        """From now on this batch may be found, as the log stores it."""
+        """Note that the log may hold this batch from now on, as the log stores it."""
         batch = Batch.read(data)
         placed = PLACE.pack(self._end, batch.batch_length, self._epoch) + data[PLACE.size :]
         self._end += batch.last_offset_delta + 1
@@ -164,14 +164,14 @@ class LogLife:
 
 
 def empty_directory() -> Volume:
-    """A volume with the log's directory, and nothing in it."""
+    """Return a volume that holds only the log's empty directory."""
     volume = Volume()
     volume.make_directory(DIRECTORY)
     return after_power_loss(volume, Random(0), ALL_KEPT)
 
 
 class CrashFound(Exception):
-    """What came out of one ending; it can be had again by these three numbers."""
+    """The failure at one ending; its three numbers reproduce it."""
 
     def __init__(self, seed: int, ending: PowerLoss[Known], cause: Exception) -> None:
         super().__init__(f"seed {seed}, point {ending.point} ({ending.last_call}), ending {ending.number}: {cause!r}")
@@ -179,7 +179,7 @@ class CrashFound(Exception):
 
 
 async def lived(seed: int, steps: int) -> LogLife:
-    """A new log's life of so many steps."""
+    """Return a new log's life after this number of steps."""
     life = LogLife(seed)
     await life.live(steps)
     return life

@@ -45,11 +45,11 @@ class ClassicSimMember:
 
     @property
     def who(self) -> Committer:
-        """As coordinators know it."""
+        """The member as OffsetCommit names it."""
         return Committer(self._member_id, self._generation, self._instance_id)
 
     def forget(self, *, forgotten: bool) -> None:
-        """It is no member any more; `forgotten`: nor is it known by its id."""
+        """Drop the membership; with `forgotten` also the member id."""
         self.owned, self._generation = (), NO_GENERATION
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
@@ -107,7 +107,7 @@ class ClassicSimMember:
         )
 
     async def beat(self, connection: SimConnection) -> None:
-        """Show that it lives. Evicted: it must join again. LOST."""
+        """Send a heartbeat. Evicted: the member must join again. LOST."""
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = HeartbeatRequest(
             group_id=self.group,
@@ -120,7 +120,7 @@ class ClassicSimMember:
         self.lives_until_s = began_s + SESSION_S
 
     async def leave(self, connection: SimConnection) -> None:
-        """Go by itself; a static one only falls silent, and comes back under another id. LOST."""
+        """Leave the group. A static member only stops, and returns with another id. LOST."""
         member_id = self._member_id
         self.forget(forgotten=True)
         if self._instance_id is None:

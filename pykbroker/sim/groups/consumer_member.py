@@ -41,23 +41,23 @@ class ConsumerMember:
 
     @property
     def owned(self) -> tuple[Place, ...]:
-        """What it works on."""
+        """Return the partitions that the member works on."""
         return tuple(sorted(self._leases))
 
     @property
     def who(self) -> Committer:
-        """As coordinators know it."""
+        """Return the member as OffsetCommit names it."""
         return Committer(self._member_id, self._epoch, self._instance_id, by_epoch=True)
 
     def forget(self, *, forgotten: bool) -> None:
-        """It is no member any more, and joins anew; `forgotten`: under another id."""
+        """Drop the membership and join anew; with `forgotten` under another id."""
         self._own(())
         self._epoch = JOINING
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 
     async def enter(self, connection: SimConnection) -> None:
-        """Join, or say on a new connection all that a heartbeat can say. Evicted, LOST."""
+        """Join, or send a full heartbeat on a new connection. Evicted, LOST."""
         await connection.find_coordinator(self.group, GROUP)
         if not self._member_id:
             self._lives += 1
@@ -65,11 +65,11 @@ class ConsumerMember:
         await self._heartbeat(connection, self._request(whole=True))
 
     async def beat(self, connection: SimConnection) -> None:
-        """Show that it lives, and what it owns. Evicted, LOST."""
+        """Send a heartbeat with the owned partitions. Evicted, LOST."""
         await self._heartbeat(connection, self._request(whole=False))
 
     async def leave(self, connection: SimConnection) -> None:
-        """Go: a static member for now, and back under another id. LOST."""
+        """Leave; a static member leaves for now and returns with another id. LOST."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self._member_id,
@@ -112,7 +112,7 @@ class ConsumerMember:
             lease.until_s = self.lives_until_s
 
     def _own(self, places: tuple[Place, ...]) -> None:
-        """Own these and nothing else from now on."""
+        """Own exactly these partitions from now on."""
         now_s = trio.current_time()
         for place in [place for place in self._leases if place not in places]:
             lease = self._leases.pop(place)

@@ -31,7 +31,7 @@ class Commit(msgspec.Struct):
 
 
 class Shown(msgspec.Struct):
-    """What OffsetFetch said of one partition; offset -1 and no mark: nothing is committed."""
+    """The answer of OffsetFetch for one partition; offset -1 and no mark: nothing is committed."""
 
     reader: str
     group: str
@@ -43,7 +43,7 @@ class Shown(msgspec.Struct):
 
 
 class Assigned(msgspec.Struct):
-    """What a member was told in SyncGroup."""
+    """The assignment that a member received in SyncGroup."""
 
     group: str
     generation: int
@@ -53,7 +53,7 @@ class Assigned(msgspec.Struct):
 
 
 class Lease(msgspec.Struct):
-    """A member of a consumer group may believe that a partition is its own."""
+    """A time in which a member of a consumer group may believe that it owns a partition."""
 
     group: str
     member: str
@@ -63,7 +63,7 @@ class Lease(msgspec.Struct):
 
 
 class GroupHistory:
-    """Of one simulation."""
+    """The history of the groups of one simulation."""
 
     def __init__(self, oddities: list[str]) -> None:
         self.oddities = oddities

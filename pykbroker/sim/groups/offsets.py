@@ -51,7 +51,7 @@ NOBODY = Committer()
 async def commit_offsets(
     connection: SimConnection, history: GroupHistory, commits: Sequence[Commit], who: Committer = NOBODY
 ) -> None:
-    """Commit all of these, of one group. Evicted, Again, LOST."""
+    """Commit all of these offsets of one group. Evicted, Again, LOST."""
     first = EPOCH_VERSION_FIRST if who.by_epoch else INSTANCE_VERSION_FIRST if who.instance_id else 0
     version = connection.any_version(ApiKey.OFFSET_COMMIT, first)
     request = OffsetCommitRequest(
@@ -80,7 +80,7 @@ async def commit_offsets(
 
 
 def settle(commit: Commit, code: ErrorCode) -> None:
-    """This was said of it."""
+    """Record the error code with which a commit was answered."""
     if code is ErrorCode.NONE:
         commit.outcome, commit.ended_s = SendOutcome.ACKNOWLEDGED, trio.current_time()
     elif code in EVICTED:

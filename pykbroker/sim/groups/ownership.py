@@ -13,7 +13,7 @@ from pykbroker.sim.history import Place, SendOutcome
 
 
 def check_ownership(history: GroupHistory) -> list[Anomaly]:
-    """Every anomaly."""
+    """Return every anomaly."""
     return [
         *_check_generations(history.assigned),
         *_check_leases(history.leases),
@@ -22,7 +22,7 @@ def check_ownership(history: GroupHistory) -> list[Anomaly]:
 
 
 def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
-    """In a generation of a classic group nobody else is told the same partition."""
+    """Find partitions that two members of one classic generation were assigned."""
     owners: dict[tuple[str, int, Place], str] = {}
     for each in assigned:
         for place in each.places:
@@ -34,7 +34,7 @@ def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
 
 
 def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
-    """Nobody is given what another one of the group may still believe to be its own."""
+    """Find partitions assigned to a member while another one may still believe to own them."""
     last: dict[tuple[str, Place], Lease] = {}
     for lease in sorted(leases, key=lambda lease: lease.from_s):
         before = last.get((lease.group, lease.place))
@@ -50,7 +50,7 @@ def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
 
 
 def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
-    """What is sent in a generation after somebody was told of a later one is refused."""
+    """Find commits of a generation that were accepted after a member had learned of a later generation."""
     told: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for each in assigned:
         told[each.group].append((each.told_s, each.generation))

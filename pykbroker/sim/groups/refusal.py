@@ -23,7 +23,7 @@ EVICTED = frozenset(
 
 
 class Evicted(Exception):
-    """A member must join again. `forgotten`: under another id."""
+    """The error that a member must join again; with `forgotten` under another id."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -32,7 +32,7 @@ class Evicted(Exception):
 
 
 def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None:
-    """Go on if these are no errors. Evicted, Again; what nobody should be told is an oddity of the history."""
+    """Return if these are no errors. Evicted, Again; any other error is an oddity of the history."""
     for code in codes:
         if code in EVICTED:
             raise Evicted(code)

@@ -22,7 +22,7 @@ NOTHING = ""
 
 
 class Cluster(msgspec.Struct):
-    """A commit and who was shown it: when the first of them had ended, and when the last of them began."""
+    """A commit and the answers that show it: when the first had ended, and when the last began."""
 
     mark: str
     first_end_s: float
@@ -30,14 +30,14 @@ class Cluster(msgspec.Struct):
     first_is_commit: bool = True
 
     def take(self, shown: Shown) -> None:
-        """One more answer."""
+        """Add one answer."""
         if shown.ended_s < self.first_end_s:
             self.first_end_s, self.first_is_commit = shown.ended_s, False
         self.last_begin_s = max(self.last_begin_s, shown.began_s)
 
 
 def check_offsets(commits: Iterable[Commit], shown: Iterable[Shown]) -> list[Anomaly]:
-    """Every anomaly of every partition of every group."""
+    """Return every anomaly of every partition of every group."""
     written, read = defaultdict(list), defaultdict(list)
     for commit in commits:
         written[commit.group, commit.place].append(commit)
@@ -65,7 +65,7 @@ def _check(commits: list[Commit], shown: list[Shown]) -> Iterator[Anomaly]:
 
 
 def _untrue(one: Shown, found: Commit | None) -> str:
-    """Why this answer can be none, whatever the others say."""
+    """Return why an answer is wrong regardless of all other answers, or nothing."""
     if found is None:
         return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
     if found.outcome is SendOutcome.REFUSED:

@@ -32,7 +32,7 @@ class Stranger:
         self._history, self._places, self._marks, self._stable = history, places, 0, stable
 
     async def run(self) -> None:
-        """For ever."""
+        """Commit and fetch until cancelled."""
         while True:
             try:
                 async with self._dialer.connected() as first, self._dialer.connected() as second:
@@ -44,7 +44,7 @@ class Stranger:
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
     async def _act(self, first: SimConnection, second: SimConnection) -> None:
-        """Ask on one connection while a commit is on its way on the other."""
+        """Fetch on one connection while a commit is on its way on the other."""
         async with trio.open_nursery() as nursery:
             if self._dice.random() < COMMITS:
                 nursery.start_soon(self._commit, first)

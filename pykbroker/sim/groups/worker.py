@@ -20,7 +20,7 @@ AWAY_S_MAX = 2 * SESSION_S
 
 
 class SimWorker:
-    """`calm`: it stays from now on."""
+    """A worker; with `calm` it no longer leaves the group nor falls silent."""
 
     def __init__(self, member: SimMember, dialer: Dialer, history: GroupHistory) -> None:
         self.member, self._dialer, self._dice, self._history = member, dialer, dialer.dice, history
@@ -28,7 +28,7 @@ class SimWorker:
         self.calm = False
 
     async def run(self) -> None:
-        """For ever."""
+        """Work until cancelled."""
         while True:
             try:
                 async with self._dialer.connected() as connection:
@@ -42,7 +42,7 @@ class SimWorker:
                 await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
     def _judge(self, code: ErrorCode) -> None:
-        """Nobody is dropped whose session goes on, and who has not said that it leaves."""
+        """Report an oddity if a member was removed though its session had not expired and it had not left."""
         member = self.member
         if code is ErrorCode.UNKNOWN_MEMBER_ID and trio.current_time() < member.lives_until_s:
             self._history.oddities.append(
@@ -51,7 +51,7 @@ class SimWorker:
             )
 
     async def _session(self, connection: SimConnection) -> None:
-        """Until it goes. Evicted, LOST."""
+        """Work until the member leaves. Evicted, LOST."""
         member, dice = self.member, self._dice
         await member.enter(connection)
         known = await self._fetch(connection)

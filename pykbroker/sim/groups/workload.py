@@ -60,12 +60,12 @@ class GroupWorkload:
 
     @property
     def clients(self) -> list[str]:
-        """The names of its hosts."""
+        """Return the names of the clients' hosts."""
         return [each.member.name for each in self._workers] + [each.name for each in self._strangers]
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """One, without a record in it."""
+        """Return one topic, which has no records."""
         return [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
 
     def start(self, nursery: trio.Nursery) -> None:
@@ -76,7 +76,7 @@ class GroupWorkload:
             nursery.start_soon(stranger.run)
 
     async def settle(self) -> list[str]:
-        """Until both groups have converged."""
+        """Wait until both groups have converged."""
         for worker in self._workers:
             worker.calm = True
         groups = {
@@ -94,7 +94,7 @@ class GroupWorkload:
         ]
 
     async def judge(self) -> list[str]:
-        """Ask for all offsets a last time."""
+        """Fetch all offsets once more and check the history."""
         findings = []
         with trio.move_on_after(PROGRESS_S_MAX) as late:
             for group in (CLASSIC, CONSUMER, MEMBERLESS):
@@ -113,23 +113,23 @@ class GroupWorkload:
 
     @property
     def acknowledged(self) -> int:
-        """Commits that were."""
+        """Return the number of acknowledged commits."""
         return sum(commit.outcome is SendOutcome.ACKNOWLEDGED for commit in self._history.commits)
 
     @property
     def read(self) -> int:
-        """Answers of OffsetFetch."""
+        """Return the number of answers of OffsetFetch."""
         return len(self._history.shown)
 
 
 def converged(members: Sequence[SimMember]) -> bool:
-    """Whether all are in one generation, and every partition has one owner."""
+    """Whether all members are in one generation, and each partition has one owner."""
     owned = sorted(place for member in members for place in member.owned)
     return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
 
 
 def told(members: Sequence[SimMember]) -> str:
-    """Where each of them stands."""
+    """Describe the state of each member."""
     return ", ".join(
         f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}" for each in members
     )
