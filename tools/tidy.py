@@ -39,25 +39,6 @@ NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
 
-HEADLESS = frozenset(
-    "What Who Whose Each Those That Which How Where When Until As Of By For From Is Are Does Has And Or So".split()
-)
-"""A docstring that begins with one of these words needs its neighbour to be understood."""
-COINED = {
-    "forgo": "skip, refuse",
-    "forgoes": "skips, refuses",
-    "spoken": "the version, the protocol",
-    "takes leave": "shuts down, leaves the group",
-    "is told of": "learns, is sent",
-    "make good": "repair, retry",
-}
-"""Words that stand for a term of Kafka's: coined -> what to write instead."""
-PRONOUNS = frozenset("it they them those these what who".split())
-METRICS = "pykbroker/console/metrics.py"
-SUBJECT = re.compile(r"[a-z_][\w/.-]*(, [a-z_][\w/.-]*)*: [^A-Z\s].*[^.]")
-SUBJECTS_SINCE = "2026-11-23T00:30:00Z"
-"""Subjects of older commits were written before the rule."""
-
 Faults = Iterator[tuple[int, str]]
 
 
@@ -207,44 +188,6 @@ def machine_path(source: Source) -> Faults:
             yield number, "constraints are names and versions alone"
 
 
-def headless(source: Source) -> Faults:
-    """Report a docstring whose first word makes it depend on what stands around it."""
-    for node, text in docstrings(source):
-        if text.split()[0].strip("`\"',.:") in HEADLESS:
-            yield node.lineno, f"a docstring begins with {text.split()[0]!r}: begin with a verb, Whether, or a noun"
-
-
-def coined(source: Source) -> Faults:
-    """Report a coined word in a docstring or a comment, and name Kafka's."""
-    lines = [(node.lineno, text) for node, text in docstrings(source)]
-    lines += [(at, line.partition("# ")[2]) for at, line in enumerate(source.text.splitlines(), 1) if "# " in line]
-    for at, text in lines:
-        for word, better in COINED.items():
-            if re.search(rf"\b{word}\b", text, re.IGNORECASE) and not source.path.endswith("tidy.py"):
-                yield at, f"{word!r} is a coined word: write {better}"
-
-
-def dangling_help(source: Source) -> Faults:
-    """Report a metric's HELP with a pronoun: it is read alone in a dashboard."""
-    if source.path != METRICS:
-        return
-    for node in source.nodes:
-        parts = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, ast.Tuple) else []
-        for argument in parts[1:2]:
-            text = argument.value if isinstance(argument, ast.Constant) else None
-            if isinstance(text, str) and (found := PRONOUNS.intersection(re.findall(r"\w+", text.lower()))):
-                yield argument.lineno, f"the HELP {text!r} has the pronoun {min(found)!r}"
-
-
-def docstrings(source: Source) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield each docstring of a module, class or function with its node."""
-    for node in source.nodes:
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node)
-            if text:
-                yield node.body[0], text
-
-
 PYTHON_RULES: list[Callable[[Source], Faults]] = [
     long_file,
     long_function,
@@ -256,8 +199,6 @@ PYTHON_RULES: list[Callable[[Source], Faults]] = [
     no_theory,
     misdescribed_api,
     sleeps,
-    coined,
-    dangling_help,
 ]
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
@@ -284,20 +225,6 @@ def _named_type(node: ast.stmt) -> str | None:
         if spelled_as_class and not ast.unparse(node.value).startswith("TypeVar("):
             return target.id
     return None
-
-
-def odd_subjects(root: Path) -> Iterator[str]:
-    """Yield the commits since the rule whose subject is not `area: what changed`; nothing where there is no history."""
-    command = ["git", "log", "--no-merges", f"--since={SUBJECTS_SINCE}", "--format=%h %s"]
-    listed = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True).stdout
-    for commit, _, subject in (line.partition(" ") for line in listed.splitlines()):
-        if not is_subject(subject):
-            yield f"commit {commit}: {subject!r} is not `area: what changed`, without a full stop"
-
-
-def is_subject(subject: str) -> bool:
-    """Whether a commit's subject is `area: what changed`."""
-    return SUBJECT.fullmatch(subject) is not None
 
 
 def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
@@ -337,7 +264,6 @@ def main() -> int:
     found = [fault for source in sources for fault in faults(source)]
     parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
     found += same_name(sources)
-    found += odd_subjects(root)
     found += [f"pykbroker.{part}: on no floor in pyproject.toml" for part in parts]
     print("\n".join(found), end="\n" if found else "")
     return bool(found)
