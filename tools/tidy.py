@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from tools import prose
 from wire.api import ApiKey
 
 FILE_LINES_MAX = 600
@@ -199,6 +200,7 @@ PYTHON_RULES: list[Callable[[Source], Faults]] = [
     no_theory,
     misdescribed_api,
     sleeps,
+    *prose.RULES,
 ]
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
@@ -258,12 +260,15 @@ def tree(root: Path) -> Iterator[Source]:
 
 
 def main() -> int:
-    """Print every finding; the exit code says whether there was one."""
+    """Print every finding and return the exit code: 1 if there was one. `--prose`: also by rules not kept yet."""
     root = Path(__file__).parent.parent
     sources = list(tree(root))
+    if "--prose" in sys.argv:
+        PYTHON_RULES.extend(prose.RULES_NOT_KEPT_YET)
     found = [fault for source in sources for fault in faults(source)]
     parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
     found += same_name(sources)
+    found += prose.areas_missing(prose.subjects(root))
     found += [f"pykbroker.{part}: on no floor in pyproject.toml" for part in parts]
     print("\n".join(found), end="\n" if found else "")
     return bool(found)

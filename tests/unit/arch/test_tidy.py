@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tools import tidy
+from tools import prose, tidy
 from tools.tidy import Source
 
 ROOT = Path(__file__).parents[3]
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * tidy.FUNCTION_LINES_MAX
 API = '"""ListOffsets (2), v1-11: offsets."""\nclass ListOffsets:\n    versions: ClassVar[str] = "1-11"\n'
+METRICS = "pykbroker/console/metrics.py"
 THEORY = '"""What a log is.\n\n1. It only grows.\nKnows no topic.\n"""\n'
 
 FINE = [
@@ -32,6 +33,11 @@ FINE = [
     (tidy.sleeps, "tests/unit/x.py", "def wait():\n    while not ready():\n        time.sleep(0.01)"),
     (tidy.sleeps, "pykbroker/server/idle.py", "async def sweep():\n    await trio.sleep(5)"),
     (tidy.postponed, "README.md", "what todo lists are for"),
+    (prose.riddle, "wire/frame.py", '"""All frames."""\nclass A:\n    """A frame."""\n'),
+    (prose.riddle, "wire/frame.py", 'def f():\n    """Return the frame."""\ndef g():\n    """Whether it is."""\n'),
+    (prose.coined, "wire/frame.py", 'x = "forgo"\n'),
+    (prose.vague_help, METRICS, 'gauge("x_longest", "Longest step of the event loop, in seconds", 1)'),
+    (prose.vague_help, "pykbroker/cli/run.py", 'gauge("x", "Those that took long", 1)'),
     (tidy.machine_path, "README.md", "frame/work/s of art"),
     (tidy.machine_path, "constraints.txt", "# exact versions\ntrio==0.31.0\n"),
 ]
@@ -64,6 +70,15 @@ PLANTED = [
     (tidy.sleeps, "tests/unit/x.py", "def test():\n    time.sleep(0.5)\n    assert ready()"),
     (tidy.sleeps, "tests/unit/x.py", "async def test():\n    with trio.fail_after(9):\n        await trio.sleep(1)"),
     (tidy.sleeps, "tests/unit/x.py", "while True:\n    def f():\n        pass\nsleep(3)"),
+    (prose.riddle, "wire/frame.py", '"""What a frame is."""\n'),
+    (prose.riddle, "wire/frame.py", 'class A:\n    """Of one frame."""\n'),
+    (prose.riddle, "wire/frame.py", 'def f():\n    """The next frame."""\n'),
+    (prose.riddle, "wire/frame.py", 'LIMIT = 1\n"""How many frames there may be."""\n'),
+    (prose.coined, "wire/frame.py", 'def f():\n    """Forgo the frame."""\n'),
+    (prose.coined, "wire/frame.py", "# versions that are spoken\n"),
+    (prose.coined, "wire/frame.py", "log.info('%s gives way', x)\n"),
+    (prose.vague_help, METRICS, 'gauge("x", "Those that took long", 1)'),
+    (prose.vague_help, METRICS, 'rows = [("x", "Longest of them", 1)]'),
     (tidy.postponed, "tools/run", "# TO" + "DO: the rest"),
     (tidy.postponed, "wire/api.py", "x = 1  # FIX" + "ME"),
     (tidy.machine_path, "README.md", "see " + "/wo" + "rk/notes.md"),
@@ -85,7 +100,7 @@ def test_a_rule_finds_what_was_planted(rule, path, text):
 
 def test_every_rule_has_a_planted_violation_and_is_applied():
     planted = {rule for rule, _, _ in PLANTED}
-    assert planted == set(tidy.PYTHON_RULES + tidy.TEXT_RULES)
+    assert planted == set(tidy.PYTHON_RULES + tidy.TEXT_RULES + prose.RULES_NOT_KEPT_YET)
     assert planted == {rule for rule, _, _ in FINE}
 
 
@@ -112,3 +127,17 @@ def test_one_name_for_two_classes_is_found():
         tidy.Source("wire/messages/d.py", "class Member: ...\n"),
     ]
     assert list(tidy.same_name(sources)) == ["pykbroker/core/b.py:1: Member is also defined in pykbroker/core/a.py:1"]
+
+
+def test_a_commit_subject_without_an_area_is_found():
+    fine = ["storage: fsync the directory", "core/log, wire: read batches", "tests/unit: name each test"]
+    bad = ["Read a client id", "storage: Fsync the directory", "Storage: fsync the directory", "storage:fsync"]
+    assert len(list(prose.areas_missing(fine + bad))) == len(bad)
+
+
+def test_commit_subjects_are_not_judged_without_git(tmp_path):
+    assert prose.subjects(tmp_path) == []
+
+
+def test_commit_subjects_after_the_rule_name_their_area():
+    assert list(prose.areas_missing(prose.subjects(ROOT))) == []
