@@ -1,5 +1,4 @@
-"""Encoded answers that are right as long as what they were made from stays the same. Bounded; nothing else is needed
-to be right, so all are forgotten at once."""
+"""A bounded cache of encoded responses that are valid as long as the image that they were made from is current."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from pykbroker.server.handler import Encoded
+from pykbroker.server.handler import EncodedResponse
 
 ANSWERS_MAX = 1024
 ANSWERS_BYTES_MAX = 4 << 20
@@ -19,7 +18,7 @@ TOPIC_BYTES = 160
 class Kept(msgspec.Struct, frozen=True):
     """An answer, and the topics (ids) that it is about."""
 
-    answer: Encoded
+    answer: EncodedResponse
     topics: tuple[bytes, ...]
 
 
@@ -37,7 +36,7 @@ class Answers:
             self._begin(image)
         return self._kept.get(question)
 
-    def keep(self, image: object, question: Hashable, answer: Encoded, topics: tuple[bytes, ...]) -> None:
+    def keep(self, image: object, question: Hashable, answer: EncodedResponse, topics: tuple[bytes, ...]) -> None:
         """Keep it, if it is not too large and its image is still the one that is asked.
 
         The question names no topic that is not among `topics`, and none twice.

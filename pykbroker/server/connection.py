@@ -6,13 +6,14 @@ Sources: the request and response headers of KIP-482; ordering as in Kafka's Soc
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Generator
 from struct import Struct
-from types import CoroutineType, GeneratorType
+from types import GeneratorType
 from typing import Any
 
+from pykbroker.core.steps import Steps
 from pykbroker.server.failure import failure
-from pykbroker.server.handler import Answer, CloseConnection, HandlerSteps, Held, RequestContext, Result, Waiting
+from pykbroker.server.handler import NO_RESPONSE, Answer, CloseConnection, Later, RequestContext, resolve
 from pykbroker.server.intake import Intake, Shared
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX, Slot, drain, hurry
@@ -80,22 +81,21 @@ class Connection(Intake):
         if size < LARGE_FRAME_BYTES:
             request = route.decode(data, pos, end)
         else:
-            steps = route.decode_slowly(data, pos, end)
+            steps = route.decode_in_steps(data, pos, end)
             request = self._shared.turns.begin(steps)
             if request is Unfinished.UNFINISHED:
                 slot = Slot(route, correlation_id, context, None, began_at, size)
-                return self._wait(slot, Held(self._read_on(slot, steps)))
+                return self._wait(slot, Later(self._read_on(slot, steps), holds_connection=True))
         try:
-            handler = route.handler if size < LARGE_FRAME_BYTES else route.slow_handler
+            handler = route.handler if size < LARGE_FRAME_BYTES else route.handler.handle_large
             answer = handler(context, request)
-            if type(answer) is GeneratorType:
+            if type(answer) is Later:  # not isinstance: it asks the metaclass of all structs, for each request
                 answer = self._first_share(answer)
         except (CloseConnection, DecodeError):
             raise
         except Exception as error:  # noqa: BLE001 - what a handler lets out is answered, and logged there
             answer = failure(route, request, error)
-        kind = type(answer)  # not isinstance: it asks the metaclass of all structs, for each request
-        if kind is CoroutineType or kind is Held:
+        if type(answer) is Later:
             return self._wait(Slot(route, correlation_id, context, request, began_at, size), answer)
         if self._slots:
             slot = Slot(route, correlation_id, context, request, began_at, size)
@@ -103,16 +103,21 @@ class Connection(Intake):
             self._slots.append(slot)
             self._look()
             self._weigh()
-        elif answer is not None:
+        elif answer is not NO_RESPONSE:
             route.frame(correlation_id, answer, self.out)
         now = self._ticks()
         route.took(size, began_at - self.came_at, now - began_at)
         return now
 
-    def _first_share(self, steps: HandlerSteps) -> Answer:
-        """What there is after one share of the loop's time; later requests wait for the rest."""
+    def _first_share(self, later: Later) -> Answer:
+        """Run the first share of steps at once. A coroutine is left to a task."""
+        if type(later.work) is not GeneratorType:
+            return later
+        steps = resolve(later)
         result = self._shared.turns.begin(steps)
-        return Held(self._shared.turns.walk(steps)) if isinstance(result, Unfinished) else result
+        if result is Unfinished.UNFINISHED:
+            return Later(self._shared.turns.walk(steps), holds_connection=True)
+        return result
 
     def _be_called(self, raw: bytes, *, fits: bool) -> None:
         """Decode the client id: once, as a rule, for all requests have the same."""
@@ -130,26 +135,25 @@ class Connection(Intake):
 
     # ---- a request that waits
 
-    def _wait(self, slot: Slot, answer: Waiting | Held) -> int:
-        """Give the reply its place in line, and what it waits for a task."""
+    def _wait(self, slot: Slot, later: Later) -> int:
+        """Add the request to the reply queue, and start a task for its work."""
         self._slots.append(slot)
-        if isinstance(answer, Held):
+        if later.holds_connection:
             self._is_held = True
             self._shared.budget.hold()
         self._look()
         self._weigh()
-        self._shared.tasks.start_soon(self._finish, slot, answer)
+        self._shared.tasks.start_soon(self._finish, slot, later)
         slot.parked_at = now = self._ticks()
         slot.route.parked(slot.kept_bytes, slot.began_at - self.came_at, now - slot.began_at)
         return now
 
-    async def _finish(self, slot: Slot, answer: Waiting | Held) -> None:
-        """Run a handler's coroutine, then let go all replies that are ready, in order."""
-        outcome: Result | Exception
+    async def _finish(self, slot: Slot, later: Later) -> None:
+        """Run the work to its end, and send all replies that are ready, in order."""
+        outcome: Response | Exception
         try:
-            outcome = await (self._hold(answer) if isinstance(answer, Held) else self._result(answer))
-            if isinstance(outcome, Response):
-                outcome = await self._end_of(slot.route.encode_slowly(outcome))
+            outcome = await self._result(later)
+            outcome = await self._shared.turns.through(slot.route.encode_in_steps(outcome))
         except Exception as error:  # noqa: BLE001 - as in _request
             outcome = error
         self.moved_at = now = self._ticks()
@@ -163,32 +167,36 @@ class Connection(Intake):
         else:
             self._go_on()
 
-    async def _read_on(self, slot: Slot, steps: Generator[None, None, Any]) -> Result | Waiting | HandlerSteps:
-        """Decode the rest of a large request, and have it handled."""
-        slot.request = await self._shared.turns.walk(steps)
-        answer = slot.route.slow_handler(slot.context, slot.request)
-        return await answer.coroutine if isinstance(answer, Held) else answer
+    async def _result(self, later: Later) -> Response:
+        """Run work, and the work to which it leads, until there is a response.
 
-    async def _hold(self, held: Held) -> Any:
-        """Keep later requests back only as long as the order of the appends asks for it."""
+        Later requests may start as soon as the first work that holds the connection has ended in one that does not.
+        """
+        holds = later.holds_connection
+        answer: Answer = later
         try:
-            answer: Result | Waiting = await self._result(held.coroutine)
+            while isinstance(answer, Later):
+                if holds and not answer.holds_connection:
+                    holds = False
+                    self._let_go()
+                    self._go_on()
+                if isinstance(answer.work, Generator):
+                    answer = await self._shared.turns.through(resolve(answer))
+                else:
+                    answer = await answer.work
         finally:
-            self._is_held = False
-            self._shared.budget.let_go()
-        if isinstance(answer, Coroutine):
-            self._go_on()
-            answer = await self._result(answer)
+            if holds:
+                self._let_go()
         return answer
 
-    async def _result(self, waiting: Coroutine[Any, Any, Any]) -> Any:
-        """What it gives, or what the steps lead to that it gives."""
-        answer = await waiting
-        return await self._end_of(answer) if isinstance(answer, Generator) else answer
+    async def _read_on(self, slot: Slot, steps: Steps[Any]) -> Answer:
+        """Decode the rest of a large request, and handle it."""
+        slot.request = await self._shared.turns.walk(steps)
+        return slot.route.handler.handle_large(slot.context, slot.request)
 
-    async def _end_of(self, steps: Generator[None, None, Any]) -> Any:
-        """What they lead to: most in their first share, which waits for nobody."""
-        return await self._shared.turns.through(steps)
+    def _let_go(self) -> None:
+        self._is_held = False
+        self._shared.budget.let_go()
 
     def _go_on(self) -> None:
         """Send what is ready, and start requests again if that is allowed by now."""
@@ -197,7 +205,7 @@ class Connection(Intake):
             self.behind = True
         self._pump.flush()
 
-    def _conclude(self, slot: Slot, outcome: Result | Exception) -> None:
+    def _conclude(self, slot: Slot, outcome: Response | Exception) -> None:
         """Write the reply, unless nobody is there any more to read it."""
         try:
             if isinstance(outcome, CloseConnection | DecodeError):

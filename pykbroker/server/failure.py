@@ -1,4 +1,4 @@
-"""The one place that turns a request that failed as a whole into its API's error response."""
+"""The response to a request that failed as a whole."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ logger = logging.getLogger(__name__)
 
 
 def failure(route: Route, request: Any, error: Exception) -> Response:
-    """`ApiError` answers its code; anything else is a bug here: UNKNOWN_SERVER_ERROR and a traceback.
+    """Return the error response of the request's API.
 
-    A handler whose response has, in some version, no error code of its own has `refuse(request, code)`.
+    An `ApiError` has the code; any other error is a bug of this broker: UNKNOWN_SERVER_ERROR, and a traceback in the
+    log. CloseConnection: the API's response has no error code in this version.
     """
     route.errors += 1
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
     if not isinstance(error, ApiError):
         logger.error("%s version %s failed", route.key.name, route.version, exc_info=error)
-    refuse = getattr(route.handler, "refuse", None)
-    if refuse is not None:
-        response: Response = refuse(request, code)
+    response = route.handler.refuse(request, code)
+    if response is not None:
         return fitted(response, route.version)
     response_class = APIS[route.key].response
     if not any(field.name == "error_code" and route.version in field.versions for field in fields_of(response_class)):
-        raise CloseConnection(f"{route.key.name} has no answer for {code.name}")
+        raise CloseConnection(f"{route.key.name} has no response for {code.name}")
     return response_class(error_code=code)
 
 
 def fitted(response: Response, version: int) -> Response:
-    """Without what this version has no field for: the error of the whole, say, where each part has it, too."""
+    """Reset the fields that this version lacks, such as the top-level error code of an API with a code per part."""
     for field in fields_of(type(response)):
         if version not in field.versions:
             setattr(response, field.name, field.default)

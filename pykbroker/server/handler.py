@@ -1,65 +1,106 @@
-"""What an API is to its connection: a callable with a key and versions, and what it may know of its request."""
+"""The interface of an API: the handler, the request context that it is given, and the answers that it may return."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, final
 
 import msgspec
 
+from pykbroker.core.steps import Steps
 from pykbroker.world.net import Peer
 from wire.api import ApiKey
 from wire.declare import Response
+from wire.error_codes import ErrorCode
 
 
-class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """A response that is encoded already, for the version that was asked for."""
+class EncodedResponse(Response):
+    """A response that is already encoded, in the version of the request."""
 
     parts: list[Any]
 
 
-Result = Response | Encoded | None
-HandlerSteps = Generator[None, None, "Result | Waiting"]
-"""What a handler returns that goes through many things: it yields where others may have their turn."""
-Waiting = Coroutine[Any, Any, Result | HandlerSteps]
-"""What it returns when its answer has to wait."""
+class NoResponse(Response):
+    """The type of `NO_RESPONSE`."""
 
 
-class Held(msgspec.Struct, frozen=True, gc=False):
-    """A coroutine during which the connection starts no further request: something is awaited before the append.
+NO_RESPONSE = NoResponse()
+"""The result of a request to which the broker sends no response: Produce with acks=0."""
 
-    It may answer another one, for what is awaited after the append, or steps that are to be gone through.
+
+@final
+class Later(msgspec.Struct, frozen=True, gc=False):
+    """An answer that is not ready yet: the work that leads to it.
+
+    A coroutine runs as a task. Steps are run in shares of the loop; the first share is run at once.
     """
 
-    coroutine: Coroutine[Any, Any, Result | Waiting | HandlerSteps]
+    work: Coroutine[Any, Any, Answer] | Steps[Answer]
+    holds_connection: bool
+    """Whether the connection starts no further request before the work has ended.
+
+    The work may end with another `Later`, which holds the connection only if the connection is still held.
+    """
+
+
+Answer = Response | Later
+
+
+def now_or_later(result: Answer | Coroutine[Any, Any, Answer] | Steps[Answer]) -> Answer:
+    """Return an answer unchanged, and work as a `Later`. Only steps hold the connection."""
+    if isinstance(result, Response | Later):
+        return result
+    return Later(result, holds_connection=isinstance(result, Generator))
+
+
+def resolve(later: Later) -> Steps[Answer]:
+    """Run steps, and the steps to which they lead."""
+    answer: Answer = later
+    while isinstance(answer, Later) and isinstance(answer.work, Generator):
+        answer = yield from answer.work
+    return answer
 
 
 class RequestContext(msgspec.Struct, gc=False):
-    """One request as its handler sees it, beside the message itself."""
+    """The facts about one request that are not part of its message."""
 
     version: int
     client_id: str | None
     peer: Peer
     principal: str = "User:ANONYMOUS"
     hurry: Callable[[], None] | None = None
-    """Set by a handler that may answer sooner: called when another kind of request waits behind it."""
+    """Makes a parked Fetch respond with the records that it has; None for all other requests.
+
+    The connection calls it when a request of another API arrives behind the Fetch.
+    """
 
 
 class CloseConnection(Exception):
-    """A handler's wish to end this connection without an answer; the text is for the log."""
+    """Raised by a handler to close the connection without a response; the text is logged."""
 
 
-Answer = Result | Waiting | Held | HandlerSteps
+class Handler:
+    """The base class of all handlers: each serves some versions of one API."""
 
-
-class Handler(Protocol):
-    """One API. None answers nothing (Produce with acks=0).
-
-    One for which steps cost too much may have a method `slowly` for requests that are large.
-    """
+    __slots__ = ()
 
     key: ClassVar[ApiKey]
     versions: ClassVar[str]
 
+    @abstractmethod
     def __call__(self, context: RequestContext, request: Any) -> Answer:
-        """Answer at once, or return what will."""
+        """Handle a request."""
+
+    def handle_large(self, context: RequestContext, request: Any) -> Answer:
+        """Handle a request of at least `LARGE_FRAME_BYTES`. An API whose other requests are frequent and small may
+        override this to handle a large one in steps.
+        """
+        return self(context, request)
+
+    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
+        """Return the response to a request that failed as a whole.
+
+        None, the default, stands for a response that carries only the top-level error code.
+        """
+        return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykbroker.server.handler import RequestContext, Result
+from pykbroker.server.handler import NO_RESPONSE, RequestContext
 from pykbroker.server.table import Route
 from pykbroker.world.disk import FileSlice
+from wire.declare import Response
 
 SLOTS_MAX = 128
 """Requests of one connection that are not answered yet; further ones stay unread."""
@@ -40,10 +41,10 @@ class Slot:
         self.parts: list[Any] = []
         self.done = False
 
-    def answer(self, response: Result, now: int) -> None:
+    def answer(self, response: Response, now: int) -> None:
         """From now on only the replies before it hold it up."""
         self.answered_at = now
-        if response is not None:
+        if response is not NO_RESPONSE:
             self.route.frame(self.correlation_id, response, self.parts)
         self.kept_bytes = sum(len(part) for part in self.parts if not isinstance(part, FileSlice))
         self.request, self.done = None, True

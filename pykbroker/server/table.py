@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from pykbroker.server.handler import Encoded, Handler
+from pykbroker.core.steps import Steps
+from pykbroker.server.handler import EncodedResponse, Handler, NoResponse, RequestContext
 from wire.api import APIS, ApiKey, request_header_version, response_header_version
 from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
 from wire.declare import Buffer, Response
@@ -44,16 +45,13 @@ class Route:
         "queue_ns",
         "remote_ns",
         "size_extra",
-        "slow_handler",
         "tagged_header",
         "version",
     )
 
-    def __init__(self, key: ApiKey, version: int, handler: Callable[..., Any]) -> None:
+    def __init__(self, key: ApiKey, version: int, handler: Handler) -> None:
         api = APIS[key]
         self.key, self.version, self.handler = key, version, handler
-        self.slow_handler: Callable[..., Any] = getattr(handler, "slowly", handler)
-        """For a request that is large."""
         self.tagged_header = request_header_version(key, version) >= 2
         self.decode: Callable[[Buffer, int, int], Any] = decoder(api.request, version)
         self.encode: Callable[[Any, list[Any]], None] = encoder(api.response, version)
@@ -84,11 +82,11 @@ class Route:
         self.remote_ns += nanos_parked
         self.histogram[min((nanos >> 10).bit_length(), HISTOGRAM_BUCKETS - 1)] += 1
 
-    def frame(self, correlation_id: int, response: Response | Encoded, out: list[Any]) -> None:
+    def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
         """Append the reply, size first, to `out`."""
         parts: list[Any] = []
         joins = self.joins
-        if type(response) is Encoded:
+        if type(response) is EncodedResponse:
             parts = response.parts
             joins = joins and sum(map(len, parts)) <= JOINED_BYTES_MAX
         else:
@@ -103,12 +101,14 @@ class Route:
             out += parts
         self.bytes_out += size
 
-    def decode_slowly(self, data: Buffer, pos: int, end: int) -> Generator[None, None, Any]:
+    def decode_in_steps(self, data: Buffer, pos: int, end: int) -> Steps[Any]:
         """As `decode`, a step for each element of its arrays."""
         return stepwise_decoder(APIS[self.key].request, self.version)(data, pos, end)
 
-    def encode_slowly(self, response: Response) -> Generator[None, None, Encoded]:
+    def encode_in_steps(self, response: Response) -> Steps[Response]:
         """As `encode`, a step for each element of its arrays; parts that are to be joined are, a few at a time."""
+        if isinstance(response, EncodedResponse | NoResponse):
+            return response
         parts: list[Any] = []
         joined: list[Any] = []
         for _ in stepwise_encoder(type(response), self.version)(response, parts):
@@ -116,7 +116,7 @@ class Route:
                 joined.append(b"".join(parts))
                 parts.clear()
             yield
-        return Encoded(joined + parts)
+        return EncodedResponse(joined + parts)
 
 
 def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
@@ -157,17 +157,24 @@ class ApiTable(dict[int, Route]):
             route = self[key_version] = Route(handler.key, version, handler)
             return route
         if key == ApiKey.API_VERSIONS:
-            return refused_api_versions(handler.versions)
+            return UnsupportedApiVersions(handler.versions).route()
         raise DecodeError(f"{handler.key.name} version {version} is not supported, only {handler.versions}")
 
 
-def refused_api_versions(versions: str) -> Route:
-    """ApiVersions in a version of the future: error 35 and its range in the version 0 body (KIP-511)."""
-    served = parse_versions(versions)
-    refusal = ApiVersionsResponse(
-        error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=served.first, max_version=served.last)],
-    )
-    route = Route(ApiKey.API_VERSIONS, 0, lambda context, request: refusal)
-    route.decode = lambda buffer, pos, end: ApiVersionsRequest()
-    return route
+class UnsupportedApiVersions(Handler):
+    """The handler for an ApiVersions version that is not served: error 35 and the served range in a version 0 body."""
+
+    key = ApiKey.API_VERSIONS
+
+    def __init__(self, versions: str) -> None:
+        self._served = parse_versions(versions)
+
+    def __call__(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        version = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=self._served.first, max_version=self._served.last)
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[version])
+
+    def route(self) -> Route:
+        """Return a route that reads nothing of the request (KIP-511)."""
+        route = Route(self.key, 0, self)
+        route.decode = lambda buffer, pos, end: ApiVersionsRequest()
+        return route

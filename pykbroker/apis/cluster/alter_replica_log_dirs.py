@@ -18,9 +18,8 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import finish
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, Held, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -33,7 +32,7 @@ AT_ONCE_MAX = 256
 """Partitions of a request that are read before the handler yields to other tasks."""
 
 
-class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
+class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
     """A handler that moves each partition independently and returns an error code for each."""
 
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
@@ -41,10 +40,10 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Held:
-        return Held(self._answer(context, request))
+    def __call__(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)
 
-    async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Response | HandlerSteps:
+    async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: dict[tuple[str, int], str] = {}
@@ -52,7 +51,7 @@ class AlterReplicaLogDirs(msgspec.Struct, frozen=True):
             wanted[key] = path
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
-        return answer({key: await self._move(*key, path) for key, path in wanted.items()})
+        return now_or_later(answer({key: await self._move(*key, path) for key, path in wanted.items()}))
 
     def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
         """Return `code` for every partition."""

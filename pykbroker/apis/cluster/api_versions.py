@@ -15,7 +15,7 @@ import msgspec
 
 from pykbroker.core.metadata.features import ADVERTISED, advertised
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import (
@@ -31,7 +31,7 @@ SOFTWARE_VERSION_FIRST = 3
 FEATURE_FROM_ZERO_VERSION_FIRST = 4
 
 
-class ApiVersions(msgspec.Struct, frozen=True):
+class ApiVersions(Handler, msgspec.Struct, frozen=True):
     """A handler that returns the ranges in `served`. An invalid client software name gets INVALID_REQUEST."""
 
     key: ClassVar = ApiKey.API_VERSIONS

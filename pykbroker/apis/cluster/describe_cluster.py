@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authori
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -23,7 +23,7 @@ from wire.messages.describe_cluster import DescribeClusterBroker, DescribeCluste
 BROKERS, CONTROLLERS = 1, 2
 
 
-class DescribeCluster(msgspec.Struct, frozen=True):
+class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     """A handler that returns this broker under its advertised address, or the address that the client connected to."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER

@@ -13,10 +13,11 @@ import msgspec
 
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.disk import Disk
 from wire.api import ApiKey
@@ -30,7 +31,7 @@ from wire.messages.describe_log_dirs import (
 )
 
 
-class DescribeLogDirs(msgspec.Struct, frozen=True):
+class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
     """A handler that describes `directories`; `disks` has one disk for each, in the same order.
 
     `refused` are the paths that could not be opened at start.
@@ -44,17 +45,15 @@ class DescribeLogDirs(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(
-        self, context: RequestContext, request: DescribeLogDirsRequest
-    ) -> DescribeLogDirsResponse | HandlerSteps:
+    def __call__(self, context: RequestContext, request: DescribeLogDirsRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: set[tuple[str, int]] | None = None
         if request.topics is not None:
             wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-        return self._describe_all(wanted)
+        return now_or_later(self._describe_all(wanted))
 
-    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> HandlerSteps:
+    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> Steps[Answer]:
         response = DescribeLogDirsResponse()
         for directory, disk in zip(self.directories, self.disks, strict=True):
             response.results.append((yield from self._describe(directory, disk, wanted)))

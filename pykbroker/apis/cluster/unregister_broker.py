@@ -10,13 +10,13 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
-class UnregisterBroker(msgspec.Struct, frozen=True):
+class UnregisterBroker(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.UNREGISTER_BROKER
@@ -24,8 +24,8 @@ class UnregisterBroker(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         if not permitted(self.authorizer, context.principal, self.key):

@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -21,7 +21,7 @@ from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesR
 RESULTS_VERSION_LAST = 1
 
 
-class UpdateFeatures(msgspec.Struct, frozen=True):
+class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller. An error applies to the whole request."""
 
     key: ClassVar = ApiKey.UPDATE_FEATURES
@@ -29,8 +29,8 @@ class UpdateFeatures(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         if not permitted(self.authorizer, context.principal, self.key):

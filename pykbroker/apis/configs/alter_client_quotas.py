@@ -14,7 +14,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
@@ -25,7 +25,7 @@ from wire.messages.alter_client_quotas import (
 )
 
 
-class AlterClientQuotas(msgspec.Struct, frozen=True):
+class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
@@ -33,10 +33,10 @@ class AlterClientQuotas(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Later:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Held(self.controller.alter_client_quotas(request))
+        return Later(self.controller.alter_client_quotas(request), holds_connection=True)
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
         """Return `code` for every entity."""

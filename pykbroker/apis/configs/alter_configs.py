@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_configs import (
@@ -26,7 +26,7 @@ from wire.messages.alter_configs import (
 )
 
 
-class AlterConfigs(msgspec.Struct, frozen=True):
+class AlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource and passes the request to the controller.
 
     The results are in the order of the request.
@@ -37,8 +37,8 @@ class AlterConfigs(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
         resources, allowed, answers = request.resources, [], {}

@@ -17,7 +17,8 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.core.steps import Steps
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_client_quotas import (
@@ -41,7 +42,7 @@ class Match(IntEnum):
     SPECIFIED = 2
 
 
-class DescribeClientQuotas(msgspec.Struct, frozen=True):
+class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
     """A handler that reads the image and returns one entry for each entity with all its quotas."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
@@ -49,7 +50,10 @@ class DescribeClientQuotas(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Steps[Answer]:
         if not permitted(self.authorizer, context.principal, self.key):
             return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:

@@ -31,7 +31,7 @@ from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import NEEDS, check_config_right
 from pykbroker.core.security.operation import Operation
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.server.log_levels import logger_levels
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -46,7 +46,7 @@ AT_ONCE_MAX = 8
 """Resources described in one step of the loop; describing a broker takes about 2 ms."""
 
 
-class DescribeConfigs(msgspec.Struct, frozen=True):
+class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that combines the static `config` of broker `node_id` with the dynamic configs of the image.
 
     As in Kafka, a request may name a resource more than once. Once the response has `answer_bytes_max` bytes, the
@@ -66,7 +66,7 @@ class DescribeConfigs(msgspec.Struct, frozen=True):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         sheet, image = ConfigSheet(request, self.answer_bytes_max), self.image()
         if len(request.resources) > AT_ONCE_MAX:
-            return self._describe_many(context, request, sheet, image)
+            return now_or_later(self._describe_many(context, request, sheet, image))
         return DescribeConfigsResponse(
             results=[self._describe(context, resource, sheet, image) for resource in request.resources]
         )

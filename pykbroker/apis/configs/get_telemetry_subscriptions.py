@@ -14,7 +14,7 @@ from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.messages.get_telemetry_subscriptions import (
@@ -27,7 +27,7 @@ NS_PER_MS = 1_000_000
 ACCEPTED = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
-class GetTelemetrySubscriptions(msgspec.Struct, frozen=True):
+class GetTelemetrySubscriptions(Handler, msgspec.Struct, frozen=True):
     """A handler that assigns a client instance id to a client without one."""
 
     key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS

@@ -20,7 +20,7 @@ from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import HandlerSteps, Held, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.storage.files.portions import AT_ONCE_MAX
 from wire.api import ApiKey
@@ -33,7 +33,7 @@ from wire.messages.incremental_alter_configs import (
 )
 
 
-class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
+class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource, sets log levels itself, and passes all other changes to the controller.
 
     The results are in the order of the request.
@@ -45,10 +45,10 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
-    async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> HandlerSteps:
+    async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Answer:
         resources, allowed, answers = request.resources, [], {}
         times = Counter(map(named, resources))
         for count, resource in enumerate(resources, 1):
@@ -65,7 +65,7 @@ class IncrementalAlterConfigs(msgspec.Struct, frozen=True):
                 answers[named(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
         response = await self.controller.incremental_alter_configs(request)
-        return in_order(resources, answers, response)
+        return now_or_later(in_order(resources, answers, response))
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
         """Return `code` for every resource."""

@@ -15,7 +15,7 @@ from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages import list_config_resources as messages
@@ -24,7 +24,7 @@ from wire.messages.list_config_resources import ListConfigResourcesRequest, List
 ALL_TYPES_VERSION_FIRST = 1
 
 
-class ListConfigResources(msgspec.Struct, frozen=True):
+class ListConfigResources(Handler, msgspec.Struct, frozen=True):
     """A handler that lists the resources grouped by type."""
 
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES

@@ -12,7 +12,7 @@ from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.telemetry.clients import TelemetryClient, TelemetryClients
 from pykbroker.core.telemetry.subscriptions import properties
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -24,7 +24,7 @@ NS_PER_MS = 1_000_000
 RESERVED = (NIL, UNASSIGNED)
 
 
-class PushTelemetry(msgspec.Struct, frozen=True):
+class PushTelemetry(Handler, msgspec.Struct, frozen=True):
     """A handler that limits metrics to `bytes_max` (telemetry.max.bytes), both compressed and decompressed."""
 
     key: ClassVar = ApiKey.PUSH_TELEMETRY

@@ -5,7 +5,7 @@ v1 the protocol of each member
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -17,7 +17,7 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import (
@@ -28,7 +28,7 @@ from wire.messages.consumer_group_describe import (
 
 
 @dataclass(frozen=True)
-class ConsumerGroupDescribe:
+class ConsumerGroupDescribe(Handler):
     """A handler that describes each group separately.
 
     A group with a topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED.
@@ -40,10 +40,14 @@ class ConsumerGroupDescribe:
     authorizer: Authorizer
     enabled: Callable[[], bool]
 
-    def __call__(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Steps[Answer]:
         calls = yield from each(partial(self._ask, context), request.group_ids)
-        answer = when_settled(calls, lambda: self._answer(context, request, calls))
-        return (yield from answer) if isinstance(answer, Generator) else answer
+        return now_or_later(
+            when_settled(calls, lambda: Later(self._answer(context, request, calls), holds_connection=True))
+        )
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.enabled():

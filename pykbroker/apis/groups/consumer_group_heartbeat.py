@@ -15,14 +15,14 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
 @dataclass(frozen=True)
-class ConsumerGroupHeartbeat:
+class ConsumerGroupHeartbeat(Handler):
     """A handler that authorizes the request and passes it to the group's machine.
 
     `enabled`: whether the broker supports the consumer protocol.
@@ -44,7 +44,7 @@ class ConsumerGroupHeartbeat:
                 return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
         call = self.groups.ask(request.group_id, asked)
-        return when_settled([call], lambda: _answer(call))
+        return now_or_later(when_settled([call], lambda: _answer(call)))
 
 
 def _answer(call: Call) -> ConsumerGroupHeartbeatResponse:

@@ -15,15 +15,15 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import each
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.core.steps import Steps, each
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
 @dataclass(frozen=True)
-class DeleteGroups:
+class DeleteGroups(Handler):
     """A handler that asks the machine of each group to delete it."""
 
     key: ClassVar = ApiKey.DELETE_GROUPS
@@ -31,14 +31,19 @@ class DeleteGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: DeleteGroupsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DeleteGroupsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DeleteGroupsRequest) -> Steps[Answer]:
         asked = [*dict.fromkeys(request.groups_names)]
         calls = yield from each(partial(self._ask, context), asked)
-        return when_settled(
-            calls,
-            lambda: DeleteGroupsResponse(
-                results=[DeletableGroupResult(name, _code(call)) for name, call in zip(asked, calls, strict=True)]
-            ),
+        return now_or_later(
+            when_settled(
+                calls,
+                lambda: DeleteGroupsResponse(
+                    results=[DeletableGroupResult(name, _code(call)) for name, call in zip(asked, calls, strict=True)]
+                ),
+            )
         )
 
     def refuse(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:

@@ -6,7 +6,6 @@ v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -18,14 +17,14 @@ from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
 @dataclass(frozen=True)
-class DescribeGroups:
+class DescribeGroups(Handler):
     """A handler that asks the machine of each group to describe it."""
 
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
@@ -33,10 +32,14 @@ class DescribeGroups:
     groups: Runtime
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: DescribeGroupsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DescribeGroupsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DescribeGroupsRequest) -> Steps[Answer]:
         calls = yield from each(partial(self._ask, context), request.groups)
-        answer = when_settled(calls, lambda: self._answer(context, request, calls))
-        return (yield from answer) if isinstance(answer, Generator) else answer
+        return now_or_later(
+            when_settled(calls, lambda: Later(self._answer(context, request, calls), holds_connection=True))
+        )
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):

@@ -18,10 +18,10 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import each
+from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest
@@ -36,7 +36,7 @@ RESOURCES = {
 
 
 @dataclass(frozen=True)
-class FindCoordinator:
+class FindCoordinator(Handler):
     """A handler that waits only while it creates a topic.
 
     `topics` maps each supported key type to its coordinators' internal topic.
@@ -59,8 +59,8 @@ class FindCoordinator:
             and topic.name not in self.image().topics.by_name
             and any(self._refusal(context, request.key_type, key) is None for key in keys)
         ):
-            return self._create(context, request, keys, topic)
-        return self._answer(context, request, keys)
+            return now_or_later(self._create(context, request, keys, topic))
+        return now_or_later(self._answer(context, request, keys))
 
     def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
         """Return `code` for every key."""
@@ -74,7 +74,7 @@ class FindCoordinator:
 
     async def _create(
         self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str], topic: CoordinatorTopic
-    ) -> FindCoordinatorResponse | HandlerSteps:
+    ) -> Answer:
         """Create the internal topic, then answer. Concurrent requests find the topic that the first one created.
 
         The client receives the reason of a failure.
@@ -85,9 +85,9 @@ class FindCoordinator:
             return _response(context.version, [_unavailable(key, str(error)) for key in keys])
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             return _response(context.version, [_unavailable(key, made.error_message) for key in keys])
-        return self._answer(context, request, keys)
+        return now_or_later(self._answer(context, request, keys))
 
-    def _answer(self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str]) -> HandlerSteps:
+    def _answer(self, context: RequestContext, request: FindCoordinatorRequest, keys: list[str]) -> Steps[Answer]:
         found = yield from each(partial(self._find, context, request.key_type), keys)
         return _response(context.version, found)
 

@@ -13,14 +13,14 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @dataclass(frozen=True)
-class Heartbeat:
+class Heartbeat(Handler):
     """A handler that reports success while the group is loading: loading restarts the session of every member."""
 
     key: ClassVar = ApiKey.HEARTBEAT
@@ -34,7 +34,7 @@ class Heartbeat:
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         try:
-            return self.groups.ask(request.group_id, Asked(request, context.version)).answer()
+            return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())
         except ApiError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return HeartbeatResponse()

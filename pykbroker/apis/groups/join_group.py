@@ -15,7 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -24,7 +24,7 @@ NULL_PROTOCOL_VERSION_FIRST = 7
 
 
 @dataclass(frozen=True)
-class JoinGroup:
+class JoinGroup(Handler):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.JOIN_GROUP
@@ -37,7 +37,7 @@ class JoinGroup:
             return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
         call = self.groups.ask(request.group_id, asked)
-        return when_settled([call], lambda: _answer(context, request, call))
+        return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 
     def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
         """Return `code` after an unexpected failure."""

@@ -12,14 +12,14 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 @dataclass(frozen=True)
-class LeaveGroup:
+class LeaveGroup(Handler):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.LEAVE_GROUP
@@ -30,4 +30,4 @@ class LeaveGroup:
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return self.groups.ask(request.group_id, Asked(request, context.version)).answer()
+        return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())

@@ -13,13 +13,13 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
 @dataclass(frozen=True)
-class ListGroups:
+class ListGroups(Handler):
     """A handler that lists all groups to a client with DESCRIBE on the cluster.
 
     Any other client gets the groups that it may describe.
@@ -32,7 +32,7 @@ class ListGroups:
 
     def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:
         calls = list(self.groups.ask_all(Asked(request, context.version)))
-        return when_settled(calls, lambda: self._answer(context, calls))
+        return now_or_later(when_settled(calls, lambda: self._answer(context, calls)))
 
     def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:
         groups = [group for call in calls for group in call.result().groups]

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pykbroker.coordinator.call import Call
+from pykbroker.coordinator.call import when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
@@ -32,7 +32,7 @@ BY_ID_VERSION_FIRST = 10
 
 
 @dataclass(frozen=True)
-class OffsetCommit:
+class OffsetCommit(Handler):
     """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_COMMIT
@@ -50,11 +50,7 @@ class OffsetCommit:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
         call = self.groups.ask(request.group_id, Asked(request, context.version))
-        return _merged(call.result(), refused) if call.settled else self._later(call, refused)
-
-    @staticmethod
-    async def _later(call: Call, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
-        return _merged(await call.wait(), refused)
+        return now_or_later(when_settled([call], lambda: _merged(call.result(), refused)))
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
         """Return `code` for every partition."""

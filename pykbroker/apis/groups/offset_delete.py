@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -27,7 +27,7 @@ from wire.messages.offset_delete import (
 
 
 @dataclass(frozen=True)
-class OffsetDelete:
+class OffsetDelete(Handler):
     """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_DELETE
@@ -36,7 +36,10 @@ class OffsetDelete:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: OffsetDeleteRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: OffsetDeleteRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
         if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, request.group_id):
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
@@ -46,8 +49,7 @@ class OffsetDelete:
             yield from self._refuse_some(context, topic, refused.setdefault(topic.name, []))
         request.topics = [topic for topic in request.topics if topic.partitions]
         call = self.groups.ask(request.group_id, Asked(request, context.version))
-        answer = when_settled([call], lambda: _merged(call.result(), refused))
-        return (yield from answer) if isinstance(answer, Generator) else answer
+        return now_or_later(when_settled([call], lambda: Later(_merged(call.result(), refused), holds_connection=True)))
 
     def _refuse_some(
         self, context: RequestContext, topic: OffsetDeleteRequestTopic, refused: list[OffsetDeleteResponsePartition]

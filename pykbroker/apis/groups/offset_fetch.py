@@ -18,8 +18,8 @@ from pykbroker.core.group.asked import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.steps import each
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.core.steps import Steps, each
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_fetch import (
@@ -43,7 +43,7 @@ LeftOut = list[OffsetFetchResponseTopics]
 
 
 @dataclass(frozen=True)
-class OffsetFetch:
+class OffsetFetch(Handler):
     """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for the others."""
 
     key: ClassVar = ApiKey.OFFSET_FETCH
@@ -52,7 +52,10 @@ class OffsetFetch:
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: OffsetFetchRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: OffsetFetchRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: OffsetFetchRequest) -> Steps[Answer]:
         groups = request.groups
         if context.version < GROUPS_VERSION_FIRST:
             topics = (
@@ -65,7 +68,7 @@ class OffsetFetch:
             )
             groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
         parts = yield from each(lambda group: self._ask(context, group, request.require_stable), groups)
-        return when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts))
+        return now_or_later(when_settled([call for call, _ in parts], lambda: self._answer(context, groups, parts)))
 
     def _ask(
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool

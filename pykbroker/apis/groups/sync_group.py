@@ -12,7 +12,7 @@ from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -21,7 +21,7 @@ PROTOCOL_VERSION_FIRST = 5
 
 
 @dataclass(frozen=True)
-class SyncGroup:
+class SyncGroup(Handler):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.SYNC_GROUP
@@ -34,4 +34,4 @@ class SyncGroup:
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
             return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return self.groups.ask(request.group_id, Asked(request, context.version)).answer()
+        return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())

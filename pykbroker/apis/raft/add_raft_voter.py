@@ -14,14 +14,14 @@ from pykbroker.core.metadata.features import KRAFT_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 
-class AddRaftVoter(msgspec.Struct, frozen=True):
+class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does while kraft.version is 0.
 
     `listener` is the name of the controller listener.

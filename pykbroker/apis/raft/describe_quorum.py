@@ -16,7 +16,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_quorum import (
@@ -37,7 +37,7 @@ NODES_VERSION_FIRST = 2
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
-class DescribeQuorum(msgspec.Struct, frozen=True):
+class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
     """A handler that returns the voter without a directory id, because kraft.version is 0."""
 
     key: ClassVar = ApiKey.DESCRIBE_QUORUM

@@ -17,7 +17,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, finish
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -32,7 +32,7 @@ HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
-class DeleteRecords(msgspec.Struct, frozen=True):
+class DeleteRecords(Handler, msgspec.Struct, frozen=True):
     """A handler that answers a repeated partition once, with the last of its offsets."""
 
     key: ClassVar = ApiKey.DELETE_RECORDS
@@ -40,7 +40,10 @@ class DeleteRecords(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: DeleteRecordsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DeleteRecordsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DeleteRecordsRequest) -> Steps[Answer]:
         response = DeleteRecordsResponse()
         for name, offsets in (yield from by_topic(request)).items():
             answers = []

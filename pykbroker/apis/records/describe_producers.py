@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, each
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -28,7 +28,7 @@ from wire.messages.describe_producers import (
 )
 
 
-class DescribeProducers(msgspec.Struct, frozen=True):
+class DescribeProducers(Handler, msgspec.Struct, frozen=True):
     """A handler that reads producer state from this broker's log.
 
     The log forgets a producer that has been idle for producer.id.expiration.ms. A repeated partition is answered once:
@@ -41,7 +41,10 @@ class DescribeProducers(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: DescribeProducersRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DescribeProducersRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DescribeProducersRequest) -> Steps[Answer]:
         response = DescribeProducersResponse()
         for name, indexes in by_topic(request).items():
             partitions = yield from self._partitions(context, name, indexes)

@@ -20,12 +20,13 @@ from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.steps import Steps
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
-from pykbroker.server.handler import Answer, HandlerSteps, RequestContext, Waiting
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
@@ -49,7 +50,7 @@ LEADER_VERSION_FIRST = 16
 WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class Fetch(msgspec.Struct, frozen=True):
+class Fetch(Handler, msgspec.Struct, frozen=True):
     """A handler that caps responses at `fetch_bytes_max` (fetch.max.bytes). `ticks_ns` is a monotonic clock."""
 
     key: ClassVar = ApiKey.FETCH
@@ -74,15 +75,15 @@ class Fetch(msgspec.Struct, frozen=True):
         except ApiError as error:
             return FetchResponse(error_code=error.code)
         if len(fetching.partitions) > AT_ONCE_MAX:
-            return self._read_many(context, request, fetching)
+            return Later(self._read_many(context, request, fetching), holds_connection=True)
         located, refused = self._locate(context, fetching, fetching.partitions.values())
         reading = self._reading(request, located)
         try:
             return self._read(context, request, fetching, reading, reading.read(), refused)
         except NotCached:
-            return self._finish(context, fetching, patiently(reading.read), refused)
+            return Later(self._finish(context, fetching, patiently(reading.read), refused), holds_connection=False)
 
-    def _read_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> HandlerSteps:
+    def _read_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Steps[Answer]:
         located: Located = []
         refused: list[FetchedPartition] = []
         for few in portions(fetching.partitions.values()):
@@ -94,7 +95,7 @@ class Fetch(msgspec.Struct, frozen=True):
         try:
             found = yield from reading.read_slowly()
         except NotCached:
-            return self._finish(context, fetching, patiently(reading.read), refused)
+            return Later(self._finish(context, fetching, patiently(reading.read), refused), holds_connection=False)
         return self._read(context, request, fetching, reading, found, refused)
 
     def _reading(self, request: FetchRequest, located: Located) -> Reading:
@@ -113,13 +114,15 @@ class Fetch(msgspec.Struct, frozen=True):
         reading: Reading,
         found: list[FetchedPartition],
         refused: list[FetchedPartition],
-    ) -> FetchResponse | Waiting:
+    ) -> Answer:
         """Return the response if enough bytes are available, otherwise the coroutine that waits for more."""
         if reading.is_enough or request.max_wait_ms <= 0:
             return self._answer(context, fetching, found, refused)
         watch = Watch(partition for _, partition in reading.located)
         context.hurry = watch.hurry
-        return self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused)
+        return Later(
+            self._finish(context, fetching, reading.wait(watch, request.max_wait_ms), refused), holds_connection=False
+        )
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
         """Return `code` for every partition, because not every version has a top-level error code."""

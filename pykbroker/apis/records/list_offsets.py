@@ -15,9 +15,10 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -42,7 +43,7 @@ READ_COMMITTED = 1
 EPOCH_VERSION_FIRST = 4
 
 
-class ListOffsets(msgspec.Struct, frozen=True):
+class ListOffsets(Handler, msgspec.Struct, frozen=True):
     """A handler that answers in steps, and continues as a coroutine if a lookup by timestamp must read the disk."""
 
     key: ClassVar = ApiKey.LIST_OFFSETS
@@ -50,7 +51,10 @@ class ListOffsets(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: ListOffsetsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: ListOffsetsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: ListOffsetsRequest) -> Steps[Answer]:
         response, cold = ListOffsetsResponse(), []
         asked_for = Counter(
             (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
@@ -66,7 +70,7 @@ class ListOffsets(msgspec.Struct, frozen=True):
                 answers.append(look_up.answer)
                 yield
             response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-        return self._finish(response, cold) if cold else response
+        return Later(self._finish(response, cold), holds_connection=False) if cold else response
 
     def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
         """Return `code` for every partition."""

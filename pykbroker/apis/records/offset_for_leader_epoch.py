@@ -14,9 +14,9 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import each
+from pykbroker.core.steps import Steps, each
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_for_leader_epoch import (
@@ -28,7 +28,7 @@ from wire.messages.offset_for_leader_epoch import (
 )
 
 
-class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
+class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
     """A handler for brokers, which may ask about every topic, and for consumers that may describe the topic."""
 
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
@@ -36,7 +36,10 @@ class OffsetForLeaderEpoch(msgspec.Struct, frozen=True):
     replicas: Replicas
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Steps[Answer]:
         response = OffsetForLeaderEpochResponse()
         for topic in request.topics:
             ends = yield from each(partial(self._end_offset, context, topic.topic), topic.partitions)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import trio
 
@@ -26,9 +26,9 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, TopicReplicas
-from pykbroker.server.handler import Answer, CloseConnection, Held, RequestContext, Waiting
+from pykbroker.server.handler import NO_RESPONSE, Answer, CloseConnection, Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.declare import Buffer
+from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.produce import (
@@ -59,7 +59,7 @@ UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_A
 
 
 @dataclass(frozen=True)
-class Produce:
+class Produce(Handler):
     """A handler that responds at once if it can.
 
     It opens large batches off the loop, and waits for flushes and followers where the request or the config requires
@@ -82,20 +82,20 @@ class Produce:
             return self._in_transaction(context, request, request.transactional_id)
         return self._append(context, request)
 
-    def slowly(self, context: RequestContext, request: ProduceRequest) -> Answer:
+    def handle_large(self, context: RequestContext, request: ProduceRequest) -> Answer:
         """Handle a request like `__call__`, but append to at most `AT_ONCE_MAX` partitions in each step of the loop."""
         many = sum(len(data.partition_data) for data in request.topic_data) > AT_ONCE_MAX
         if not many or request.acks not in ACKS or request.transactional_id is not None:
             return self(context, request)
-        return Held(self._append_many(context, request))
+        return Later(self._append_many(context, request), holds_connection=True)
 
-    async def _append_many(self, context: RequestContext, request: ProduceRequest) -> Waiting:
+    async def _append_many(self, context: RequestContext, request: ProduceRequest) -> Answer:
         answers = []
         for piece in pieces(request):
             answer = self._append(context, piece)
-            answers.append(await answer.coroutine if isinstance(answer, Held) else answer)
+            answers.append(await ended(answer) if isinstance(answer, Later) and answer.holds_connection else answer)
             await trio.lowlevel.checkpoint()
-        return joined(request, answers)
+        return Later(joined(request, answers), holds_connection=False)
 
     def _append(self, context: RequestContext, request: ProduceRequest, admission: Admission | None = None) -> Answer:
         """Append every batch. A batch that begins a transaction in its partition needs an `admission`."""
@@ -115,10 +115,10 @@ class Produce:
         if not unsettled:
             return response if request.acks else unanswered(response)
         if any(one.unopened for one in unsettled):
-            return Held(open_batches(request, response, unsettled, now_ms))
-        return settle(request, response, unsettled)
+            return Later(open_batches(request, response, unsettled, now_ms), holds_connection=True)
+        return Later(settle(request, response, unsettled), holds_connection=False)
 
-    def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> ProduceResponse | None:
+    def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> Response:
         """Return `code` for every partition."""
         error = ApiError(code, message)
         response = ProduceResponse(
@@ -154,7 +154,7 @@ class Produce:
             admission.begin(place, partition.require_leader().producers, batch.base_sequence)
         if not admission.shown or not (adds or self.verifies()):
             return self._append(context, request, admission)
-        return Held(self._admit(context, request, transactional_id, admission))
+        return Later(self._admit(context, request, transactional_id, admission), holds_connection=True)
 
     def _transactional(
         self, context: RequestContext, request: ProduceRequest
@@ -176,10 +176,9 @@ class Produce:
 
     async def _admit(
         self, context: RequestContext, request: ProduceRequest, transactional_id: str, admission: Admission
-    ) -> Any:
+    ) -> Answer:
         await admission.ask(self.transactions, transactional_id)
-        answer = self._append(context, request, admission)
-        return await answer.coroutine if isinstance(answer, Held) else answer
+        return self._append(context, request, admission)
 
     def _topic(self, context: RequestContext, name: str, topic_id: bytes) -> TopicReplicas:
         topic = self.replicas.topic(name, topic_id)
@@ -198,12 +197,19 @@ def pieces(request: ProduceRequest) -> Iterator[ProduceRequest]:
             yield ProduceRequest(None, request.acks or 1, request.timeout_ms, [few])
 
 
-async def joined(request: ProduceRequest, answers: list[Any]) -> ProduceResponse | None:
+async def ended(later: Later) -> Answer:
+    """Wait until the coroutine of an answer has ended."""
+    assert isinstance(later.work, Coroutine)
+    return await later.work
+
+
+async def joined(request: ProduceRequest, answers: list[Answer]) -> Response:
     """Wait for the responses of all pieces and return them as one."""
     response = ProduceResponse([])
     for answer in answers:
-        part = await answer if isinstance(answer, Coroutine) else answer
-        for topic in part.responses if part is not None else ():
+        part = await ended(answer) if isinstance(answer, Later) else answer
+        assert isinstance(part, ProduceResponse)
+        for topic in part.responses:
             last = response.responses[-1] if response.responses else None
             if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):
                 last.partition_responses += topic.partition_responses
@@ -310,7 +316,7 @@ class Unsettled:
 
 async def open_batches(
     request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled], now_ms: int
-) -> Waiting:
+) -> Answer:
     """Append the unopened batches, then return the coroutine that settles the response.
 
     Later requests of the connection may start as soon as the batches are appended.
@@ -318,12 +324,10 @@ async def open_batches(
     for each in unsettled:
         if each.unopened:
             await attempt(each, each.open, now_ms, request.acks == ACKS_ALL)
-    return settle(request, response, unsettled)
+    return Later(settle(request, response, unsettled), holds_connection=False)
 
 
-async def settle(
-    request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]
-) -> ProduceResponse | None:
+async def settle(request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]) -> Response:
     """Flush the logs that are due, and wait for followers up to the request's timeout."""
     forget_records(request)
     for each in unsettled:  # no timeout: nothing is acknowledged before it is flushed
@@ -353,14 +357,14 @@ def forget_records(request: ProduceRequest) -> None:
             part.records = None
 
 
-def unanswered(response: ProduceResponse) -> ProduceResponse | None:
-    """Return None, the response to acks=0. An error closes the connection, because no response can report it."""
+def unanswered(response: ProduceResponse) -> Response:
+    """Return the result of acks=0. An error closes the connection, because no response can report it."""
     for topic in response.responses:
         for answer in topic.partition_responses:
             if answer.error_code:
                 name, message = ErrorCode(answer.error_code).name, answer.error_message or ""
                 raise CloseConnection(f"Produce with acks=0 failed: {name} {message}")
-    return None
+    return NO_RESPONSE
 
 
 def refused(answer: PartitionProduceResponse, error: ApiError, partition: Partition) -> PartitionProduceResponse:

@@ -13,7 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_user_scram_credentials import (
@@ -23,7 +23,7 @@ from wire.messages.alter_user_scram_credentials import (
 )
 
 
-class AlterUserScramCredentials(msgspec.Struct, frozen=True):
+class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
@@ -31,10 +31,10 @@ class AlterUserScramCredentials(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Held:
+    def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Held(self.controller.alter_user_scram_credentials(request))
+        return Later(self.controller.alter_user_scram_credentials(request), holds_connection=True)
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
         """Return `code` for every user."""

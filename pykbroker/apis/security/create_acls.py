@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-class CreateAcls(msgspec.Struct, frozen=True):
+class CreateAcls(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses each ACL, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.CREATE_ACLS

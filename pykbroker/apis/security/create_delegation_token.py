@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
@@ -18,7 +18,7 @@ NO_TIME = -1
 REQUESTER_VERSION_FIRST = 3
 
 
-class CreateDelegationToken(msgspec.Struct, frozen=True):
+class CreateDelegationToken(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
-class DeleteAcls(msgspec.Struct, frozen=True):
+class DeleteAcls(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses each filter, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.DELETE_ACLS

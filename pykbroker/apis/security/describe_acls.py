@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-class DescribeAcls(msgspec.Struct, frozen=True):
+class DescribeAcls(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does when no authorizer is configured."""
 
     key: ClassVar = ApiKey.DESCRIBE_ACLS

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 
-class DescribeDelegationToken(msgspec.Struct, frozen=True):
+class DescribeDelegationToken(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN

@@ -15,7 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_user_scram_credentials import (
@@ -27,7 +27,7 @@ from wire.messages.describe_user_scram_credentials import (
 from wire.stored.metadata_security import UserScramCredentialRecord
 
 
-class DescribeUserScramCredentials(msgspec.Struct, frozen=True):
+class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     """A handler that reads the image and describes each user once."""
 
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS

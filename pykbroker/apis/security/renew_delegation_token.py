@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
@@ -17,7 +17,7 @@ from wire.messages.renew_delegation_token import RenewDelegationTokenRequest, Re
 NO_TIME = -1
 
 
-class RenewDelegationToken(msgspec.Struct, frozen=True):
+class RenewDelegationToken(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does on a listener without authentication."""
 
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN

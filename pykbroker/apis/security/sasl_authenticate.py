@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
-class SaslAuthenticate(msgspec.Struct, frozen=True):
+class SaslAuthenticate(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request: connections have no SASL, so no mechanism was negotiated."""
 
     key: ClassVar = ApiKey.SASL_AUTHENTICATE

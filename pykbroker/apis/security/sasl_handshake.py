@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
-class SaslHandshake(msgspec.Struct, frozen=True):
+class SaslHandshake(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request: connections have no SASL."""
 
     key: ClassVar = ApiKey.SASL_HANDSHAKE

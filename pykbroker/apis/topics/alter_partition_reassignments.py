@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
@@ -24,7 +24,7 @@ from wire.messages.alter_partition_reassignments import (
 )
 
 
-class AlterPartitionReassignments(msgspec.Struct, frozen=True):
+class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
@@ -32,8 +32,8 @@ class AlterPartitionReassignments(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(
         self, context: RequestContext, request: AlterPartitionReassignmentsRequest

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
@@ -23,7 +23,7 @@ from wire.messages.create_partitions import (
 )
 
 
-class CreatePartitions(msgspec.Struct, frozen=True):
+class CreatePartitions(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller."""
 
     key: ClassVar = ApiKey.CREATE_PARTITIONS
@@ -31,8 +31,8 @@ class CreatePartitions(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)

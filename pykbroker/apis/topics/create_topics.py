@@ -14,13 +14,13 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 
-class CreateTopics(msgspec.Struct, frozen=True):
+class CreateTopics(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller."""
 
     key: ClassVar = ApiKey.CREATE_TOPICS
@@ -28,8 +28,8 @@ class CreateTopics(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)

@@ -16,7 +16,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -31,7 +31,7 @@ BY_ID_VERSION_FIRST = 6
 DISABLED_VERSION_FIRST = 3
 
 
-class DeleteTopics(msgspec.Struct, frozen=True):
+class DeleteTopics(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each topic and passes the request to the controller in the form of v6."""
 
     key: ClassVar = ApiKey.DELETE_TOPICS
@@ -41,8 +41,8 @@ class DeleteTopics(msgspec.Struct, frozen=True):
     authorizer: Authorizer
     enabled: bool
 
-    def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:

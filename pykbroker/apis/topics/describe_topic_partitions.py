@@ -17,8 +17,9 @@ from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_topic_partitions import (
@@ -30,7 +31,7 @@ from wire.messages.describe_topic_partitions import (
 )
 
 
-class DescribeTopicPartitions(msgspec.Struct, frozen=True):
+class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
     """A handler that limits a page to `partitions_max` (max.request.partition.size.limit).
 
     A request may lower the limit.
@@ -44,7 +45,10 @@ class DescribeTopicPartitions(msgspec.Struct, frozen=True):
     node_id: int
     replicas: Replicas
 
-    def __call__(self, context: RequestContext, request: DescribeTopicPartitionsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Steps[Answer]:
         image, cursor = self.image(), request.cursor
         asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
         if cursor is not None:

@@ -15,7 +15,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.failure import fitted
-from pykbroker.server.handler import Held, RequestContext
+from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -27,7 +27,7 @@ from wire.messages.elect_leaders import (
 )
 
 
-class ElectLeaders(msgspec.Struct, frozen=True):
+class ElectLeaders(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the controller."""
 
     key: ClassVar = ApiKey.ELECT_LEADERS
@@ -35,8 +35,8 @@ class ElectLeaders(msgspec.Struct, frozen=True):
     controller: Controller
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Held:
-        return Held(self._answer(context, request))  # the next request of the connection sees the change
+    def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Later:
+        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: ElectLeadersRequest) -> Response:
         if not permitted(self.authorizer, context.principal, self.key):

@@ -14,7 +14,7 @@ from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -26,7 +26,7 @@ from wire.messages.list_partition_reassignments import (
 )
 
 
-class ListPartitionReassignments(msgspec.Struct, frozen=True):
+class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     """A handler that reads the last image that this broker has applied."""
 
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
@@ -34,7 +34,10 @@ class ListPartitionReassignments(msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
 
-    def __call__(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> HandlerSteps:
+    def __call__(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Later:
+        return Later(self._steps(context, request), holds_connection=True)
+
+    def _steps(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Steps[Answer]:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = self.image().topics.by_name

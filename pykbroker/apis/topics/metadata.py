@@ -22,11 +22,12 @@ from pykbroker.core.names import check_topic_name, is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers
-from pykbroker.server.handler import Encoded, HandlerSteps, Held, RequestContext
+from pykbroker.server.handler import Answer, EncodedResponse, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.compile import stepwise_encoder
 from wire.declare import NIL
@@ -44,7 +45,7 @@ from wire.messages.metadata import (
 ASK_BY_ID_VERSION_FIRST = 12
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class Metadata(Handler, msgspec.Struct, frozen=True):
     """A handler that waits only while it creates topics.
 
     It builds a response in steps, and keeps it for equal requests.
@@ -62,7 +63,7 @@ class Metadata(msgspec.Struct, frozen=True):
     replicas: Replicas
     answers: Answers
 
-    def __call__(self, context: RequestContext, request: MetadataRequest) -> Encoded | HandlerSteps | Held:
+    def __call__(self, context: RequestContext, request: MetadataRequest) -> Answer:
         if context.version < ASK_BY_ID_VERSION_FIRST:
             for topic in request.topics or ():
                 if topic.name is None or topic.topic_id != NIL:
@@ -74,7 +75,7 @@ class Metadata(msgspec.Struct, frozen=True):
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
-                return Held(self._create(context, request, absent))
+                return Later(self._create(context, request, absent), holds_connection=True)
         return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
@@ -100,9 +101,7 @@ class Metadata(msgspec.Struct, frozen=True):
         )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
-    async def _create(
-        self, context: RequestContext, request: MetadataRequest, names: list[str]
-    ) -> Encoded | HandlerSteps:
+    async def _create(self, context: RequestContext, request: MetadataRequest, names: list[str]) -> Answer:
         """Create the topics, then answer.
 
         A topic that cannot be created is unknown to the client; the log has the reason.
@@ -111,7 +110,7 @@ class Metadata(msgspec.Struct, frozen=True):
         await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
-    def _answer(self, context: RequestContext, request: MetadataRequest) -> Encoded | HandlerSteps:
+    def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:
         """Return the kept response to the same request. A changed image or an offline log invalidates it."""
         image, topics = self.image(), request.topics
         question = (
@@ -125,11 +124,11 @@ class Metadata(msgspec.Struct, frozen=True):
         kept = self.answers.find(image, question)
         if kept is not None and not any(map(self.replicas.offline, kept.topics)):
             return kept.answer
-        return self._describe(context, request, image, question)
+        return now_or_later(self._describe(context, request, image, question))
 
     def _describe(
         self, context: RequestContext, request: MetadataRequest, image: MetadataImage, question: Hashable
-    ) -> HandlerSteps:
+    ) -> Steps[Answer]:
         host, port = self.advertised.address(context.peer)
         registered = image.cluster.brokers.get(self.node_id)
         response = MetadataResponse(
@@ -159,7 +158,7 @@ class Metadata(msgspec.Struct, frozen=True):
             yield
         parts: list[Any] = []
         yield from stepwise_encoder(MetadataResponse, context.version)(response, parts)
-        answer = Encoded([b"".join(parts)])
+        answer = EncodedResponse([b"".join(parts)])
         if not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
             self.answers.keep(image, question, answer, tuple(topic.topic_id for topic in response.topics))
         return answer

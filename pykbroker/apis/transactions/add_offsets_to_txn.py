@@ -18,7 +18,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import AddPartitions, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -26,7 +26,7 @@ from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsT
 FENCED_VERSION_FIRST = 2
 
 
-class AddOffsetsToTxn(msgspec.Struct, frozen=True):
+class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
     """A handler that responds at once unless a record must be flushed first.
 
     `partition_of` maps a group to its partition of `__consumer_offsets`.
@@ -49,7 +49,11 @@ class AddOffsetsToTxn(msgspec.Struct, frozen=True):
             return AddOffsetsToTxnResponse(error_code=spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
 
         place = GROUP_METADATA_TOPIC, self.partition_of(request.group_id)
-        return self.transactions.ask(
-            AddPartitions(request.transactional_id, request.producer_id, request.producer_epoch, frozenset({place})),
-            respond,
+        return now_or_later(
+            self.transactions.ask(
+                AddPartitions(
+                    request.transactional_id, request.producer_id, request.producer_epoch, frozenset({place})
+                ),
+                respond,
+            )
         )

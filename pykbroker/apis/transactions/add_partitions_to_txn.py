@@ -19,12 +19,12 @@ from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
-from pykbroker.core.steps import finish
+from pykbroker.core.steps import Steps, finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
-from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -43,7 +43,7 @@ T = TypeVar("T")
 FENCED_VERSION_FIRST, BROKERS_VERSION_FIRST = 2, 4
 
 
-class AddPartitionsToTxn(msgspec.Struct, frozen=True):
+class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
     """A handler that answers a client at once unless a record must be flushed first."""
 
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
@@ -55,19 +55,22 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
             if self.authorizer.allows(context.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-                return self._of_broker(request)
+                return now_or_later(self._of_broker(request))
             return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return self._of_client(context, request)
+        return now_or_later(self._of_client(context, request))
 
-    def _of_client(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> HandlerSteps:
+    def _of_client(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[Answer]:
         topics, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
 
-        def respond(reply: Reply) -> HandlerSteps:
+        def respond(reply: Reply) -> Later:
             assert isinstance(reply, Decided)
-            return response_of(topics, {}, spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
+            return Later(
+                response_of(topics, {}, spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)),
+                holds_connection=True,
+            )
 
         if not permitted(self.authorizer, context.principal, self.key, transactional_id):
-            return (yield from respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)))
+            return respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         if refused := (yield from self._refused(topics, context.principal)):
             return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         asked = self.transactions.ask(
@@ -79,7 +82,7 @@ class AddPartitionsToTxn(msgspec.Struct, frozen=True):
             ),
             respond,
         )
-        return (yield from asked) if isinstance(asked, Generator) else asked
+        return now_or_later(asked)
 
     def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
         """Return `code` as the top-level error and for every partition of a client's request."""

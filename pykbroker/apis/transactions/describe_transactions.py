@@ -16,7 +16,7 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
 from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_transactions import (
@@ -27,7 +27,7 @@ from wire.messages.describe_transactions import (
 )
 
 
-class DescribeTransactions(msgspec.Struct, frozen=True):
+class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
     """A handler that describes each id separately, and leaves out topics that the client may not describe."""
 
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
@@ -36,7 +36,7 @@ class DescribeTransactions(msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
-        return self._describe(context.principal, request)
+        return now_or_later(self._describe(context.principal, request))
 
     def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
         """Return `code` for every id."""

@@ -16,7 +16,7 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import EndTransaction, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -24,7 +24,7 @@ from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 FENCED_VERSION_FIRST, EPOCH_BUMP_VERSION_FIRST = 2, 5
 
 
-class EndTxn(msgspec.Struct, frozen=True):
+class EndTxn(Handler, msgspec.Struct, frozen=True):
     """A handler that responds at once unless a record must be flushed first."""
 
     key: ClassVar = ApiKey.END_TXN
@@ -42,9 +42,15 @@ class EndTxn(msgspec.Struct, frozen=True):
             code = spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)
             return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
-        return self.transactions.ask(
-            EndTransaction(
-                request.transactional_id, request.producer_id, request.producer_epoch, request.committed, client_version
-            ),
-            respond,
+        return now_or_later(
+            self.transactions.ask(
+                EndTransaction(
+                    request.transactional_id,
+                    request.producer_id,
+                    request.producer_epoch,
+                    request.committed,
+                    client_version,
+                ),
+                respond,
+            )
         )

@@ -17,7 +17,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,7 +26,7 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 FENCED_VERSION_FIRST = 4
 
 
-class InitProducerId(msgspec.Struct, frozen=True):
+class InitProducerId(Handler, msgspec.Struct, frozen=True):
     """A handler that responds at once unless the block of producer ids is used up or a record must be flushed first."""
 
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
@@ -45,7 +45,7 @@ class InitProducerId(msgspec.Struct, frozen=True):
             return self._of_transactional_id(context.version, request, request.transactional_id)
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
-            return self._wait()
+            return now_or_later(self._wait())
         return InitProducerIdResponse(producer_id=producer_id)
 
     def refuse(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
@@ -58,9 +58,13 @@ class InitProducerId(msgspec.Struct, frozen=True):
             code = spoken(reply.error_code, version, FENCED_VERSION_FIRST)
             return InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
-        return self.transactions.ask(
-            InitProducer(transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch),
-            respond,
+        return now_or_later(
+            self.transactions.ask(
+                InitProducer(
+                    transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+                ),
+                respond,
+            )
         )
 
     def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:

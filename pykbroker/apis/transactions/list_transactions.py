@@ -17,15 +17,16 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import NamePattern, compiled
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.steps import Steps
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.server.handler import Answer, HandlerSteps, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.world.off_loop import OffLoop
 from wire.api import ApiKey
 from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 
-class ListTransactions(msgspec.Struct, frozen=True):
+class ListTransactions(Handler, msgspec.Struct, frozen=True):
     """A handler that leaves out transactional ids that the client may not describe.
 
     Ids are matched off the loop in shares, and all requests take turns: an id may be 32 KB long, and RE2 needs up to a
@@ -41,9 +42,9 @@ class ListTransactions(msgspec.Struct, frozen=True):
     turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     def __call__(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
-        return self._list(context.principal, request)
+        return now_or_later(self._list(context.principal, request))
 
-    async def _list(self, principal: str, request: ListTransactionsRequest) -> ListTransactionsResponse | HandlerSteps:
+    async def _list(self, principal: str, request: ListTransactionsRequest) -> Answer:
         wanted = TransactionFilter(request, self.wall_ms())
         try:
             found = await self.transactions.listed(wanted)
@@ -51,7 +52,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
                 found = await self._matching(compiled(request.transactional_id_pattern), found)
         except ApiError as error:
             return ListTransactionsResponse(error_code=error.code)
-        return self._described(principal, request, found)
+        return now_or_later(self._described(principal, request, found))
 
     async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:
         """Return the transactions whose ids match the pattern, in the given order."""
@@ -62,7 +63,7 @@ class ListTransactions(msgspec.Struct, frozen=True):
                 names += await self.off_loop(pattern.matching, share)
         return [by_id[name] for name in names]
 
-    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> HandlerSteps:
+    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> Steps[Answer]:
         response = ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )

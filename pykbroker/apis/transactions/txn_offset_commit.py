@@ -25,9 +25,8 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.handler import Answer, Held, RequestContext, Waiting
+from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
-from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -40,7 +39,7 @@ from wire.messages.txn_offset_commit import (
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
-class TxnOffsetCommit(msgspec.Struct, frozen=True):
+class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
     """A handler that asks the transaction coordinator unless the transaction is open in the group's partition."""
 
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
@@ -68,7 +67,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
         admission.begin(place, self.replicas.partition(*place).require_leader().producers, NO_SEQUENCE)
         if admission.shown and (adds or self.verifies()):
-            return Held(self._admit(context.version, request, refused, place, admission))
+            return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
         return self._commit(context.version, request, refused, admission.shown.get(place))
 
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
@@ -99,7 +98,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         refused: list[TxnOffsetCommitResponseTopic],
         place: TopicPartition,
         admission: Admission,
-    ) -> Response | Waiting | None:
+    ) -> Answer:
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
             return merged(self.refuse(request, client_error(admission.refused[place], version)), refused)
@@ -111,7 +110,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
         request: TxnOffsetCommitRequest,
         refused: list[TxnOffsetCommitResponseTopic],
         shown: Verification | None,
-    ) -> Response | Waiting:
+    ) -> Answer:
         call = self.groups.ask(request.group_id, Asked(request, version), shown)
 
         def answer() -> TxnOffsetCommitResponse:
@@ -121,7 +120,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True):
                 response = self.refuse(request, client_error(error.code, version))
             return merged(response, refused)
 
-        return when_settled([call], answer)
+        return now_or_later(when_settled([call], answer))
 
 
 def merged(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitResponseTopic]) -> TxnOffsetCommitResponse:

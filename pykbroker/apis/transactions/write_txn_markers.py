@@ -17,7 +17,7 @@ from pykbroker.core.log.producers import Marker
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
-from pykbroker.server.handler import Answer, RequestContext
+from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ AT_ONCE_MAX = 100
 """Markers that are appended, or waited for, in one step of the loop."""
 
 
-class WriteTxnMarkers(msgspec.Struct, frozen=True):
+class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
     """A handler that appends all markers in order, then waits until they are committed."""
 
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
@@ -45,7 +45,7 @@ class WriteTxnMarkers(msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return self._write(request.markers)
+        return now_or_later(self._write(request.markers))
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
         """Return `code` for every partition."""

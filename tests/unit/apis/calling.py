@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.server.handler import RequestContext
+from pykbroker.core.steps import finish
+from pykbroker.server.handler import Later, RequestContext, resolve
 from pykbroker.world.net import Peer
 
 
@@ -28,12 +28,11 @@ def context(version: int) -> RequestContext:
     return RequestContext(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
 
 
+def work_of(answer: Any) -> Any:
+    """Return the coroutine or the steps of a `Later`, and any other answer unchanged."""
+    return answer.work if isinstance(answer, Later) else answer
+
+
 def gone_through(answer: Any) -> Any:
     """Return the handler's response, running its steps if it has any."""
-    if not isinstance(answer, Generator):
-        return answer
-    try:
-        while True:
-            next(answer)
-    except StopIteration as finished:
-        return finished.value
+    return finish(resolve(answer)) if isinstance(answer, Later) else answer

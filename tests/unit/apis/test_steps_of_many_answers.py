@@ -131,7 +131,7 @@ async def test_groups_that_answer_later_are_answered_one_a_step() -> None:
     steps: Any = DescribeGroups(groups, Denies())(context(0), DescribeGroupsRequest(NAMES))
     _, later = counted(steps)
     call.settle(ApiError(ErrorCode.NOT_COORDINATOR))
-    count, response = counted(await later)
+    count, response = counted(await later.work)
     assert count >= MANY
     assert len(response.groups) == MANY
 
@@ -167,7 +167,7 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
     found = list[Any]()
 
     async def run() -> None:
-        found.append(await answer)
+        found.append(await answer.work)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
@@ -213,7 +213,7 @@ async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None
         else DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES])
     )
     held = DeleteTopics(controller, lambda: IMAGE, Denies(), True)(context(version), asked)
-    turns, _ = await others_turns(held.coroutine)
+    turns, _ = await others_turns(held)
     assert turns >= (2 if version == 5 else 1) * PORTIONS
 
 
@@ -229,7 +229,7 @@ async def test_resources_are_authorised_in_portions_and_answered_one_a_step() ->
     held = IncrementalAlterConfigs(1, controller, Denies())(
         context(1), IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(2, name) for name in NAMES])
     )
-    turns, steps = await others_turns(held.coroutine)
+    turns, steps = await others_turns(held)
     assert turns >= PORTIONS
     count, response = counted(steps)
     assert count >= 2 * MANY

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -13,10 +12,10 @@ from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.txn.requests import TransactionAnswer, Verified
-from pykbroker.server.handler import Encoded
+from pykbroker.server.handler import EncodedResponse, Later, resolve
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
 from pykbroker.storage.files import portions
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, work_of
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
@@ -54,9 +53,11 @@ def asking(indexes: list[int]) -> AddPartitionsToTxnRequest:
     )
 
 
-def counted(steps: Generator[None, None, Any]) -> tuple[int, Any]:
+def counted(steps: Any) -> tuple[int, Any]:
     """Return the number of steps, and their result."""
     count = 0
+    if isinstance(steps, Later):
+        steps = resolve(steps)
     while True:
         try:
             next(steps)
@@ -99,7 +100,7 @@ async def others_turns(answer: Any) -> tuple[int, Any]:
     turns, found = 0, []
 
     async def run() -> None:
-        found.append(await answer)
+        found.append(await work_of(answer))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
@@ -137,11 +138,15 @@ async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -
         context(2),
         AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir("/a", [AlterReplicaLogDirTopic("t", list(range(MANY)))])]),
     )
-    turns, steps = await others_turns(held.coroutine)
+    turns, steps = await others_turns(held)
     assert turns >= MANY // AT_ONCE_MAX
     count, response = counted(steps)
     assert count == MANY
     assert len(response.results[0].partitions) == MANY
+
+
+NOBODY: Any = None
+HANDLER = AddPartitionsToTxn(NOBODY, lambda: IMAGE, Denies())
 
 
 def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
@@ -152,9 +157,9 @@ def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
             )
         ]
     )
-    route, whole = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
+    route, whole = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, HANDLER), list[bytes]()
     route.encode(response, whole)
-    _, encoded = counted(route.encode_slowly(response))
+    _, encoded = counted(route.encode_in_steps(response))
     assert b"".join(encoded.parts) == b"".join(whole)
     assert len(encoded.parts) <= PARTS_MAX + len(whole) // PARTS_MAX + 1 < len(whole)
 
@@ -163,8 +168,8 @@ def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
     ("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1), (JOINED_BYTES_MAX + 1, 3)]
 )
 def test_a_reply_beyond_the_bound_is_sent_in_its_parts(size: int, buffers: int) -> None:
-    route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, lambda context, request: None), list[bytes]()
-    route.frame(7, Encoded([b"x", bytes(size - 1)]), out)
+    route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, HANDLER), list[bytes]()
+    route.frame(7, EncodedResponse([b"x", bytes(size - 1)]), out)
     assert len(out) == buffers
     head, body = b"".join(out)[:9], b"".join(out)[9:]
     assert (int.from_bytes(head[:4], "big"), head[4:]) == (size + 5, b"\0\0\0\7\0")

@@ -8,7 +8,7 @@ from typing import Any
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
-from pykbroker.server.handler import RequestContext
+from pykbroker.server.handler import NO_RESPONSE, Answer, Handler, RequestContext, now_or_later
 from pykbroker.server.intake import Shared
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
@@ -21,14 +21,15 @@ PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
 REQUEST_BYTES_MAX = 200_000
 
 
-class Api:
-    """A handler made of a function."""
+class Api(Handler):
+    """A handler made of a function, which may return a coroutine or steps, and None for no response."""
 
     def __init__(self, key: ApiKey, versions: str, call: Callable[[RequestContext, Any], Any]) -> None:
-        self.key, self.versions, self._call = key, versions, call
+        self.key, self.versions, self._call = key, versions, call  # type: ignore[misc]
 
-    def __call__(self, context: RequestContext, request: Any) -> Any:
-        return self._call(context, request)
+    def __call__(self, context: RequestContext, request: Any) -> Answer:
+        result = self._call(context, request)
+        return NO_RESPONSE if result is None else now_or_later(result)
 
 
 class NoTasks:

@@ -6,10 +6,10 @@ import pytest
 
 from pykbroker.server import answers as answers_module
 from pykbroker.server.answers import TOPIC_BYTES, Answers
-from pykbroker.server.handler import Encoded
+from pykbroker.server.handler import EncodedResponse
 
 FIRST, SECOND = object(), object()
-XYZ = Encoded([b"xyz"])
+XYZ = EncodedResponse([b"xyz"])
 
 
 def test_an_answer_is_found_by_its_question_while_its_image_is_the_same():
@@ -37,9 +37,9 @@ def test_they_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *
     monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", 100)
     answers = Answers()
     answers.find(FIRST, "a")
-    answers.keep(FIRST, "a", Encoded([bytes(size)]), ())
+    answers.keep(FIRST, "a", EncodedResponse([bytes(size)]), ())
     assert (answers.find(FIRST, "a") is not None) == kept
-    answers.keep(FIRST, "b", Encoded([b"xx"]), ())
+    answers.keep(FIRST, "b", EncodedResponse([b"xx"]), ())
     assert answers.find(FIRST, "b") is not None
     assert answers.find(FIRST, "a") is None
 
@@ -58,5 +58,5 @@ def test_they_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
     answers = Answers()
     for question in ("a", "b", "c"):
         answers.find(FIRST, question)
-        answers.keep(FIRST, question, Encoded([]), ())
+        answers.keep(FIRST, question, EncodedResponse([]), ())
     assert [answers.find(FIRST, question) is not None for question in ("a", "b", "c")] == [False, False, True]

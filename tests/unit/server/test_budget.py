@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from pykbroker.server.budget import Budget
-from pykbroker.server.handler import Held
+from pykbroker.server.handler import Later
 from pykbroker.server.large_frame import GROWTH_BYTES, LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
 from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded, shared
@@ -112,7 +112,7 @@ class Holding:
 
     def __init__(self) -> None:
         self.gates: list[trio.Event] = []
-        self.api = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(self.hold()))
+        self.api = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(self.hold(), holds_connection=True))
 
     async def hold(self) -> ListOffsetsResponse:
         self.gates.append(trio.Event())

@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.server.frame_pool import FramePool
-from pykbroker.server.handler import CloseConnection, Held, RequestContext
+from pykbroker.server.handler import CloseConnection, Handler, Later, RequestContext
 from pykbroker.server.intake import OUT_PARTS_MAX, TURN_NS_MAX
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
@@ -253,7 +253,9 @@ def test_an_error_that_a_version_has_no_place_for_closes_the_connection(
     assert rig.connection.ended is not answers
     assert len(rig.replies()) == answers
     assert caplog.messages == (
-        [] if answers else ["closing the connection of 10.0.0.7:50000: OFFSET_FETCH has no answer for INVALID_GROUP_ID"]
+        []
+        if answers
+        else ["closing the connection of 10.0.0.7:50000: OFFSET_FETCH has no response for INVALID_GROUP_ID"]
     )
 
 
@@ -294,7 +296,7 @@ async def test_replies_leave_in_request_order() -> None:
 
 async def test_a_held_request_lets_no_later_one_start() -> None:
     gates = Gates()
-    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(hold()))
+    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(hold(), holds_connection=True))
 
     async def hold() -> ListOffsetsResponse:
         await gates.gates[0].wait()
@@ -322,10 +324,14 @@ async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> No
 
     async def hold() -> Any:
         await held.wait()
-        return wait()
+        return Later(wait(), holds_connection=False)
 
     async with trio.open_nursery() as nursery:
-        rig = Rig(nursery, gates.api, Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(hold())))
+        rig = Rig(
+            nursery,
+            gates.api,
+            Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(hold(), holds_connection=True)),
+        )
         rig.feed(encode_request(ListOffsetsRequest(), 11, 50, "me") + heartbeat(2))
         await trio.testing.wait_all_tasks_blocked()
         assert not rig.connection.wants_input
@@ -378,7 +384,7 @@ async def test_answers_in_line_are_bounded_too_and_charged() -> None:
     assert (len(rig.replies()), rig.budget.bytes) == (SLOTS_MAX + 1, 0)
 
 
-class Parking:
+class Parking(Handler):
     """A Fetch that waits until it is hurried."""
 
     key: ClassVar = ApiKey.FETCH
@@ -387,7 +393,7 @@ class Parking:
     def __call__(self, context: RequestContext, request: FetchRequest) -> Any:
         hurried = trio.Event()
         context.hurry = hurried.set
-        return self.wait(hurried)
+        return Later(self.wait(hurried), holds_connection=False)
 
     async def wait(self, hurried: trio.Event) -> FetchResponse:
         await hurried.wait()

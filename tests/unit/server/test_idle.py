@@ -14,7 +14,7 @@ import trio
 from pykbroker.server import idle
 from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.server.handler import Held
+from pykbroker.server.handler import NO_RESPONSE, Later
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import ApiTable
@@ -172,8 +172,9 @@ async def test_requests_that_follow_each_other_are_not_one_slow_one(autojump_clo
 async def test_who_is_not_read_is_not_to_blame(autojump_clock: trio.testing.MockClock) -> None:
     async def wait() -> Any:
         await trio.sleep(100)
+        return NO_RESPONSE
 
-    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Held(wait()))
+    held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(wait(), holds_connection=True))
     async with house(held) as home:
         rig = home.connect()
         rig.feed(encode_request(ListOffsetsRequest(), 11, 1, "me") + heartbeat(1)[:5])

@@ -11,9 +11,10 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.steps import each
-from pykbroker.server.handler import Encoded, Held
+from pykbroker.server.handler import EncodedResponse, Later
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns, Unfinished, advance
+from tests.unit.apis.calling import context
 from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, Ticks, correlation_ids, heartbeat, padded
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -135,7 +136,7 @@ async def test_a_later_request_waits_for_what_is_gone_through() -> None:
 async def test_an_error_on_the_way_is_the_answer(steps: int) -> None:
     async with trio.open_nursery() as nursery:
         api = stepping(steps, ApiError(ErrorCode.INVALID_REQUEST))
-        api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[attr-defined]
+        api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[method-assign]
         rig = Rig(nursery, api, ticks=slow_ticks())
         rig.feed(ASKED)
     assert answered(rig.replies()[0]).throttle_time_ms == ErrorCode.INVALID_REQUEST
@@ -145,10 +146,10 @@ async def test_an_error_on_the_way_is_the_answer(steps: int) -> None:
 async def test_steps_may_lead_to_a_wait_and_a_wait_to_steps(steps: int) -> None:
     async def wait() -> Any:
         await trio.lowlevel.checkpoint()
-        return stepping(MANY, LONG)(None, None)  # type: ignore[arg-type]
+        return stepping(MANY, LONG)(context(7), None)
 
     async with trio.open_nursery() as nursery:
-        rig = Rig(nursery, stepping(steps, wait()), ticks=slow_ticks())
+        rig = Rig(nursery, stepping(steps, Later(wait(), holds_connection=False)), ticks=slow_ticks())
         rig.feed(ASKED)
     assert answered(rig.replies()[0]) == LONG
 
@@ -162,7 +163,7 @@ async def test_nobody_is_there_any_more_to_read_it() -> None:
 
 
 def test_an_answer_may_be_encoded_already() -> None:
-    rig = Rig(NoTasks(), stepping(1, Encoded([b"\0\0\0\7", b"\0\0", b"\0\0\0\0"])))
+    rig = Rig(NoTasks(), stepping(1, EncodedResponse([b"\0\0\0\7", b"\0\0", b"\0\0\0\0"])))
     rig.feed(encode_request(ListOffsetsRequest(), 5, 50, "me"))
     assert rig.replies()[0][4:] == b"\0\0\0\7\0\0\0\0\0\0"
 
@@ -180,7 +181,7 @@ def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: boo
         return HeartbeatResponse()
 
     api = Api(ApiKey.HEARTBEAT, "0-4", at_once)
-    api.slowly = slow  # type: ignore[attr-defined]
+    api.handle_large = slow  # type: ignore[method-assign]
     rig = Rig(NoTasks(), api)
     rig.feed(padded(1, size))
     assert (asked, correlation_ids(rig.replies())) == ([slowly], [1])
@@ -206,7 +207,7 @@ async def test_a_large_request_is_read_in_shares(*, ready: bool) -> None:
 
     def note(context: Any, request: Any) -> Any:
         asked.append(request)
-        return LONG if ready else Held(wait())
+        return LONG if ready else Later(wait(), holds_connection=True)
 
     async def bystander() -> None:
         while len(asked) < 2:

@@ -11,7 +11,7 @@ import trio
 from pykbroker.apis.cluster.unregister_broker import UnregisterBroker
 from pykbroker.apis.cluster.update_features import UpdateFeatures
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, work_of
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
@@ -99,6 +99,6 @@ def test_both_apis_need_alter_on_the_cluster(handler: Any, request_: Any) -> Non
     held = handler(None, Denies(Operation.ALTER))(context(0), request_)
 
     async def answer() -> Any:
-        return await held.coroutine
+        return await work_of(held)
 
     assert trio.run(answer).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -13,7 +13,7 @@ import trio
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, House, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs as whole
@@ -184,7 +184,7 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
     held = handler(context(1), request_of(*names))
 
     async def answer() -> Any:
-        return gone_through(await held.coroutine)
+        return gone_through(await work_of(held))
 
     response = trio.run(answer)
     assert [(one.error_code, one.resource_type, one.resource_name) for one in response.responses] == [

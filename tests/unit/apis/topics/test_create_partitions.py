@@ -9,7 +9,7 @@ import pytest
 
 from pykbroker.apis.topics.create_partitions import CreatePartitions
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import Denies, context, work_of
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import (
@@ -118,7 +118,7 @@ async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
 
     controller: Any = Grows()
     api = CreatePartitions(controller, Denies(Operation.ALTER))
-    response = await api(context(3), growing(("a", 5), ("b", 5), ("a", 6))).coroutine
+    response = await work_of(api(context(3), growing(("a", 5), ("b", 5), ("a", 6))))
     assert isinstance(response, CreatePartitionsResponse)
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", ErrorCode.TOPIC_AUTHORIZATION_FAILED),

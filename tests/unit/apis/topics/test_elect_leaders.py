@@ -9,8 +9,8 @@ import pytest
 from pykbroker.apis.topics.elect_leaders import ElectLeaders
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.operation import Operation
-from pykbroker.server.handler import Held
-from tests.unit.apis.calling import Denies, context
+from pykbroker.server.handler import Later
+from tests.unit.apis.calling import Denies, context, work_of
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
@@ -83,7 +83,7 @@ async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
     controller: Any = None
     held = ElectLeaders(controller, Denies(Operation.ALTER))(context(2), asking([("a", [0])]))
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    response: Any = await held.coroutine
+    response: Any = await work_of(held)
     assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
 
 
@@ -93,8 +93,8 @@ async def test_the_controllers_error_message_is_returned() -> None:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
 
     controller: Any = Refuses()
-    held: Held = ElectLeaders(controller, Denies())(context(2), asking([("a", [0])]))
-    response: Any = await held.coroutine
+    held: Later = ElectLeaders(controller, Denies())(context(2), asking([("a", [0])]))
+    response: Any = await work_of(held)
     assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
 
 

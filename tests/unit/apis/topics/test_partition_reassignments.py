@@ -10,7 +10,7 @@ from pykbroker.apis.topics.alter_partition_reassignments import AlterPartitionRe
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
@@ -100,7 +100,7 @@ async def test_a_timeout_of_zero_times_out(client: Client) -> None:
 async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
     controller: Any = None
     held = AlterPartitionReassignments(controller, Denies(Operation.ALTER))(context(1), moving([("a", 0, [1])]))
-    response: Any = await held.coroutine
+    response: Any = await work_of(held)
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from pykbroker.apis.transactions.end_txn import EndTxn
 from pykbroker.apis.transactions.txn_offset_commit import TxnOffsetCommit
 from pykbroker.apis.transactions.write_txn_markers import WriteTxnMarkers
 from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through
+from pykbroker.server.handler import Later
+from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from wire.error_codes import ErrorCode
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -37,8 +37,8 @@ NOBODY: Any = None
 
 
 async def answer(handler: Any, version: int, request: Any) -> Any:
-    found = handler(context(version), request)
-    return await found if inspect.isawaitable(found) else gone_through(found)
+    found = gone_through(handler(context(version), request))
+    return await work_of(found) if isinstance(found, Later) else found
 
 
 async def test_end_txn_is_authorized() -> None:
