@@ -16,6 +16,7 @@ from pykbroker.core.txn.requests import FoundTransactions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
+from tests.unit.apis.calling import gone_through, work_of
 from wire.messages.list_transactions import ListTransactionsRequest
 
 HOSTILE = "((.*a|.*b){20}){20}"
@@ -49,12 +50,8 @@ class Elsewhere:
 
 async def listed(api: ListTransactions, pattern: str) -> list[str]:
     request = ListTransactionsRequest(transactional_id_pattern=pattern)
-    steps: Any = await api(RequestContext(2, "c", Peer("h", 1, "h", 2)), request)  # type: ignore[misc]
-    try:
-        while True:
-            next(steps)
-    except StopIteration as finished:
-        return [one.transactional_id for one in finished.value.transaction_states]
+    answer = await work_of(api(RequestContext(2, "c", Peer("h", 1, "h", 2)), request))
+    return [one.transactional_id for one in gone_through(answer).transaction_states]
 
 
 async def test_ids_are_matched_off_the_loop_in_shares() -> None:
