@@ -24,11 +24,13 @@ class Holder(Protocol):
     """When a byte last came or went."""
     begun_at: int | None
     """When the frame began that is incomplete, if one is."""
-    owed_bytes: int
-    """Of answers that the peer does not take, in memory and in files."""
     wants_input: bool
     behind: bool
     ended: bool
+
+    @property
+    def owed_bytes(self) -> int:
+        """Bytes of replies that the peer has not taken, in memory and in files."""
 
     @property
     def incomplete_bytes(self) -> int:

@@ -1,106 +1,260 @@
-"""One client connection without I/O: bytes in, handler calls, replies out in request order.
+"""One client connection without I/O: bytes in, calls of handlers, replies out in request order.
 
-While nothing is ahead, a reply is encoded straight into `out`; behind one that waits it takes a slot in line.
-Sources: the request and response headers of KIP-482; ordering as in Kafka's SocketServer.
+A connection owns a frame reader and a reply queue. It decides when a request may start, within a turn and within the
+budget. Sources: the request and response headers of KIP-482; ordering as in Kafka's SocketServer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import logging
+from functools import partial
 from struct import Struct
-from types import GeneratorType
-from typing import Any
 
-from pykbroker.core.steps import Steps
+from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.failure import failure
-from pykbroker.server.handler import NO_RESPONSE, Answer, CloseConnection, Later, RequestContext, resolve
-from pykbroker.server.intake import Intake, Shared
-from pykbroker.server.large_frame import LARGE_FRAME_BYTES
-from pykbroker.server.slot import SLOTS_MAX, Slot, drain, hurry
+from pykbroker.server.frames import FrameReader
+from pykbroker.server.handler import NO_RESPONSE, CloseConnection, Later, RequestContext
+from pykbroker.server.large_frame import LARGE_FRAME_BYTES, TRUST, TRUST_TIGHT, LargeFrame
+from pykbroker.server.replies import ReplyQueue
+from pykbroker.server.request_header import decode_client_id, skip_header_tags
+from pykbroker.server.shared import Shared
+from pykbroker.server.slot import Slot
+from pykbroker.server.work import first_share, read_on, response_of
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.turns import Unfinished
 from wire.api import ApiKey
-from wire.compile_decoder import skip_tags
-from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX, Response
+from wire.declare import Response
 from wire.errors import DecodeError
+
+OUT_PARTS_MAX = 512
+"""Buffers of replies not yet sent, above which no further request is handled."""
+TURN_NS_MAX = 5_000_000
+"""The time after which the next connection gets its turn."""
+FETCH = ApiKey.FETCH
 
 unpack_header = Struct(">Iih").unpack_from
 """API key and version as one number, correlation id, length of the client id."""
-FETCH = ApiKey.FETCH
+
+logger = logging.getLogger(__name__)
 
 
-class Connection(Intake):
-    """Matches `world.net.Connection`."""
+class Connection:
+    """Matches `world.net.ConnectionMachine` and `server.budget.Holder`. Times are ticks."""
 
-    __slots__ = ("_client_id", "_client_raw", "_slots", "_table")
+    __slots__ = (
+        "_client_id",
+        "_client_raw",
+        "_frames",
+        "_is_held",
+        "_pump",
+        "_shared",
+        "_ticks",
+        "_waits",
+        "begun_at",
+        "behind",
+        "came_at",
+        "ended",
+        "ending",
+        "moved_at",
+        "opened_at",
+        "out",
+        "peer",
+        "replies",
+        "room",
+        "wants_input",
+    )
 
     def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
-        super().__init__(peer, pump, shared)
-        self._table = shared.table
-        self._slots: list[Slot] = []
+        self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks
+        self.opened_at = self.came_at = self.moved_at = now = shared.turns.ticks()
+        """When the connection was opened, when bytes last came, and when bytes last came or went."""
+        self._frames = FrameReader(shared.request_bytes_max, shared.pool)
+        self.replies = ReplyQueue(now)
+        self.out, self.room = self.replies.out, self._frames.room
+        self.wants_input = True
+        self.ended = self.behind = False
+        self.ending = ConnectionEnding.PEER
+        self.begun_at: int | None = None
+        """When the incomplete frame began; None if there is none."""
         self._client_raw: bytes | None = b""
         self._client_id: str | None = ""
+        self._is_held = False
+        """Whether a request holds the connection, so that no other request is started."""
+        self._waits = False
+        """Whether the connection waits for the budget."""
 
     @property
-    def waiting(self) -> int:
-        """Requests that wait for their answers."""
-        return len(self._slots)
+    def owed_bytes(self) -> int:
+        """Bytes of replies that the peer has not taken, in memory and in files."""
+        return self.replies.owed_bytes
 
     @property
-    def _may_start(self) -> bool:
-        return not self._is_held and len(self._slots) < SLOTS_MAX
+    def incomplete_bytes(self) -> int:
+        """The bytes of incomplete frames that have come."""
+        return self._frames.incomplete_bytes
 
-    @property
-    def _slots_bytes(self) -> int:
-        return sum(slot.kept_bytes for slot in self._slots)
+    # ---- calls of the pump
+
+    def received(self, data: bytes) -> None:
+        """Handle the frames in `data`, and keep an incomplete one."""
+        self._turn(self._frames.take(data), is_fresh=True)
+
+    def filled(self, size: int) -> None:
+        """Count `size` bytes that have come into `room`."""
+        large = self._frames.filled(size)
+        self.room = None
+        self.came_at = self.moved_at = self._ticks()
+        if large.is_complete:
+            self._finish_large(large)
+        else:
+            self._make_room(large)
+
+    def resume(self) -> None:
+        """Handle the bytes that were left for another turn."""
+        self.behind = False
+        large = self._frames.large
+        if large is None:
+            self._turn(self._frames.take(), is_fresh=False)
+            self._weigh()
+        elif large.is_complete:
+            self._finish_large(large)
+
+    def owes(self, size: int, kept_bytes: int) -> None:
+        """Note that `size` bytes of `out` are not sent, because the peer takes no more; `kept_bytes` are in memory."""
+        now = self._ticks()
+        if size < self.replies.owed_bytes or not size:
+            self.moved_at = now
+        self._shared.owed_ns += self.replies.owes(size, kept_bytes, now)
+        self._weigh()
 
     def closed(self) -> None:
-        """As `world.net.Connection`: what waits for the peer's sake is hurried, its replies have nowhere to go."""
-        hurry(self._slots)
-        super().closed()
+        """Drop all that is kept for the peer. Requests that wait go on, but a parked Fetch ends."""
+        self.replies.hurry()
+        self.ended = True
+        self._frames.clear()
+        self.room = self.begun_at = None
+        self.replies.clear()
+        self._shared.budget.leave(self)
+        self._weigh()
+        self._shared.on_closed(self)
+
+    def end(self, ending: ConnectionEnding) -> None:
+        """Close the connection, outside a turn."""
+        self.ended, self.ending = True, ending
+        self._pump.close()
+
+    # ---- frames
+
+    def _turn(self, data: bytes, *, is_fresh: bool) -> None:
+        """Handle the frames in `data` until the turn ends, and keep the rest. `is_fresh`: bytes have just come."""
+        now = self._ticks()
+        if is_fresh:
+            self.came_at = now
+        frames = self._frames
+        if self._shared.budget.is_full:
+            frames.rest, self.moved_at = data, now
+            self._wait_for_requests()
+            return
+        pos, have, out = 0, len(data), self.out
+        turn_ends_at = now + TURN_NS_MAX
+        try:
+            while pos < have and (end := frames.end_of(data, pos)):
+                now = self._request(data, pos + 4, end, now)
+                pos = end
+                if not self.wants_input:
+                    break
+                if now > turn_ends_at or len(out) > OUT_PARTS_MAX:
+                    self.behind = pos < have
+                    break
+        except Exception as error:  # noqa: BLE001 - an error that one peer causes must not reach the others
+            self._end_with(error)
+            return
+        self.moved_at = now
+        if pos < have:
+            self._keep(data[pos:] if pos else data, is_new=pos > 0)
+        elif self.begun_at is not None:
+            self.begun_at = None
+            self._weigh()
+
+    def _keep(self, rest: bytes, *, is_new: bool) -> None:
+        """Keep the start of a frame until the next turn. A large frame gets a buffer of its own."""
+        if is_new or self.begun_at is None:
+            self.begun_at = self.moved_at
+        self._frames.rest = rest
+        may_start = not (self._is_held or self.replies.is_full)  # if not, the frame may keep its memory for ever
+        if self._frames.wants_buffer and may_start and self._may_grow():
+            self._frames.begin_large(TRUST_TIGHT if self._shared.budget.is_tight else TRUST)
+            self.room, self.behind = self._frames.room, False
+        self._weigh()
+
+    def _make_room(self, large: LargeFrame) -> None:
+        if large.is_full:
+            if not self._may_grow():
+                return
+            large.grow()
+            self._weigh()
+        self._frames.open_room()
+        self.room = self._frames.room
+
+    def _finish_large(self, large: LargeFrame) -> None:
+        assert large.is_complete
+        self._shared.budget.frame_done(self)
+        if self._shared.budget.is_full:
+            self._wait_for_requests()
+            return
+        self._frames.large = self.begun_at = None
+        try:
+            self._request(memoryview(large.buffer), 0, large.size, self._ticks())
+        except Exception as error:  # noqa: BLE001 - as in _turn
+            self._end_with(error)
+            return
+        large.give_back()
+        self._weigh()
 
     # ---- a request
 
     def _request(self, data: Buffer, pos: int, end: int, began_at: int) -> int:
+        """Handle the request at `pos` of `data`, without its size field, and return the time at its end."""
         key_version, correlation_id, length = unpack_header(data, pos)
-        route = self._table[key_version]
+        shared = self._shared
+        route = shared.table[key_version]
         size = end - pos
         pos += 10
-        if length < 0:
-            self._be_nameless(length)
-        else:
-            start, pos = pos, pos + length
-            if data[start:pos] != self._client_raw:  # else it fits, or the body will not
-                self._be_called(bytes(data[start:pos]), fits=pos <= end)
+        raw: Buffer | None = None
+        if length >= 0:
+            raw, pos = data[pos : pos + length], pos + length
+        if raw != self._client_raw or length < -1:  # else it was checked when it first came
+            self._client_raw, self._client_id = decode_client_id(raw, length, fits=pos <= end)
         if route.tagged_header:
-            pos = pos + 1 if pos < end and not data[pos] else after_tags(data, pos, end)
-        if self._slots and route.key != FETCH:
-            hurry(self._slots)  # a Fetch that is parked there: its client waits for something else now
+            pos = pos + 1 if pos < end and not data[pos] else skip_header_tags(data, pos, end)
+        replies = self.replies
+        if replies.slots and route.key != FETCH:
+            replies.hurry()  # the client of a parked Fetch waits for another response now
         context = RequestContext(route.version, self._client_id, self.peer)
         if size < LARGE_FRAME_BYTES:
             request = route.decode(data, pos, end)
         else:
             steps = route.decode_in_steps(data, pos, end)
-            request = self._shared.turns.begin(steps)
+            request = shared.turns.begin(steps)
             if request is Unfinished.UNFINISHED:
                 slot = Slot(route, correlation_id, context, None, began_at, size)
-                return self._wait(slot, Later(self._read_on(slot, steps), holds_connection=True))
+                return self._wait(slot, Later(read_on(slot, steps, shared.turns), holds_connection=True))
         try:
             handler = route.handler if size < LARGE_FRAME_BYTES else route.handler.handle_large
             answer = handler(context, request)
-            if type(answer) is Later:  # not isinstance: it asks the metaclass of all structs, for each request
-                answer = self._first_share(answer)
+            if type(answer) is Later:  # isinstance is slow: it asks the metaclass of all structs
+                answer = first_share(answer, shared.turns)
         except (CloseConnection, DecodeError):
             raise
-        except Exception as error:  # noqa: BLE001 - what a handler lets out is answered, and logged there
+        except Exception as error:  # noqa: BLE001 - `failure` answers and logs what a handler raises
             answer = failure(route, request, error)
         if type(answer) is Later:
             return self._wait(Slot(route, correlation_id, context, request, began_at, size), answer)
-        if self._slots:
+        if replies.slots:
             slot = Slot(route, correlation_id, context, request, began_at, size)
             slot.answer(answer, self._ticks())
-            self._slots.append(slot)
+            replies.slots.append(slot)
             self._look()
             self._weigh()
         elif answer is not NO_RESPONSE:
@@ -109,37 +263,11 @@ class Connection(Intake):
         route.took(size, began_at - self.came_at, now - began_at)
         return now
 
-    def _first_share(self, later: Later) -> Answer:
-        """Run the first share of steps at once. A coroutine is left to a task."""
-        if type(later.work) is not GeneratorType:
-            return later
-        steps = resolve(later)
-        result = self._shared.turns.begin(steps)
-        if result is Unfinished.UNFINISHED:
-            return Later(self._shared.turns.walk(steps), holds_connection=True)
-        return result
-
-    def _be_called(self, raw: bytes, *, fits: bool) -> None:
-        """Decode the client id: once, as a rule, for all requests have the same."""
-        if not fits:
-            raise DecodeError("the client id does not fit its frame")
-        name = raw.decode(errors="replace")  # as Java does; there are clients that send Latin-1
-        if len(name.encode()) > STRING_BYTES_MAX:
-            raise DecodeError("the client id is longer than a string may be")
-        self._client_raw, self._client_id = raw, name
-
-    def _be_nameless(self, length: int) -> None:
-        if length < -1:
-            raise DecodeError(f"a client id of {length} bytes")
-        self._client_raw = self._client_id = None
-
-    # ---- a request that waits
-
     def _wait(self, slot: Slot, later: Later) -> int:
         """Add the request to the reply queue, and start a task for its work."""
-        self._slots.append(slot)
+        self.replies.slots.append(slot)
         if later.holds_connection:
-            self._is_held = True
+            slot.holds = self._is_held = True
             self._shared.budget.hold()
         self._look()
         self._weigh()
@@ -151,81 +279,97 @@ class Connection(Intake):
     async def _finish(self, slot: Slot, later: Later) -> None:
         """Run the work to its end, and send all replies that are ready, in order."""
         outcome: Response | Exception
+        turns = self._shared.turns
         try:
-            outcome = await self._result(later)
-            outcome = await self._shared.turns.through(slot.route.encode_in_steps(outcome))
+            try:
+                response = await response_of(later, turns, partial(self._let_go, slot, goes_on=True))
+            finally:
+                self._let_go(slot)
+            outcome = await turns.through(slot.route.encode_in_steps(response))
         except Exception as error:  # noqa: BLE001 - as in _request
             outcome = error
         self.moved_at = now = self._ticks()
         slot.route.finished(now - slot.parked_at, now - slot.began_at)
         try:
             self._conclude(slot, outcome)
-        except Exception as error:  # noqa: BLE001 - as in _frames
+        except Exception as error:  # noqa: BLE001 - as in _turn
             self._end_with(error)
         if self.ended:
             self._pump.close()
         else:
             self._go_on()
 
-    async def _result(self, later: Later) -> Response:
-        """Run work, and the work to which it leads, until there is a response.
-
-        Later requests may start as soon as the first work that holds the connection has ended in one that does not.
-        """
-        holds = later.holds_connection
-        answer: Answer = later
-        try:
-            while isinstance(answer, Later):
-                if holds and not answer.holds_connection:
-                    holds = False
-                    self._let_go()
-                    self._go_on()
-                if isinstance(answer.work, Generator):
-                    answer = await self._shared.turns.through(resolve(answer))
-                else:
-                    answer = await answer.work
-        finally:
-            if holds:
-                self._let_go()
-        return answer
-
-    async def _read_on(self, slot: Slot, steps: Steps[Any]) -> Answer:
-        """Decode the rest of a large request, and handle it."""
-        slot.request = await self._shared.turns.walk(steps)
-        return slot.route.handler.handle_large(slot.context, slot.request)
-
-    def _let_go(self) -> None:
-        self._is_held = False
-        self._shared.budget.let_go()
-
-    def _go_on(self) -> None:
-        """Send what is ready, and start requests again if that is allowed by now."""
-        self._look()
-        if self._rest and self.wants_input:
-            self.behind = True
-        self._pump.flush()
-
     def _conclude(self, slot: Slot, outcome: Response | Exception) -> None:
-        """Write the reply, unless nobody is there any more to read it."""
+        """Write the reply, unless the connection has ended."""
         try:
             if isinstance(outcome, CloseConnection | DecodeError):
                 raise outcome
             if not self.ended:
                 if isinstance(outcome, Exception):
                     outcome = failure(slot.route, slot.request, outcome)
-                slot.answer(outcome, self.moved_at)
-                drain(self._slots, self.out, self.moved_at)
+                self.replies.answer(slot, outcome, self.moved_at)
         finally:
             if not slot.done:
-                self._slots.remove(slot)
+                self.replies.slots.remove(slot)
             self._weigh()
 
+    def _let_go(self, slot: Slot, *, goes_on: bool = False) -> None:
+        """Let further requests start, at once if `goes_on`."""
+        if slot.holds:
+            slot.holds = self._is_held = False
+            self._shared.budget.let_go()
+            if goes_on:
+                self._go_on()
 
-def after_tags(data: Buffer, pos: int, end: int) -> int:
-    """Where the body begins behind the tagged fields of a request header."""
-    try:
-        if pos < end:
-            return skip_tags(data, pos, end, REQUEST_ELEMENTS_MAX)[0]
-    except IndexError:
-        pass
-    raise DecodeError("the request header does not fit its frame")
+    def _go_on(self) -> None:
+        """Send the replies that are ready, and handle kept bytes if a request may start."""
+        self._look()
+        if self.wants_input and self.room is None and self._frames.incomplete_bytes:
+            self.behind = True
+        self._pump.flush()
+
+    # ---- the budget
+
+    def _look(self) -> None:
+        """Read the peer only while a request may start and the budget has room for it."""
+        self.wants_input = not (self._is_held or self._waits or self.replies.is_full)
+
+    def _may_grow(self) -> bool:
+        self._waits = not self._shared.budget.may_grow(self)
+        self._look()
+        return not self._waits
+
+    def _wait_for_requests(self) -> None:
+        """Wait until the budget lets requests start again."""
+        self._waits = True
+        self._shared.budget.wait_for_requests(self)
+        self._look()
+        self._weigh()
+
+    def relieved(self) -> None:
+        """Go on: the budget has room again."""
+        self._waits = False
+        large = self._frames.large
+        if large is not None and not large.is_complete:
+            self._make_room(large)
+        self._go_on()
+
+    def _weigh(self) -> None:
+        """Charge the budget for the memory that stays in use after this turn."""
+        self._shared.budget.charge(self, self._frames.kept_bytes + self.replies.kept_bytes)
+
+    # ---- errors
+
+    def _end_with(self, error: Exception) -> None:
+        """End the connection, with one log line for an error of the peer and a traceback for a bug of this broker."""
+        if self.ended:
+            return
+        self.ended = True
+        if isinstance(error, DecodeError | CloseConnection):
+            self.ending = (
+                ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else ConnectionEnding.REFUSED_REQUEST
+            )
+            logger.warning("closing the connection of %s: %s", self.peer, error)
+        else:
+            self.ending = ConnectionEnding.FAULT
+            logger.error("closing the connection of %s: a fault of this broker", self.peer, exc_info=error)

@@ -11,10 +11,10 @@ from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.idle import Watchman
-from pykbroker.server.intake import Shared, Tasks
 from pykbroker.server.limits import UNLIMITED, Limits
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
+from pykbroker.server.shared import Shared, Tasks
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.seldom import Seldom
@@ -87,7 +87,7 @@ class Listener:
         ages = [now - connection.opened_at for connection in self._open]
         return ServerStatistics(
             requests=tuple(map(RouteStatistics.of, routes)),
-            requests_waiting=sum(connection.waiting for connection in self._open),
+            requests_waiting=sum(len(connection.replies) for connection in self._open),
             requests_held=self._budget.requests,
             connections_open=len(self._open),
             connections_owed=sum(connection.owed_bytes > 0 for connection in self._open),

@@ -1,4 +1,4 @@
-"""The replies of one connection that cannot leave yet, in request order."""
+"""The place of one reply in the reply queue of its connection."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from pykbroker.world.disk import FileSlice
 from wire.declare import Response
 
 SLOTS_MAX = 128
-"""Requests of one connection that are not answered yet; further ones stay unread."""
+"""Requests of one connection that may wait for their responses; further requests stay unread."""
 
 
 class Slot:
-    """A reply in line, with all that is needed to write it. `done`: it is written, into `parts`, which may be empty.
+    """The place of a reply, with the request until there is a response. Times are ticks.
 
-    `kept_bytes`: what it takes in memory, before that the request, then the reply.
+    `done`: the reply is written to `parts`, which may stay empty. `holds`: the request holds the connection.
+    `kept_bytes`: the memory that the request takes, and after it the reply.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class Slot:
         "context",
         "correlation_id",
         "done",
+        "holds",
         "kept_bytes",
         "parked_at",
         "parts",
@@ -39,27 +41,12 @@ class Slot:
         self.began_at = self.parked_at = self.answered_at = began_at
         self.kept_bytes = kept_bytes
         self.parts: list[Any] = []
-        self.done = False
+        self.done = self.holds = False
 
     def answer(self, response: Response, now: int) -> None:
-        """From now on only the replies before it hold it up."""
+        """Write the reply; it is sent once all earlier replies have been."""
         self.answered_at = now
         if response is not NO_RESPONSE:
             self.route.frame(self.correlation_id, response, self.parts)
         self.kept_bytes = sum(len(part) for part in self.parts if not isinstance(part, FileSlice))
         self.request, self.done = None, True
-
-
-def drain(slots: list[Slot], out: list[Any], now: int) -> None:
-    """Give out the replies that nothing holds up any more."""
-    while slots and slots[0].done:
-        slot = slots.pop(0)
-        out += slot.parts
-        slot.route.answer_queue_ns += now - slot.answered_at
-
-
-def hurry(slots: list[Slot]) -> None:
-    """Let those answer with what there is that can."""
-    for slot in slots:
-        if slot.context.hurry is not None:
-            slot.context.hurry()

@@ -9,7 +9,7 @@ from typing import Any
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.handler import NO_RESPONSE, Answer, Handler, RequestContext, now_or_later
-from pykbroker.server.intake import Shared
+from pykbroker.server.shared import Shared
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.server.connection import OUT_PARTS_MAX, TURN_NS_MAX
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.handler import CloseConnection, Handler, Later, RequestContext
-from pykbroker.server.intake import OUT_PARTS_MAX, TURN_NS_MAX
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES
 from pykbroker.server.slot import SLOTS_MAX
 from tests.unit.server.rig import (
@@ -25,6 +25,7 @@ from tests.unit.server.rig import (
     echo,
     heartbeat,
     padded,
+    shared,
 )
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -131,8 +132,9 @@ def test_the_buffers_of_large_frames_are_used_again() -> None:
             taken.append(super().take(size))
             return taken[-1]
 
-    rig = Rig(NoTasks(), ECHO)
-    rig.shared.pool = Noting()
+    of = shared(NoTasks(), ECHO)
+    of.pool = Noting()
+    rig = Rig(NoTasks(), of=of)
     for number in range(4):
         rig.feed(padded(number, REQUEST_BYTES_MAX - 100))
     assert len(taken) == 4
@@ -376,7 +378,7 @@ async def test_answers_in_line_are_bounded_too_and_charged() -> None:
         rig.feed(heartbeat(2) + heartbeat(2))
         assert not rig.connection.wants_input
         reply = len(heartbeat(1)) - 4 + (SLOTS_MAX - 1) * 16 + len(heartbeat(2))
-        assert (rig.connection.waiting, rig.budget.bytes) == (SLOTS_MAX, reply)
+        assert (len(rig.connection.replies), rig.budget.bytes) == (SLOTS_MAX, reply)
         gates.gates[1].set()
         await trio.testing.wait_all_tasks_blocked()
         assert len(rig.replies()) == SLOTS_MAX

@@ -1,0 +1,72 @@
+"""The reply queue of a connection: replies leave in request order, as buffers in `out`."""
+
+from __future__ import annotations
+
+from pykbroker.server.slot import SLOTS_MAX, Slot
+from pykbroker.world.disk import Buffer, FileSlice
+from wire.declare import Response
+
+
+class ReplyQueue:
+    """The replies of one connection. Times are ticks.
+
+    A reply with nothing ahead of it is written straight to `out`; a reply behind a request that waits gets a slot.
+    """
+
+    __slots__ = ("_unsent_kept_bytes", "out", "owed_at", "owed_bytes", "slots")
+
+    def __init__(self, now: int) -> None:
+        self.out: list[Buffer | FileSlice] = []
+        """Ready to be sent; the pump empties it."""
+        self.slots: list[Slot] = []
+        self.owed_at = now
+        self.owed_bytes = 0
+        """Bytes of sent replies that the peer has not taken yet, in memory and in files."""
+        self._unsent_kept_bytes = 0
+
+    def __len__(self) -> int:
+        """Return the number of requests without a response, and of replies behind them."""
+        return len(self.slots)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further request may start."""
+        return len(self.slots) >= SLOTS_MAX
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory that waiting requests, their replies, and replies that the peer has not taken use."""
+        return self._unsent_kept_bytes + sum(slot.kept_bytes for slot in self.slots)
+
+    def answer(self, slot: Slot, response: Response, now: int) -> None:
+        """Write the reply of a slot, then move all replies that have none ahead of them to `out`."""
+        slot.answer(response, now)
+        slots = self.slots
+        while slots and slots[0].done:
+            first = slots.pop(0)
+            self.out += first.parts
+            first.route.answer_queue_ns += now - first.answered_at
+
+    def hurry(self) -> None:
+        """Make each parked Fetch respond with the records that it has."""
+        for slot in self.slots:
+            if slot.context.hurry is not None:
+                slot.context.hurry()
+
+    def owes(self, size: int, kept_bytes: int, now: int) -> int:
+        """Note that the peer has not taken `size` bytes, `kept_bytes` of them in memory.
+
+        Return how long the peer took, in ns, if it has now taken all; otherwise 0.
+        """
+        owed_ns = 0
+        if not self.owed_bytes:
+            self.owed_at = now
+        elif not size:
+            owed_ns = now - self.owed_at
+        self.owed_bytes, self._unsent_kept_bytes = size, kept_bytes
+        return owed_ns
+
+    def clear(self) -> None:
+        """Drop the replies that were to be sent. Requests keep their slots until their work has ended."""
+        self.out.clear()
+        self.owed_bytes = self._unsent_kept_bytes = 0

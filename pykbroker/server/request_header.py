@@ -1,0 +1,33 @@
+"""The parts of a request header that are seldom read: a new client id, and tagged fields (KIP-482)."""
+
+from __future__ import annotations
+
+from pykbroker.world.disk import Buffer
+from wire.compile_decoder import skip_tags
+from wire.declare import REQUEST_ELEMENTS_MAX, STRING_BYTES_MAX
+from wire.errors import DecodeError
+
+
+def decode_client_id(raw: Buffer | None, length: int, *, fits: bool) -> tuple[bytes | None, str | None]:
+    """Return the client id as bytes and as text. A connection calls this once, as a rule: the id stays the same."""
+    if raw is None:
+        if length < -1:
+            raise DecodeError(f"a client id of {length} bytes")
+        return None, None
+    if not fits:
+        raise DecodeError("the client id does not fit its frame")
+    data = bytes(raw)
+    name = data.decode(errors="replace")  # as Java does; there are clients that send Latin-1
+    if len(name.encode()) > STRING_BYTES_MAX:
+        raise DecodeError("the client id is longer than a string may be")
+    return data, name
+
+
+def skip_header_tags(data: Buffer, pos: int, end: int) -> int:
+    """Return the position after the tagged fields of a request header, where the body begins."""
+    try:
+        if pos < end:
+            return skip_tags(data, pos, end, REQUEST_ELEMENTS_MAX)[0]
+    except IndexError:
+        pass
+    raise DecodeError("the request header does not fit its frame")

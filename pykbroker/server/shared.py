@@ -1,0 +1,36 @@
+"""The objects that all connections of a listener share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pykbroker.server.budget import Budget
+from pykbroker.server.frame_pool import FramePool
+from pykbroker.server.table import ApiTable
+from pykbroker.world.turns import Turns
+
+
+class Tasks(Protocol):
+    """The part of a nursery that connections use to run the work of a `Later`."""
+
+    def start_soon(self, function: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """Start a task, as in trio."""
+
+
+@dataclass(slots=True)
+class Shared:
+    """The objects and limits that all connections of a listener share."""
+
+    table: ApiTable
+    tasks: Tasks
+    turns: Turns
+    budget: Budget
+    request_bytes_max: int
+    """Bounds a frame without its size field."""
+    on_closed: Callable[[Any], None]
+    """Called once with the connection."""
+    pool: FramePool = field(default_factory=FramePool)
+    owed_ns: int = 0
+    """The time, in all, that peers took to accept replies which they did not take at once."""
