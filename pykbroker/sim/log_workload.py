@@ -49,12 +49,12 @@ class LogWorkload:
 
     @property
     def clients(self) -> list[str]:
-        """The names of its hosts."""
+        """Return the names of the clients' hosts."""
         return [each.name for each in self._producers] + [each.name for each in self._consumers]
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """One whose segments roll often, and a plain one."""
+        """Return a topic whose segments roll often, and a plain one."""
         configs = {"internal.segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "1000"}
         configs |= COMPACTED if self._compacted else {}
         return [
@@ -78,7 +78,7 @@ class LogWorkload:
             nursery.start_soon(producer.run)
 
     async def settle(self) -> list[str]:
-        """Until every producer has its answers."""
+        """Wait until every producer has its responses."""
         for producer in self._producers:
             producer.draining = True
         with trio.move_on_after(PROGRESS_S_MAX):
@@ -91,7 +91,7 @@ class LogWorkload:
         ]
 
     async def judge(self) -> list[str]:
-        """Read everything once more."""
+        """Read everything once more and check the history."""
         final: list[PollResult] = []
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
@@ -102,12 +102,12 @@ class LogWorkload:
 
     @property
     def acknowledged(self) -> int:
-        """Values that were."""
+        """Return the number of acknowledged values."""
         return self._history.acknowledged()
 
     @property
     def read(self) -> int:
-        """Values that were, each as often as it was."""
+        """Return the number of values read; a value counts each time."""
         return sum(len(poll.found) for poll in self._history.polls)
 
 
@@ -119,7 +119,7 @@ async def read_missing(
     *,
     committed: bool = False,
 ) -> None:
-    """Take what is missing in `final`; LOST when something still is."""
+    """Read the partitions that `final` lacks; LOST if one still cannot be read."""
     missing = sorted(set(places) - {poll.place for poll in final})
     lost: Exception | None = None
     for place in missing:
@@ -132,7 +132,7 @@ async def read_missing(
 
 
 def unread(places: tuple[Place, ...], final: list[PollResult]) -> list[str]:
-    """Findings: what the last reading lacks."""
+    """Return a finding for each partition that the final read lacks."""
     return [
         f"{place} cannot be read {PROGRESS_S_MAX:.0f} s after the last fault"
         for place in sorted(set(places) - {poll.place for poll in final})

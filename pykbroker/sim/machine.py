@@ -20,17 +20,17 @@ from pykbroker.world.world import World
 
 OFF_LOOP_S = 0.0002
 SMALL_FILE_BYTES = 100
-"""Added to the size of each, so that bits flip in small files, too."""
+"""Bytes added to the size of each file, so that bits also flip in small files."""
 
 
 class SimMachine:
-    """One process runs on it at a time."""
+    """A simulated machine, on which one process runs at a time."""
 
     def __init__(self, simulation: Simulation, network: Network, name: str, volumes: int = 1) -> None:
         self.name = name
         self.disk_faults = DiskFaults()
         self.skew_s = 0.0
-        """What its wall clock is ahead."""
+        """Seconds by which the machine's wall clock is ahead."""
         self.process = Process(name)
         self.process.kill()
         self._simulation, self._network = simulation, network
@@ -44,7 +44,7 @@ class SimMachine:
 
     @property
     def is_up(self) -> bool:
-        """Whether its process lives."""
+        """Whether a process runs on the machine."""
         return not self.process.dead
 
     def boot(self, main: Callable[[World], Awaitable[object]]) -> None:
@@ -82,22 +82,22 @@ class SimMachine:
     # ---- faults
 
     def set_disk_faults(self, faults: DiskFaults) -> None:
-        """What goes wrong on all its volumes from now on."""
+        """Set the faults of all volumes of the machine."""
         self.disk_faults = faults
         for disk in self._disks:
             disk.faults = faults
 
     def used_bytes(self) -> int:
-        """On its fullest volume."""
+        """Return the used bytes of the fullest volume."""
         return max(volume.used_bytes() for volume in self._volumes)
 
     def kill(self) -> None:
-        """SIGKILL: the page cache survives."""
+        """Kill the process as SIGKILL does: the page cache survives."""
         self._loses_power = False
         self.process.kill()
 
     def lose_power(self) -> None:
-        """What was not synced may be lost, and peers hear nothing. It makes no difference whether a process runs."""
+        """Lose unsynced data at random; peers hear nothing. A process need not run."""
         self._loses_power = True
         if self.is_up:
             self.process.kill()
@@ -110,16 +110,16 @@ class SimMachine:
         self.process.steps_left = self._dice.randrange(effects)
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Stop the process as SIGSTOP does."""
         self.process.paused = True
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continue the process as SIGCONT does."""
         if self.is_up:
             resume(self.process)
 
     def flip_bits(self, count: int, directories: tuple[str, ...]) -> None:
-        """Bits in files below these directories change by themselves."""
+        """Flip bits of files below these directories."""
         for _ in range(count):
             volume = self._dice.choice(self._volumes)
             files = [inode for inode in volume.files_below(directories) if inode.durable]
@@ -140,7 +140,7 @@ class SimMachine:
             self._watch(number)
 
     def _watch(self, number: int) -> None:
-        """All that changes on a volume is traced."""
+        """Trace every change of a volume."""
 
         def noted(name: str, args: tuple[object, ...]) -> None:
             facts = (crc32(arg) if isinstance(arg, bytes) else arg for arg in args)

@@ -20,14 +20,14 @@ STALLED, STALL_S_MAX = 0.4, 5.0
 
 
 class Nemesis:
-    """Does one thing after the other to a broker and the network."""
+    """Injects one fault after the other into a broker and the network."""
 
     POWER: ClassVar = ("lose_power", "lose_power_midstep", "fail_syncs")
-    """Only where every acknowledged record is synced."""
+    """Power losses, used only where every acknowledged record is synced."""
     DISK: ClassVar = ("fill_disk", "fail_reads", "fail_syncs")
-    """A broker may end because of these."""
+    """Faults of the disk, which may end the broker."""
     ROT = "rot"
-    """Takes records that nobody has a copy of: what is left of the promise is that nothing wrong is served."""
+    """Bit rot, which loses records without a copy: the broker must only serve nothing wrong."""
     KINDS: ClassVar = (
         "kill",
         "kill_midstep",
@@ -61,7 +61,7 @@ class Nemesis:
         self.happened: dict[str, int] = {}
 
     async def run(self, until_s: float) -> None:
-        """Until that time; then all is whole again."""
+        """Inject faults until that time, then end them all."""
         while self._simulation.now < until_s:
             await trio.sleep(self._dice.expovariate(1 / self._pace_s))
             if self._kinds:
@@ -90,21 +90,21 @@ class Nemesis:
     # ---- the faults
 
     async def kill(self) -> None:
-        """SIGKILL, and a start."""
+        """Kill the broker and start it again."""
         self._machine.kill()
         await self._start_again()
 
     async def lose_power(self) -> None:
-        """All that was not synced is at stake."""
+        """Cut the power, which may lose all unsynced data."""
         self._machine.lose_power()
         await self._start_again()
 
     async def kill_midstep(self) -> None:
-        """SIGKILL between two system calls."""
+        """Kill the broker between two system calls."""
         await self._die_within(power=False)
 
     async def lose_power_midstep(self) -> None:
-        """Power lost between two system calls."""
+        """Cut the power between two system calls."""
         await self._die_within(power=True)
 
     async def _die_within(self, *, power: bool) -> None:
@@ -115,26 +115,26 @@ class Nemesis:
         await self._start_again()
 
     async def restart(self) -> None:
-        """An orderly stop, and a start."""
+        """Stop the broker in order and start it again."""
         await self._node.stop()
         await self._start_again()
 
     async def pause(self) -> None:
-        """SIGSTOP, SIGCONT."""
+        """Stop the process with SIGSTOP and continue it with SIGCONT."""
         self._machine.pause()
         await self._wait()
         self._machine.resume()
 
     async def isolate(self) -> None:
-        """No client reaches the broker, nor hears of it."""
+        """Cut all traffic between the clients and the broker."""
         await self._cut(deaf=True, mute=True)
 
     async def deafen(self) -> None:
-        """The broker hears nothing."""
+        """Drop all traffic to the broker."""
         await self._cut(deaf=True, mute=False)
 
     async def mute(self) -> None:
-        """The broker's answers are lost."""
+        """Drop all traffic from the broker."""
         await self._cut(deaf=False, mute=True)
 
     async def _cut(self, *, deaf: bool, mute: bool) -> None:
@@ -147,29 +147,29 @@ class Nemesis:
         self._network.heal()
 
     async def lose_segments(self) -> None:
-        """Bad cables: segments are lost, connections reset."""
+        """Lose TCP segments and reset connections, as bad cables do."""
         before = self._network.faults
         self._network.faults = replace(before, lost=0.05, reset=0.01)
         await self._wait()
         self._network.faults = before
 
     async def stall(self) -> None:
-        """What some clients have sent is held up on its way, and they may be quicker on other connections."""
+        """Delay what some clients have sent, while their new connections are fast."""
         for client in self._clients:
             if self._dice.random() < STALLED:
                 self._network.stall(client, self._dice.uniform(0.2, STALL_S_MAX))
         await self._wait()
 
     async def slow_disk(self) -> None:
-        """Every operation of the device takes long."""
+        """Slow down every operation of the device."""
         await self._worsen_disk(wait_s=0.2, stalls=0.05)
 
     async def fill_disk(self) -> None:
-        """There is room for a few more batches."""
+        """Leave room for only a few more batches on the disk."""
         await self._worsen_disk(room_bytes=self._machine.used_bytes() + self._dice.randrange(100_000))
 
     async def fail_reads(self) -> None:
-        """Some sectors cannot be read; the operator starts the broker anew."""
+        """Make some sectors unreadable; the operator restarts the broker."""
         await self._worsen_disk(read_fails=0.05)
         await self.kill()
 
@@ -190,11 +190,11 @@ class Nemesis:
         self._machine.set_disk_faults(before)
 
     async def rot(self) -> None:
-        """While the broker is down, bits of its partitions' files change."""
+        """Flip bits in files of partitions while the broker is down."""
         self._machine.kill()
         self._machine.flip_bits(self._dice.randrange(1, 4), self._directories)
         await self._start_again()
 
     async def skew_clock(self) -> None:
-        """The wall clock jumps."""
+        """Set the wall clock forward or back."""
         self._machine.skew_s = self._dice.uniform(-30, 30)

@@ -18,7 +18,7 @@ class InlineOffLoop:
         self._dice, self._wait_s = dice or Random(0), wait_s
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """It runs to its end even if the caller is cancelled."""
+        """Call the function to its end, even if the caller is cancelled."""
         if self._wait_s:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self._dice.expovariate(1 / self._wait_s))

@@ -43,7 +43,7 @@ WALL_S = 1_700_000_000
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """In this block nothing of the machine can be asked. Log records are stamped with one and the same time."""
+    """Make every access to the machine raise in this block. Log records all have the same timestamp."""
     targets = [*((time, name) for name in CLOCKS), *((random, name) for name in DICE), *OTHERS]
     targets = [(owner, name) for owner, name in targets if hasattr(owner, name)]
     originals = [(owner, name, getattr(owner, name)) for owner, name in targets]

@@ -13,13 +13,13 @@ from random import Random
 from pykbroker.sim.volume import Directory, Inode, Node, Relinking, Truncate, Volume, Write, relink
 
 SECTOR_BYTES = 512
-"""What a device writes wholly or not at all."""
+"""Bytes that a device writes as a whole or not at all."""
 CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Luck:
-    """One power loss; chances from 0 to 1 per sector, or per change of names."""
+    """The chances of one power loss, from 0 to 1 per sector or per change of names."""
 
     in_order: bool
     kept: float
@@ -30,7 +30,7 @@ class Luck:
 
     @classmethod
     def drawn(cls, dice: Random) -> Luck:
-        """Extremes are as likely as what lies between: all kept, all lost, all in order."""
+        """Draw chances, with the extremes as likely as the rest: all kept, all lost, all in order."""
         return cls(
             dice.random() < 0.4,
             dice.choice(CHANCES),
@@ -41,11 +41,11 @@ class Luck:
 
 
 ALL_KEPT = Luck(in_order=False, kept=1.0, zeros=0.0, names_in_order=True, names_kept=1.0)
-"""As if all had been synced: then the new volume is a copy."""
+"""Chances that keep everything, so that the new volume is a copy."""
 
 
 def after_power_loss(volume: Volume, dice: Random, luck: Luck | None = None) -> Volume:
-    """A new volume, all of it durable; the old one is left as it is."""
+    """Return a new volume, all of it durable; the old one is left as it is."""
     return _Survivors(dice, luck or Luck.drawn(dice)).volume(volume)
 
 
@@ -96,7 +96,7 @@ class _Survivors:
         return bytes(content)
 
     def _keep_in_order(self, content: bytearray, changes: list[Write | Truncate]) -> None:
-        """All changes up to one that is torn."""
+        """Apply all changes up to one that is torn."""
         torn = self._dice.randrange(len(changes) + 1)
         for change in changes[:torn]:
             change.apply(content)

@@ -12,11 +12,11 @@ CURRENT: ContextVar[Process | None] = ContextVar("pykbroker.sim.process", defaul
 
 
 class Killed(BaseException):
-    """The process is dead: raised to whatever it still tries to do to the world."""
+    """The error that a dead process gets for any further effect on the world."""
 
 
 def unmourned() -> None:
-    """Nothing has to be cleared away."""
+    """Clear nothing away."""
 
 
 class Process:
@@ -31,13 +31,13 @@ class Process:
         self.name, self._died = name, died
         self.paused = self.dead = False
         self.gone = trio.Event()
-        """Set when it is dead."""
+        """Set once the process is dead."""
         self.held: list[trio.lowlevel.Task] = []
         self.steps_left = -1
         """Effects on the world until it is killed in the middle of a step; -1: it is not."""
 
     def start(self, nursery: trio.Nursery, main: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Run `main` as this process. What a dead one raises while the simulation ends is nobody's."""
+        """Run `main` as this process. Errors of a dead process are dropped."""
         token = CURRENT.set(self)
         nursery.start_soon(self._live, main, args, name=self.name)
         CURRENT.reset(token)
@@ -50,7 +50,7 @@ class Process:
                 raise
 
     def step(self) -> None:
-        """Before every effect on the world. Killed when there may be none."""
+        """Count one effect on the world. Killed when the process may have none."""
         if self.dead:
             raise Killed(self.name)
         if self.steps_left >= 0:
@@ -60,7 +60,7 @@ class Process:
                 raise Killed(self.name)
 
     def kill(self) -> None:
-        """SIGKILL; a second one does nothing."""
+        """Kill the process as SIGKILL does; a second call does nothing."""
         if not self.dead:
             self.paused = self.dead = True
             self._died()

@@ -18,11 +18,11 @@ from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
 
 IN_FLIGHT_MAX = 5
-"""Batches, as of Kafka's idempotent producer."""
+"""Batches in flight, as many as Kafka's idempotent producer allows."""
 ACKS_NONE = 0
 TIMEOUT_MS = 5000
 THINK_S = 0.25
-"""Between two bursts."""
+"""Seconds between two bursts of batches."""
 BACKOFF_S = 0.3
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
@@ -36,7 +36,7 @@ UNDECIDED = frozenset(
 
 @dataclass
 class PendingBatch:
-    """A batch on its way."""
+    """A batch without a final response."""
 
     send: Send
     data: bytes
@@ -69,11 +69,11 @@ class SimProducer:
 
     @property
     def waits(self) -> bool:
-        """Whether a batch is not settled."""
+        """Whether a batch has no outcome yet."""
         return bool(self._pending)
 
     async def run(self) -> None:
-        """Until all is done."""
+        """Write until draining, then until every batch has its outcome."""
         done = False
         while not done:
             try:
@@ -86,7 +86,7 @@ class SimProducer:
         self.done.set()
 
     async def _session(self, connection: SimConnection) -> bool:
-        """True: all is done. LOST."""
+        """Write on one connection; True when all is done. LOST."""
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
         for pending in self._pending:
@@ -125,7 +125,7 @@ class SimProducer:
         await self._send(connection, pending)
 
     def _new(self) -> PendingBatch:
-        """A batch of new values."""
+        """Return a batch of new values."""
         dice, place = self._dice, self._dice.choice(self._places)
         builder = BatchBuilder(dice.choice(CODECS))
         if self._idempotent:
@@ -149,7 +149,7 @@ class SimProducer:
         await connection.send(request, version, answered=self._acks != ACKS_NONE)
 
     def _settle(self, pending: PendingBatch, response: ProduceResponse) -> None:
-        """Take what the broker says of a batch. Again: it did not say yes."""
+        """Take the broker's response for a batch. Again: the batch was not acknowledged."""
         answer = response.responses[0].partition_responses[0]
         code, send = ErrorCode(answer.error_code), pending.send
         if code is ErrorCode.NONE:

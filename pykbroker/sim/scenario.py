@@ -46,7 +46,7 @@ WORKLOADS: Mapping[str, Callable[[Stage, Plan], Workload]] = {
     "groups": lambda stage, _: GroupWorkload(stage),
     "transactions": lambda stage, _: TransactionWorkload(stage),
 }
-"""By their names."""
+"""The workloads by their names."""
 COMPACTED = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.01",
@@ -76,7 +76,7 @@ class Plan:
 
 @dataclass
 class Report:
-    """What came of it. A run without findings is good."""
+    """The findings and figures of a run. A run without findings is good."""
 
     simulated_s: float = 0.0
     events: int = 0
@@ -89,7 +89,7 @@ class Report:
 
 
 class Scenario:
-    """One run."""
+    """A single run of a plan."""
 
     def __init__(self, simulation: Simulation, plan: Plan) -> None:
         self._simulation, self._plan = simulation, plan
@@ -125,7 +125,7 @@ class Scenario:
         self._log = LogWatch(simulation, self._stage.oddities)
 
     async def run(self) -> Report:
-        """Work, calm down, judge."""
+        """Work under faults, end the faults, and judge the history."""
         with self._log.watching():
             return await self._run()
 
@@ -165,7 +165,7 @@ class Scenario:
         )
 
     def _counts(self, finding: str) -> bool:
-        """Where bits rot, records are lost; no other promise is given up."""
+        """Whether a finding counts: with bit rot, lost records do not."""
         return Nemesis.ROT not in self._plan.kinds or not any(loss in finding for loss in LOSSES)
 
     async def _create_topics(self, connection: SimConnection) -> None:
@@ -176,7 +176,7 @@ class Scenario:
 
 
 async def together(parts: Sequence[Callable[[], Awaitable[list[str]]]]) -> list[str]:
-    """What they find, all at the same time."""
+    """Run all parts at the same time and return their findings."""
     found: list[list[str]] = [[] for _ in parts]
 
     async def one(place: int, part: Callable[[], Awaitable[list[str]]]) -> None:
@@ -189,5 +189,5 @@ async def together(parts: Sequence[Callable[[], Awaitable[list[str]]]]) -> list[
 
 
 async def run_scenario(simulation: Simulation, plan: Plan) -> Report:
-    """One run, from its plan."""
+    """Run one scenario from its plan."""
     return await Scenario(simulation, plan).run()

@@ -18,7 +18,7 @@ assert all(hasattr(inside, name) for name in PRIVATE), f"trio {trio.__version__}
 
 @contextmanager
 def seeded(seed: str) -> Iterator[None]:
-    """trio runs in this block take their order of tasks from `seed`."""
+    """Draw the order of tasks of trio runs in this block from `seed`."""
     flag, state = inside._ALLOW_DETERMINISTIC_SCHEDULING, inside._r.getstate()
     inside._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     inside._r.seed(seed)
@@ -33,7 +33,7 @@ class RunQueue(deque[trio.lowlevel.Task]):
     """trio's queue of runnable tasks, which those of a paused process do not enter."""
 
     def append(self, task: trio.lowlevel.Task) -> None:
-        """The only way in that trio uses."""
+        """Append a task; trio adds tasks by no other method."""
         process = task.context.get(CURRENT)
         if process is not None and process.paused:
             process.held.append(task)
@@ -42,14 +42,14 @@ class RunQueue(deque[trio.lowlevel.Task]):
 
 
 def hold_paused_tasks() -> None:
-    """From now on, in this trio run."""
+    """Keep the tasks of paused processes from running, in this trio run."""
     runner = inside.GLOBAL_RUN_CONTEXT.runner
     assert type(runner.runq) is deque, "trio's run queue is no deque any more"
     runner.runq = RunQueue(runner.runq)
 
 
 def resume(process: Process) -> None:
-    """Let a paused process go on, with all that has happened to it meanwhile."""
+    """Continue a paused process, with all that has happened to it meanwhile."""
     process.paused = False
     held, process.held = process.held, []
     inside.GLOBAL_RUN_CONTEXT.runner.runq.extend(held)

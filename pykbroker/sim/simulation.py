@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Stuck(Exception):
-    """Every task waits, and nothing is due that could wake one."""
+    """The error that every task waits and no event is due that could wake one."""
 
 
 class Simulation:
-    """What the parts of a simulated world share. `nursery` runs the processes, until `main` returns."""
+    """A simulated world as its parts share it. `nursery` runs the processes, until `main` returns."""
 
     nursery: trio.Nursery
 
@@ -38,17 +38,17 @@ class Simulation:
 
     @property
     def now(self) -> float:
-        """Seconds since the simulation began."""
+        """Return the seconds since the simulation began."""
         return self.clock.now
 
     def dice(self, label: str) -> random.Random:
-        """Randomness of its own for each part, so that one more draw in one place moves no other."""
+        """Return a random generator for one part, so that one more draw in one part changes no other."""
         return random.Random(f"{self.seed} {label}")  # a seed of text is hashed by SHA-512, not by hash()
 
     # ---- the digest
 
     def trace(self, *facts: object) -> None:
-        """Something happened that two runs of one seed must have in common."""
+        """Trace an event that two runs of one seed must have in common."""
         if self.over:
             return
         line = f"{self.clock.now!r} {facts}"
@@ -58,7 +58,7 @@ class Simulation:
 
     @property
     def digest(self) -> str:
-        """Of all that was traced so far, in hex."""
+        """Return the digest of all traced events, in hex."""
         return self._digest.hexdigest()
 
     # ---- processes
@@ -69,13 +69,13 @@ class Simulation:
         process.start(self.nursery, main, *args)
 
     async def at_rest(self) -> None:
-        """Until no task can run: what happens next happens between two steps of everybody."""
+        """Wait until no task can run, so that the next event falls between two steps of every task."""
         rest = trio.Event()
         self.clock.call_later(0, rest.set)
         await rest.wait()
 
     def end(self) -> None:
-        """The verdict is in: stop everybody. Even the dead unwind now; nothing of it is traced."""
+        """Stop all processes after the verdict. Dead ones unwind now, untraced."""
         self.over = True
         self.nursery.cancel_scope.cancel()
         for process in self._processes:
@@ -97,16 +97,16 @@ class TaskTrace(trio.abc.Instrument):
         self._last = 0
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        """Number it by its place among all."""
+        """Number the task by its place among all."""
         self._last += 1
         self._numbers[task] = self._last
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        """One step."""
+        """Trace one step of the task."""
         self._simulation.trace(self._numbers.get(task, 0))
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
-        """It is gone."""
+        """Trace the end of the task."""
         self._numbers.pop(task, None)
 
 

@@ -27,19 +27,19 @@ class Stage:
         self.oddities: list[str] = []
 
     def dialer(self, name: str) -> Dialer:
-        """For the client of this name."""
+        """Return the dialer of the client with this name."""
         return Dialer(self._network, self._process, name, self._broker, self._topics, self._simulation.dice(name))
 
     def dice(self, label: str) -> Random:
-        """Randomness of its own for a part of a client."""
+        """Return a random generator for one part of a client."""
         return self._simulation.dice(label)
 
     def wall_ms(self) -> int:
-        """Since 1970, by a clock that is right."""
+        """Return the correct time in milliseconds since 1970."""
         return int((WALL_S + self._simulation.now) * 1000)
 
     async def insistently(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
-        """The overseer's own request, until the broker answers."""
+        """Send a request of the overseer until the broker answers."""
         dialer = self.dialer("overseer")
         while True:
             try:

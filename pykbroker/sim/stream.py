@@ -24,13 +24,13 @@ class SimStream(trio.abc.Stream):
         self._waiting.unpark_all()
 
     async def established(self) -> None:
-        """OSError when nobody listens there."""
+        """Wait until the connection is established. OSError when nobody listens there."""
         while not self._endpoint.established:
             self._endpoint.check()
             await self._waiting.park()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """As trio's; BrokenResourceError."""
+        """Send as a trio stream does; BrokenResourceError."""
         rest = memoryview(data)
         await trio.lowlevel.checkpoint()
         while rest:
@@ -42,12 +42,12 @@ class SimStream(trio.abc.Stream):
                 raise self._lost() from error
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As trio's."""
+        """Wait as a trio stream does."""
         while not self._endpoint.writable:
             await self._waiting.park()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """As trio's; BrokenResourceError."""
+        """Receive as a trio stream does; BrokenResourceError."""
         await trio.lowlevel.checkpoint()
         while True:
             try:
@@ -58,7 +58,7 @@ class SimStream(trio.abc.Stream):
                 raise self._lost() from error
 
     async def aclose(self) -> None:
-        """As trio's."""
+        """Close as a trio stream does."""
         self._closed = True
         self._endpoint.close()
         self._waiting.unpark_all()
@@ -69,7 +69,7 @@ class SimStream(trio.abc.Stream):
 
 
 async def connect(network: Network, process: Process, host: str, remote_host: str, port: int) -> SimStream:
-    """From `host`. OSError when nobody listens; without an answer it waits for ever."""
+    """Connect from `host`. OSError when nobody listens; without an answer, wait for ever."""
     endpoint = network.begin_connect(process, host, (remote_host, port))
     stream = SimStream(endpoint)
     try:

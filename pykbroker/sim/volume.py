@@ -21,19 +21,19 @@ class Write(NamedTuple):
     data: bytes
 
     def apply(self, content: bytearray) -> None:
-        """What lies between the end and the offset becomes zeros."""
+        """Write the bytes; a gap before the offset becomes zeros."""
         if len(content) < self.offset:
             content.extend(bytes(self.offset - len(content)))
         content[self.offset : self.offset + len(self.data)] = self.data
 
 
 class Truncate(NamedTuple):
-    """All from `size` on is cut."""
+    """A cut of a file at `size`."""
 
     size: int
 
     def apply(self, content: bytearray) -> None:
-        """Never lengthens."""
+        """Cut the content; never lengthen it."""
         del content[self.size :]
 
 
@@ -48,11 +48,11 @@ class Unsynced(Generic[C]):
 
     @property
     def mark(self) -> int:
-        """How many changes there ever were: what a sync that begins now will cover."""
+        """Return the number of changes ever made, which a sync that begins now covers."""
         return self.settled + len(self.changes)
 
     def take(self, mark: int) -> list[C]:
-        """Those before the mark; they count as settled now."""
+        """Return the changes before the mark and count them as settled."""
         count = max(0, mark - self.settled)
         taken, self.changes = self.changes[:count], self.changes[count:]
         self.settled += len(taken)
@@ -70,7 +70,7 @@ class Inode:
         self.unsynced: Unsynced[Write | Truncate] = Unsynced()
 
     def change(self, change: Write | Truncate) -> None:
-        """As processes see it at once."""
+        """Apply a change, visible to processes at once."""
         change.apply(self.content)
         self.unsynced.changes.append(change)
 
@@ -86,7 +86,7 @@ class Directory:
         self.unsynced: Unsynced[Relinking] = Unsynced()
 
     def change(self, relinking: Relinking) -> None:
-        """As processes see it at once."""
+        """Apply a relinking, visible to processes at once."""
         relink(self.entries, relinking)
         self.unsynced.changes.append(relinking)
 
@@ -107,7 +107,7 @@ def relink(entries: dict[str, Node], relinking: Relinking) -> None:
 
 
 class Volume:
-    """One file system. `noted` is told every change after it was made."""
+    """A file system. `noted` is called with every change after it was made."""
 
     def __init__(self, noted: Callable[[str, tuple[object, ...]], None] | None = None) -> None:
         self.root = Directory()
@@ -116,7 +116,7 @@ class Volume:
         self.noted = noted
 
     def find(self, path: str) -> Node:
-        """FileNotFoundError, NotADirectoryError."""
+        """Return the node at a path. FileNotFoundError, NotADirectoryError."""
         node: Node = self.root
         for name in path.split("/") if path else ():
             if not isinstance(node, Directory):
@@ -128,27 +128,27 @@ class Volume:
         return node
 
     def find_directory(self, path: str) -> Directory:
-        """As `find`."""
+        """Return the directory at a path, with the errors of `find`."""
         node = self.find(path)
         if not isinstance(node, Directory):
             raise failure(errno.ENOTDIR, path)
         return node
 
     def files_below(self, directories: Iterable[str]) -> Iterator[Inode]:
-        """The files of these directories, by name; what is no directory has none."""
+        """Yield the files of these directories by name; skip paths that are no directory."""
         for path in directories:
             node = self.root.entries.get(path)
             if isinstance(node, Directory):
                 yield from (each for _, each in sorted(node.entries.items()) if isinstance(each, Inode))
 
     def used_bytes(self) -> int:
-        """Of all files that have a name."""
+        """Return the bytes of all files that have a name."""
         return _used_bytes(self.root)
 
     # ---- changes
 
     def create(self, path: str) -> int:
-        """A new, empty file; answers its number."""
+        """Create an empty file and return its number."""
         directory, name = self._place(path)
         inode = self.new_inode()
         directory.change(((name, inode),))
@@ -156,35 +156,35 @@ class Volume:
         return inode.number
 
     def new_inode(self, content: bytes = b"") -> Inode:
-        """A file that has no name yet."""
+        """Create a file that has no name yet."""
         inode = Inode(len(self.files), content)
         self.files.append(inode)
         return inode
 
     def write(self, number: int, offset: int, data: bytes) -> None:
-        """Into the page cache."""
+        """Write into the page cache."""
         self.files[number].change(Write(offset, data))
         self._note("write", number, offset, data)
 
     def truncate(self, number: int, size: int) -> None:
-        """In the page cache."""
+        """Truncate in the page cache."""
         self.files[number].change(Truncate(size))
         self._note("truncate", number, size)
 
     def sync(self, number: int, mark: int) -> None:
-        """All that was changed before the mark is durable."""
+        """Make all changes before the mark durable."""
         inode = self.files[number]
         for change in inode.unsynced.take(mark):
             change.apply(inode.durable)
         self._note("sync", number, mark)
 
     def fail_sync(self, number: int, mark: int) -> None:
-        """What was to be synced counts as clean now, is seen by readers, and is not on the device."""
+        """Drop the changes of a failed sync: readers still see them, but the device never gets them."""
         self.files[number].unsynced.take(mark)
         self._note("fail_sync", number, mark)
 
     def flip(self, number: int, byte: int, bit: int) -> None:
-        """One bit of what is durable has changed by itself."""
+        """Flip one durable bit."""
         inode = self.files[number]
         for content in (inode.durable, inode.content):
             if byte < len(content):
@@ -192,7 +192,7 @@ class Volume:
         self._note("flip", number, byte, bit)
 
     def make_directory(self, path: str) -> None:
-        """FileExistsError."""
+        """Create a directory. FileExistsError."""
         directory, name = self._place(path)
         if name in directory.entries:
             raise failure(errno.EEXIST, path)
@@ -200,7 +200,7 @@ class Volume:
         self._note("make_directory", path)
 
     def rename(self, old: str, new: str) -> None:
-        """Replaces a file or an empty directory. Both names stand in one directory: nobody moves between two."""
+        """Rename within one directory, replacing a file or an empty directory."""
         source, old_name = self._place(old)
         target, new_name = self._place(new)
         assert source is target, f"{old} and {new} are in different directories"
@@ -214,7 +214,7 @@ class Volume:
         self._note("rename", old, new)
 
     def remove(self, path: str) -> None:
-        """A file or an empty directory."""
+        """Remove a file or an empty directory."""
         directory, name = self._place(path)
         node = self.find(path)
         if isinstance(node, Directory) and node.entries:
@@ -223,7 +223,7 @@ class Volume:
         self._note("remove", path)
 
     def sync_directory(self, path: str, mark: int) -> None:
-        """All names that were changed in it before the mark are durable."""
+        """Make all names durable that changed in the directory before the mark."""
         directory = self.find_directory(path)
         for relinking in directory.unsynced.take(mark):
             relink(directory.durable, relinking)
@@ -244,7 +244,7 @@ class Volume:
 
 
 def failure(code: int, path: str) -> OSError:
-    """The kernel's error for a path."""
+    """Return the kernel's error for a path."""
     return OSError(code, os.strerror(code), path)
 
 

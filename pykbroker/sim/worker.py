@@ -10,13 +10,13 @@ from pykbroker.world.worker import ByteMachine
 
 
 class InlineWorker:
-    """One machine."""
+    """A worker whose machine runs in this process."""
 
     def __init__(self, machine: ByteMachine, off_loop: OffLoop) -> None:
         self._machine, self._off_loop = machine, off_loop
 
     async def ask(self, message: bytes) -> bytes:
-        """As `Worker.ask`."""
+        """Answer a message as `Worker.ask` does."""
         return await self._off_loop(self._machine.handle, message)
 
 
@@ -28,5 +28,5 @@ class InlineWorkers:
 
     @asynccontextmanager
     async def start(self, machine: type[ByteMachine]) -> AsyncIterator[InlineWorker]:
-        """As `Workers.start`."""
+        """Start a worker as `Workers.start` does."""
         yield InlineWorker(machine(), self._off_loop)

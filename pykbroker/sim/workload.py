@@ -18,25 +18,25 @@ class Workload(Protocol):
 
     @property
     def clients(self) -> Sequence[str]:
-        """The names of its hosts."""
+        """Return the names of the clients' hosts."""
 
     @property
     def topics(self) -> Sequence[CreatableTopic]:
-        """What is made before anybody works."""
+        """Return the topics to create before clients start."""
 
     def start(self, nursery: trio.Nursery) -> None:
         """Work, until the nursery is cancelled."""
 
     async def settle(self) -> list[str]:
-        """There are no more faults: bring all to an end, within the time that is allowed. Findings if it does not."""
+        """Finish all work after the last fault, within the time allowed; return findings if it does not finish."""
 
     async def judge(self) -> list[str]:
-        """Read all that there is a last time, and look at the history."""
+        """Read everything once more, check the history and return findings."""
 
     @property
     def acknowledged(self) -> int:
-        """Values that were."""
+        """Return the number of acknowledged values."""
 
     @property
     def read(self) -> int:
-        """Values that were, each as often as it was."""
+        """Return the number of values read; a value counts each time."""

@@ -38,7 +38,7 @@ def check_transactions(history: TransactionHistory, final: Iterable[PollResult],
 
 
 def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
-    """Whoever reads committed data finds, between two offsets, what everybody finds there for ever."""
+    """Find committed polls that differ from what every reader finds between the same offsets."""
     owners = {(place, value): each for each in history.transactions for place, value in each.values}
     for poll in history.committed.polls:
         final = view.get(poll.place)
@@ -66,7 +66,7 @@ def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
 
 
 def _check_whole(transactions: Iterable[SentTransaction], view: View) -> Iterator[Anomaly]:
-    """All or nothing: all of what was committed, nothing of what was not."""
+    """Find committed transactions that are not visible as a whole, and others that are visible at all."""
     there = {(place, value) for place, found in view.items() for value in found.values()}
     for each in transactions:
         asked = [one for one in each.values if one[0] in view]
@@ -100,7 +100,7 @@ def _settle_offsets(transactions: Iterable[SentTransaction], view: View, settled
 
 
 def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Iterator[Anomaly]:
-    """What is asked for in an epoch after somebody was told of a newer one is refused."""
+    """Find requests of an epoch that succeeded after a newer epoch had been returned."""
     told: dict[str, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
     for each in takeovers:
         told[each.transactional_id].append((each.told_s, (each.producer_id, each.epoch)))
@@ -121,7 +121,7 @@ def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Itera
 
 
 def check_copy(inputs: View, outputs: Iterable[bytes], committed: Mapping[Place, int]) -> list[Anomaly]:
-    """Exactly once: every record of the input below what is committed is in the output once, and no other is."""
+    """Find records below the committed offsets that are not in the output exactly once, and any others there."""
     made = Counter(short(value).encode().partition(SOURCE)[0] for value in outputs)
     anomalies = []
     for place, found in sorted(inputs.items()):

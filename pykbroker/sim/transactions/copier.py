@@ -27,7 +27,7 @@ SOURCE = b"|"
 
 
 class Copier:
-    """`calm`: it neither aborts nor falls silent from now on."""
+    """A copier; with `calm` it neither aborts nor falls silent any more."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Copier:
         self.calm = False
 
     async def run(self) -> None:
-        """For ever. After any trouble it begins anew: fenced is what it left open, and it asks where it stands."""
+        """Copy until cancelled. After an error, fence the open transaction and fetch the positions again."""
         while True:
             fenced = False
             try:
@@ -59,7 +59,7 @@ class Copier:
             await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
     async def _session(self, connection: SimConnection) -> None:
-        """Fenced, Evicted, LOST."""
+        """Copy on one connection. Fenced, Evicted, LOST."""
         member = self._member
         await connection.find_coordinator(self.producer.id, TRANSACTION)
         await connection.find_coordinator(member.group, GROUP)
@@ -73,7 +73,7 @@ class Copier:
                 await self._copy_some(connection, positions)
 
     async def _positions(self, connection: SimConnection) -> dict[Place, int]:
-        """How far its partitions are copied, when no transaction is open that may have come further."""
+        """Return the committed offsets of the partitions, once no open transaction can advance them."""
         positions: dict[Place, int] = {}
         member = self._member
         while missing := [place for place in member.owned if place not in positions]:
@@ -85,7 +85,7 @@ class Copier:
         return {place: max(position, 0) for place, position in positions.items()}
 
     async def _copy_some(self, connection: SimConnection, positions: dict[Place, int]) -> None:
-        """One transaction."""
+        """Copy some records in one transaction."""
         dice, producer, member = self._dice, self.producer, self._member
         asked = {place: positions[place] for place in member.owned}
         polls = await fetch(

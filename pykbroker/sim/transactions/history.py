@@ -20,7 +20,7 @@ class Decision(Enum):
 
 
 class SentTransaction(msgspec.Struct):
-    """`values` as sent, whether acknowledged or not: who asks for a commit has seen all acknowledged."""
+    """A transaction with its `values` as sent, acknowledged or not. A commit is sent only when all are."""
 
     name: str
     values: list[tuple[Place, bytes]] = []
@@ -30,7 +30,7 @@ class SentTransaction(msgspec.Struct):
 
 
 class Deed(msgspec.Struct):
-    """Something that a producer was told has been done, in an epoch. `began_s`: when it was asked for."""
+    """A request of an epoch that succeeded. `began_s`: when it was sent."""
 
     transactional_id: str
     producer_id: int
@@ -40,7 +40,7 @@ class Deed(msgspec.Struct):
 
 
 class Takeover(msgspec.Struct):
-    """A producer was told its epoch, at this time: all that bears an older one is fenced."""
+    """The time at which a producer received its epoch, which fences all older ones."""
 
     transactional_id: str
     producer_id: int

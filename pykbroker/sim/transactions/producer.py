@@ -42,10 +42,10 @@ from wire.records.builder import BatchBuilder
 T = TypeVar("T")
 TRANSACTION_TIMEOUT_S = 4.0
 CONCURRENT_S = 0.05
-"""Before it asks again whether its last transaction is complete."""
+"""Seconds until the producer retries while its last transaction is being completed."""
 NO_PRODUCER = -1
 ADDED_VERSION_LAST = 3
-"""Newer ones are for brokers."""
+"""The last version of AddPartitionsToTxn for clients; newer ones are for brokers."""
 PRODUCE_2, OFFSETS_2, END_2, MEMBER_VERSION_FIRST = 12, 5, 5, 3
 ACKS_ALL = -1
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -53,11 +53,11 @@ SPOILED = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABL
 
 
 class Fenced(Exception):
-    """Another producer has the transactional id, or the coordinator has given this transaction up."""
+    """The error that a newer producer has the transactional id, or that the coordinator aborted the transaction."""
 
 
 class TransactionalProducer:
-    """Of one transactional id, which others may share. `transaction` is the one that is open or not answered."""
+    """A producer of one transactional id, which others may share. `transaction` is open or unanswered."""
 
     def __init__(
         self,
@@ -80,17 +80,17 @@ class TransactionalProducer:
 
     @property
     def ready(self) -> bool:
-        """Whether it has an epoch to work in."""
+        """Whether the producer has an epoch."""
         return self._epoch != NO_PRODUCER and not self._may_go_on
 
     @property
     def may_retry(self) -> bool:
-        """Whether what was not answered may be asked again."""
+        """Whether a request without a response may be sent again."""
         return self._version > 1 or not self._ending
 
     @property
     def may_abort(self) -> bool:
-        """Whether a transaction is open of which nobody has asked for the end."""
+        """Whether a transaction is open whose end was not requested."""
         return self.ready and self.transaction is not None and not self._ending
 
     def give_up(self, *, fenced: bool) -> None:
@@ -129,14 +129,14 @@ class TransactionalProducer:
         self._sequences = {}
 
     def begin(self) -> SentTransaction:
-        """The next transaction, of which the broker hears with its first request."""
+        """Begin the next transaction; the broker learns of it with its first request."""
         self._made += 1
         self.transaction = SentTransaction(f"{self.name}/{self._made}", [], [])
         self._history.transactions.append(self.transaction)
         return self.transaction
 
     def batch(self, place: Place, values: Sequence[bytes]) -> PendingBatch:
-        """Part of the transaction, to be sent in the order in which it is made."""
+        """Return a batch of the transaction. Batches are sent in the order in which they are made."""
         assert self.transaction is not None
         builder = BatchBuilder(
             producer_id=self._producer_id,
@@ -197,7 +197,7 @@ class TransactionalProducer:
         self._added.update(missing)
 
     async def commit_offsets(self, commits: Sequence[Commit], who: Committer, connection: SimConnection) -> None:
-        """Offsets of one group that hold with the transaction. Fenced, Evicted, Again, LOST."""
+        """Commit offsets of a group with the transaction. Fenced, Evicted, Again, LOST."""
         assert self.transaction is not None
         group = commits[0].group
         await self._add_group(connection, group)

@@ -95,7 +95,7 @@ class TransactionWorkload:
 
     @property
     def clients(self) -> list[str]:
-        """The names of its hosts."""
+        """Return the names of the clients' hosts."""
         return [
             self._feeder.name,
             self._accountant.name,
@@ -106,7 +106,7 @@ class TransactionWorkload:
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """What is copied, the copy, and what the writers write to."""
+        """Return the topics that are copied, copied to, and written by the writers."""
         return [
             CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
             for topic, count in PARTITIONS.items()
@@ -126,7 +126,7 @@ class TransactionWorkload:
     # ---- the end
 
     async def settle(self) -> list[str]:
-        """Until all is written, decided and copied."""
+        """Wait until all is written, decided and copied."""
         findings = []
         self._feeder.draining = True
         for copier in self._copiers:
@@ -152,7 +152,7 @@ class TransactionWorkload:
         return findings
 
     async def _copied(self, connection: SimConnection) -> None:
-        """Again, until the copiers have committed the end of their input."""
+        """Raise Again until the copiers have committed the end of their input."""
         await connection.find_coordinator(COPIERS, GROUP)
         committed = await self._committed(connection)
         for place in INPUTS:
@@ -163,7 +163,7 @@ class TransactionWorkload:
         return await fetch_offsets(connection, self._history.groups, "overseer", COPIERS, INPUTS, stable=True)
 
     async def _decided(self, connection: SimConnection) -> None:
-        """Again, until the last stable offset of every partition is its high watermark, and offsets are stable."""
+        """Raise Again until every last stable offset is the high watermark and offsets are stable."""
         for place in WRITTEN:
             stable = await end_offset(connection, place, committed=True)
             if stable < await end_offset(connection, place, committed=False):
@@ -176,7 +176,7 @@ class TransactionWorkload:
         return await fetch_offsets(connection, self._history.groups, "overseer", ACCOUNTS, LEDGERS, stable=True)
 
     async def judge(self) -> list[str]:
-        """Read everything once more, and what is committed."""
+        """Read everything and all committed offsets once more, and check the history."""
         everything: list[PollResult] = []
         final: list[PollResult] = []
         committed: dict[Place, int] = {}
@@ -212,10 +212,10 @@ class TransactionWorkload:
 
     @property
     def acknowledged(self) -> int:
-        """Values that were, in transactions that were."""
+        """Return the number of acknowledged values in committed transactions."""
         return sum(len(each.values) for each in self._history.transactions if each.decision is Decision.COMMITTED)
 
     @property
     def read(self) -> int:
-        """Committed values that were, each as often as it was."""
+        """Return the number of committed values read; a value counts each time."""
         return sum(len(poll.found) for poll in self._history.committed.polls)

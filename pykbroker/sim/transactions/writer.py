@@ -18,9 +18,9 @@ from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, T
 
 THINK_S, BACKOFF_S = 0.1, 0.3
 REST_S = 1.0
-"""How long a producer that was fenced lets the other one have the transactional id."""
+"""Seconds for which a fenced producer leaves the transactional id to the other one."""
 PATIENCE_S = (0.2, 1.0, 8.0)
-"""How long it waits for an answer before it tries another connection."""
+"""Seconds that a writer waits for a response before it tries another connection."""
 RETRIES, COMMITS, OFFSETS, FORGETS, ABORTS = 0.6, 0.8, 0.4, 0.04, 0.5
 STEPS_MAX, BATCHES_MAX, RECORDS_MAX = 3, 3, 4
 WriterStep = Callable[[SimConnection], Awaitable[None]]
@@ -40,7 +40,7 @@ class TransactionWriter:
         self.done = trio.Event()
 
     async def run(self) -> None:
-        """Until all is done."""
+        """Write transactions until all is done."""
         done = False
         while not done:
             try:
@@ -63,7 +63,7 @@ class TransactionWriter:
         self.producer.give_up(fenced=fenced)
 
     async def _session(self, connection: SimConnection) -> bool:
-        """True: all is done. Fenced, Evicted, LOST."""
+        """Write on one connection; True when all is done. Fenced, Evicted, LOST."""
         dice, producer = self._dice, self.producer
         await connection.find_coordinator(producer.id, TRANSACTION)
         await connection.find_coordinator(self._group, GROUP)
@@ -84,7 +84,7 @@ class TransactionWriter:
             await asking
 
     def _plan(self) -> None:
-        """The next transaction, step by step."""
+        """Draw the steps of the next transaction."""
         dice, producer = self._dice, self.producer
         producer.begin()
         for _ in range(dice.randrange(1, STEPS_MAX + 1)):
@@ -107,13 +107,13 @@ class TransactionWriter:
         return f"{place[0]}-{place[1]}/{self.producer.name}/{self._made} ".encode()
 
     async def _abort(self, connection: SimConnection) -> None:
-        """End it in its own epoch, while what was sent on another connection may still be on its way. Again."""
+        """Abort in the producer's own epoch, while older requests may still be on their way. Again."""
         await self.producer.end(False, connection)
         self._give_up(fenced=False)
         raise Again("begins anew")
 
     async def _commit_offsets(self, commits: list[Commit], connection: SimConnection) -> None:
-        """`commits` are made with the first attempt."""
+        """Commit the offsets; `commits` are made with the first attempt."""
         if not commits:
             place = self._dice.choice(self._places)
             self._made += 1
