@@ -25,11 +25,11 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class NoJars(Exception):
-    """They cannot be had; says why."""
+    """The error that the jars cannot be fetched, with the reason."""
 
 
 def fetch() -> Path:
-    """The directory of the jars, its content complete. Raises NoJars."""
+    """Return the directory of the jars, its content complete. Raises NoJars."""
     if JARS.is_dir():
         return JARS
     if shutil.which("mvn") is None:

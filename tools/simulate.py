@@ -96,7 +96,7 @@ def run(
 
 
 def kinds(faults: str) -> tuple[str, ...]:
-    """The kinds of fault that the option names."""
+    """Return the kinds of fault that the option names."""
     named = {"all": Nemesis.KINDS, "none": ()}.get(faults, tuple(faults.split(",")))
     if unknown := set(named) - {*Nemesis.KINDS, Nemesis.ROT}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
@@ -104,7 +104,7 @@ def kinds(faults: str) -> tuple[str, ...]:
 
 
 def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
-    """Simulate once and say what came of it. True: nothing was found."""
+    """Simulate once and print the result. True: no findings."""
     kept: list[str] | None = None if trace is None else []
     began_s = now_s()
     try:
@@ -124,7 +124,7 @@ def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_jso
 
 
 def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
-    """A run in words."""
+    """Describe a run in words."""
     faults = ", ".join(f"{kind} {times}" for kind, times in sorted(report.faults.items()))
     lines = [
         f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s"
@@ -162,13 +162,13 @@ def crash_points(
 
 
 async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
-    """One crash again."""
+    """Reproduce one crash."""
     life = await lived(seed, steps)
     await check_ending(seed, life.recording.ending(point, number, seed))
 
 
 async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> int:
-    """Workload after workload, until there were enough endings; the exit code."""
+    """Run workloads until there were enough endings; return the exit code."""
     checked, began_s = 0, now_s()
     for each in count(seed):
         try:
@@ -188,7 +188,7 @@ async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> in
 
 
 def show_log(*, wanted: bool) -> None:
-    """The broker's log on stderr, or nowhere."""
+    """Write the broker's log to stderr, or drop it."""
     if wanted:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     else:

@@ -20,7 +20,7 @@ API_VERSIONS_RESPONSE = struct.Struct(">iihi")  # size, correlation id, error co
 
 
 def count_apis(port: int) -> int:
-    """How many APIs the broker on this port says it has; RuntimeError for an answer that is none."""
+    """Return the number of APIs that the broker on this port advertises; RuntimeError for an invalid response."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as peer, peer.makefile("rb") as answer:
         peer.sendall(API_VERSIONS_REQUEST)
         _size, correlation_id, error_code, apis = API_VERSIONS_RESPONSE.unpack(answer.read(API_VERSIONS_RESPONSE.size))
@@ -30,7 +30,7 @@ def count_apis(port: int) -> int:
 
 
 def main(program: str) -> int:
-    """Print what was seen; the exit code says whether all was well."""
+    """Print the result; return 0 if all was well."""
     with tempfile.TemporaryDirectory() as directory:
         broker = BrokerProcess(Path(directory), "--memory", program=[program])
         broker.start()

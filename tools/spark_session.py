@@ -34,7 +34,7 @@ CENTRAL_ALONE = """<ivysettings>
 
 
 class NoConnector(Exception):
-    """It cannot be had; says why."""
+    """The error that the connector cannot be fetched, with the reason."""
 
 
 def fetch() -> None:
@@ -61,7 +61,7 @@ def fetch() -> None:
 
 
 def open_session(ivy_settings: str = "") -> SparkSession:
-    """A new session of two local threads, or the one that runs."""
+    """Return a new session of two local threads, or the one that runs."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -52,28 +52,28 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Of a Python file."""
+        """Return the syntax tree of a Python file."""
         return ast.parse(self.text)
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All of its tree."""
+        """Return all nodes of the syntax tree."""
         return list(ast.walk(self.tree))
 
     def within(self, *prefixes: str) -> bool:
-        """Is it below one of these folders?"""
+        """Whether the file is below one of these folders."""
         return self.path.startswith(prefixes)
 
 
 def long_file(source: Source) -> Faults:
-    """Past 600 lines a file holds more than one noun."""
+    """Find files of more than 600 lines, which hold more than one noun."""
     lines = source.text.count("\n")
     if lines > FILE_LINES_MAX and source.path not in PURE_TABLES:
         yield FILE_LINES_MAX, f"{lines} lines in one file, at most {FILE_LINES_MAX}"
 
 
 def long_function(source: Source) -> Faults:
-    """Past 60 lines a function does more than one thing."""
+    """Find functions of more than 60 lines, which do more than one thing."""
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and source.path not in PURE_TABLES:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -82,35 +82,35 @@ def long_function(source: Source) -> Faults:
 
 
 def nameless(source: Source) -> Faults:
-    """A file that is called utils has not been given a name."""
+    """Find files with names such as utils, which name no noun."""
     for part in Path(source.path).with_suffix("").parts:
         if part in NAMELESS_ALONE or NAMELESS.intersection(part.split("_")):
             yield 1, f"{part!r} says nothing: name the file by its noun"
 
 
 def opens_file(source: Source) -> Faults:
-    """Files are opened by world.disk alone; ruff bans modules and their names, but no builtin."""
+    """Find uses of the builtin open, which ruff cannot ban; only world.disk opens files."""
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
             yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
 
 
 def asynchronous(source: Source) -> Faults:
-    """State machines and codecs are synchronous."""
+    """Find async code in state machines and codecs."""
     for node in source.nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.Await) and source.within("wire/", "pykbroker/core/"):
             yield node.lineno, "wire and core are synchronous: no async, no await"
 
 
 def spawns(source: Source) -> Faults:
-    """A handler returns its response, or a coroutine that will; it starts nobody and keeps no queue."""
+    """Find handlers that start tasks or make channels: a handler returns a response or a coroutine."""
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
             yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
 
 
 def stub(source: Source) -> Faults:
-    """What does not exist yet is not there: a body of dots belongs to a Protocol or an overload."""
+    """Find stubs; a body of dots belongs to a Protocol or an overload."""
     if not source.within("wire/", "pykbroker/"):
         return
     for node in source.nodes:
@@ -129,7 +129,7 @@ def stub(source: Source) -> Faults:
 
 
 def no_theory(source: Source) -> Faults:
-    """A package's docstring tells its theory in numbered rules, and its __init__ holds nothing else."""
+    """Find packages whose docstring has no numbered rules, or whose __init__ holds code."""
     if not source.within("wire/", "pykbroker/") or not source.path.endswith("/__init__.py"):
         return
     if not re.search(r"^1\. ", ast.get_docstring(source.tree) or "", re.MULTILINE):
@@ -141,7 +141,7 @@ def no_theory(source: Source) -> Faults:
 
 
 def misdescribed_api(source: Source) -> Faults:
-    """`Name (key), v1-11: ...` opens an API's file; file, docstring and handler agree on all three."""
+    """Find an API's file whose docstring, name and handler disagree: `Name (key), v1-11: ...`."""
     if not source.within("pykbroker/apis/") or source.path.endswith("/__init__.py"):
         return
     opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
@@ -158,7 +158,7 @@ def misdescribed_api(source: Source) -> Faults:
 
 
 def sleeps(source: Source) -> Faults:
-    """A test waits for a condition, never for a time: sleeping is for a loop that looks again, or a virtual clock."""
+    """Find tests that sleep for a time instead of waiting for a condition."""
 
     def visit(node: ast.AST, *, excused: bool) -> Faults:
         for child in ast.iter_child_nodes(node):
@@ -174,14 +174,14 @@ def sleeps(source: Source) -> Faults:
 
 
 def postponed(source: Source) -> Faults:
-    """What is to be done stands in an issue, not in the source."""
+    """Find markers of postponed work, which belongs into an issue."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"\b(TO[D]O|FIX[M]E|XX[X])\b", line):
             yield number, f"{found[0]}: do it, or leave it out"
 
 
 def machine_path(source: Source) -> Faults:
-    """No tracked file knows where one machine keeps it, and no list of versions knows a registry."""
+    """Find paths of one machine, and registries in the list of versions."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"(?<!\w)/(?:work|root|farm)/\S*", line):
             yield number, f"{found[0]} is a path of one machine"
@@ -206,7 +206,7 @@ TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
 
 
 def same_name(sources: list[Source]) -> Iterator[str]:
-    """Two classes of pykbroker with one name are two noun phrases still to be found; an alias counts as a class."""
+    """Find classes and aliases of pykbroker that share a name."""
     places: dict[str, list[str]] = {}
     for source in sources:
         if source.within("pykbroker/") and source.path.endswith(".py"):
@@ -230,7 +230,7 @@ def _named_type(node: ast.stmt) -> str | None:
 
 
 def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
-    """Parts of pykbroker that stand on no floor of the import-linter contract, which then says nothing of them."""
+    """Yield the parts of pykbroker that are on no floor of the import-linter contract."""
     layers = tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"][0]["layers"]
     floors = set(re.findall(r"pykbroker\.(\w+)", " ".join(layers)))
     parts = {Path(path).parts[1].removesuffix(".py") for path in paths if re.fullmatch(r"pykbroker/.+\.py", path)}
@@ -238,7 +238,7 @@ def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
 
 
 def faults(source: Source) -> Iterator[str]:
-    """All that is wrong with one file, a line each."""
+    """Yield a line for each fault of one file."""
     rules = TEXT_RULES + (PYTHON_RULES if source.path.endswith(".py") else [])
     for rule in rules:
         for line, what in rule(source):
@@ -246,7 +246,7 @@ def faults(source: Source) -> Iterator[str]:
 
 
 def tree(root: Path) -> Iterator[Source]:
-    """The text files of the checkout that git knows or would add, test data aside."""
+    """Yield the text files that git knows or would add, except test data."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=root,

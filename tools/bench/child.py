@@ -34,16 +34,16 @@ class Child:
         return self._process.poll() is None
 
     def cpu_seconds(self) -> float:
-        """CPU time of all its threads so far, user and system, in ticks of 10 ms."""
+        """Return the CPU time of all threads so far, user and system, in ticks of 10 ms."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
     def memory_bytes(self) -> int:
-        """Resident memory now."""
+        """Return the resident memory."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Ask it to end, wait, and say its exit status; one that does not listen is killed."""
+        """Send SIGTERM, wait, and return the exit status; kill a process that does not end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -52,10 +52,10 @@ class Child:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL, as a crash of the process would be."""
+        """Send SIGKILL, as a crash would, and return the exit status."""
         self._process.kill()
         return self._process.wait()
 
     def tail(self, lines: int = 20) -> str:
-        """The last lines of its output, for an error message."""
+        """Return the last lines of the output, for an error message."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -18,19 +18,19 @@ CLIENT_ID = b"bench"
 
 
 def frame(key: int, version: int, body: bytes, correlation_id: int = 1) -> bytes:
-    """A request with its length and header version 1."""
+    """Return a request with its length and header version 1."""
     head = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 def string(text: str) -> bytes:
-    """A string with its length of 16 bits."""
+    """Return a string with its length of 16 bits."""
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
 
 def varint(number: int) -> bytes:
-    """A zigzag varint of a number that is not negative."""
+    """Return a zigzag varint of a number that is not negative."""
     number <<= 1
     out = b""
     while number > 127:
@@ -40,7 +40,7 @@ def varint(number: int) -> bytes:
 
 
 def batch(value: bytes) -> bytes:
-    """A record batch with one record without key, stamped now; no idempotence, so that it can be sent again."""
+    """Return a record batch with one record without key, stamped now; not idempotent, so that it can be resent."""
     record = b"\0\0\0\1" + varint(len(value)) + value + b"\0"
     record = varint(len(record)) + record
     now_ms = int(time.time() * 1000)
@@ -49,89 +49,89 @@ def batch(value: bytes) -> bytes:
 
 
 def produce(topic: str, partition: int, records: bytes, acks: int = -1) -> bytes:
-    """Produce version 8, one partition."""
+    """Return Produce version 8 for one partition."""
     data = struct.pack(">iii", 1, partition, len(records)) + records
     return frame(0, 8, struct.pack(">hhii", -1, acks, 30_000, 1) + string(topic) + data)
 
 
 def fetch(topic: str, partition: int, offset: int, wait_ms: int) -> bytes:
-    """Fetch version 11 of one partition without a session, of at least one byte: at the log's end it parks."""
+    """Return Fetch version 11 of one partition without a session, of at least one byte: at the log's end it parks."""
     head = struct.pack(">iiiibiii", -1, wait_ms, 1, 50 << 20, 0, 0, -1, 1)
     part = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, 1 << 20)
     return frame(1, 11, head + string(topic) + part + struct.pack(">i", 0) + string(""))
 
 
 def list_offsets(topic: str, partition: int) -> bytes:
-    """ListOffsets version 1: the end of one partition."""
+    """Return ListOffsets version 1 for the end of one partition."""
     return frame(2, 1, struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, -1))
 
 
 def metadata(topics: Sequence[str] | None = ()) -> bytes:
-    """Metadata version 4: these topics (auto-created), none, or with ``None`` all."""
+    """Return Metadata version 4 for these topics (auto-created), for none, or with ``None`` for all."""
     body = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(map(string, topics or ()))
     return frame(3, 4, body + b"\1")
 
 
 def find_coordinator(group: str) -> bytes:
-    """FindCoordinator version 0."""
+    """Return FindCoordinator version 0."""
     return frame(10, 0, string(group))
 
 
 def find_transaction_coordinator(transactional_id: str) -> bytes:
-    """FindCoordinator version 1, of a transactional id."""
+    """Return FindCoordinator version 1 for a transactional id."""
     return frame(10, 1, string(transactional_id) + b"\1")
 
 
 def find_coordinator_error(reply: bytes) -> int:
-    """The error code of an answer to `find_coordinator`."""
+    """Return the error code of a response to `find_coordinator`."""
     code: int = struct.unpack_from(">h", reply, 4)[0]
     return code
 
 
 def offset_commit(group: str, topic: str, partition: int, offset: int) -> bytes:
-    """OffsetCommit version 2 of one partition, by nobody who is a member."""
+    """Return OffsetCommit version 2 of one partition, without a member."""
     data = struct.pack(">iiq", 1, partition, offset) + string("")
     head = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">qi", -1, 1)
     return frame(8, 2, head + string(topic) + data)
 
 
 def offset_commit_error(reply: bytes, topic: str) -> int:
-    """The error code of an answer to `offset_commit` of this topic."""
+    """Return the error code of a response to `offset_commit` of this topic."""
     code: int = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)[0]
     return code
 
 
 def create_topics(names: Sequence[str], partitions: int) -> bytes:
-    """CreateTopics version 4 with one replica and no configs."""
+    """Return CreateTopics version 4 with one replica and no configs."""
     topics = b"".join(string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
     return frame(19, 4, struct.pack(">i", len(names)) + topics + struct.pack(">i", 60_000) + b"\0")
 
 
 def delete_topics(names: Sequence[str]) -> bytes:
-    """DeleteTopics version 3."""
+    """Return DeleteTopics version 3."""
     return frame(20, 3, struct.pack(">i", len(names)) + b"".join(map(string, names)) + struct.pack(">i", 60_000))
 
 
 def broker_count(metadata_reply: bytes) -> int:
-    """How many brokers an answer to `metadata` lists: none while a broker is not registered yet."""
+    """Return the number of brokers in a Metadata response; 0 while a broker is not registered yet."""
     count: int = struct.unpack_from(">i", metadata_reply, 8)[0]
     return count
 
 
 def list_offsets_error(reply: bytes) -> int:
-    """The error code in an answer to `list_offsets`."""
+    """Return the error code in a response to `list_offsets`."""
     error: int = struct.unpack_from(">h", reply, len(reply) - 18)[0]
     return error
 
 
 def list_offsets_offset(reply: bytes) -> int:
-    """The offset in an answer to `list_offsets`, -1 where there is an error."""
+    """Return the offset in a response to `list_offsets`, -1 where there is an error."""
     offset: int = struct.unpack_from(">q", reply, len(reply) - 8)[0]
     return offset
 
 
 def create_topics_errors(reply: bytes) -> list[int]:
-    """The error code of each topic in an answer to `create_topics`."""
+    """Return the error code of each topic in a response to `create_topics`."""
     (count,) = struct.unpack_from(">i", reply, 8)
     errors, position = [], 12
     for _ in range(count):
@@ -143,7 +143,7 @@ def create_topics_errors(reply: bytes) -> list[int]:
 
 
 class Caller:
-    """A blocking connection that asks one thing at a time; `call` gives the answer from its correlation id on."""
+    """A blocking connection with one request at a time; `call` returns the response from its correlation id on."""
 
     def __init__(self, port: int, timeout_s: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
@@ -155,12 +155,12 @@ class Caller:
         return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def call_all(self, requests: Sequence[bytes]) -> list[bytes]:
-        """Send all of them at once; their answers."""
+        """Send all requests at once and return their responses."""
         self.socket.sendall(b"".join(requests))
         return [self._exactly(struct.unpack(">i", self._exactly(4))[0]) for _ in requests]
 
     def send_all(self, requests: Sequence[bytes]) -> None:
-        """Send all of them at once and leave their answers unread."""
+        """Send all requests at once and leave the responses unread."""
         self.socket.sendall(b"".join(requests))
 
     def _exactly(self, count: int) -> bytes:

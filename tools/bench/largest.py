@@ -22,79 +22,79 @@ PATTERN = "(" + "a?" * 300 + "){3}b"
 
 
 def of_partitions(topic: str, part: Callable[[int], bytes]) -> bytes:
-    """An array of one topic with `part` of each partition."""
+    """Return an array of one topic with `part` of each partition."""
     return struct.pack(">i", 1) + string(topic) + struct.pack(">i", PARTITIONS) + b"".join(map(part, range(PARTITIONS)))
 
 
 def produce(topic: str) -> bytes:
-    """Produce version 8: a record to each partition."""
+    """Return Produce version 8 with a record for each partition."""
     records = batch(b"x")
     parts = of_partitions(topic, lambda index: struct.pack(">ii", index, len(records)) + records)
     return frame(0, 8, struct.pack(">hhi", -1, -1, 30_000) + parts)
 
 
 def fetch(topic: str) -> bytes:
-    """Fetch version 11 of each partition, without a session."""
+    """Return Fetch version 11 of each partition, without a session."""
     head = struct.pack(">iiiibii", -1, 0, 1, 50 << 20, 0, 0, SESSIONLESS)
     parts = of_partitions(topic, lambda index: struct.pack(">iiqqi", index, -1, 0, -1, 1 << 20))
     return frame(1, 11, head + parts + struct.pack(">i", 0) + string(""))
 
 
 def offset_commit(topic: str) -> bytes:
-    """OffsetCommit version 2 of each partition, by nobody who is a member."""
+    """Return OffsetCommit version 2 of each partition, without a member."""
     head = string("largest") + struct.pack(">i", -1) + string("") + struct.pack(">q", -1)
     return frame(8, 2, head + of_partitions(topic, lambda index: struct.pack(">iq", index, 1) + string("")))
 
 
 def describe_configs(topic: str) -> bytes:
-    """DescribeConfigs version 1 of a topic, asked for a thousand times."""
+    """Return DescribeConfigs version 1 that names one topic a thousand times."""
     one = b"\x02" + string(topic) + struct.pack(">i", -1)
     return frame(32, 1, struct.pack(">i", THINGS // 10) + one * (THINGS // 10) + b"\0")
 
 
 def delete_records(topic: str) -> bytes:
-    """DeleteRecords version 0: the first record of each partition."""
+    """Return DeleteRecords version 0 for the first record of each partition."""
     return frame(21, 0, of_partitions(topic, lambda index: struct.pack(">iq", index, 1)) + struct.pack(">i", 60_000))
 
 
 def describe_groups() -> bytes:
-    """DescribeGroups version 0 of groups that nobody knows."""
+    """Return DescribeGroups version 0 of groups that do not exist."""
     return frame(15, 0, struct.pack(">i", THINGS) + b"".join(string(f"g{index}") for index in range(THINGS)))
 
 
 def add_partitions(topic: str, transactional_id: str, producer: tuple[int, int]) -> bytes:
-    """AddPartitionsToTxn version 0 of each partition."""
+    """Return AddPartitionsToTxn version 0 of each partition."""
     head = string(transactional_id) + struct.pack(">qh", *producer)
     return frame(24, 0, head + of_partitions(topic, lambda index: struct.pack(">i", index)))
 
 
 def elect_leaders(topic: str) -> bytes:
-    """ElectLeaders version 0 of each partition: the leaders are the preferred ones already."""
+    """Return ElectLeaders version 0 of each partition, whose leaders are the preferred ones already."""
     return frame(43, 0, of_partitions(topic, lambda index: struct.pack(">i", index)) + struct.pack(">i", 60_000))
 
 
 def incremental_alter_configs() -> bytes:
-    """IncrementalAlterConfigs version 0 of topics that do not exist."""
+    """Return IncrementalAlterConfigs version 0 of topics that do not exist."""
     set_one = struct.pack(">i", 1) + string("retention.ms") + bytes((SET,)) + string("1")
     resources = b"".join(bytes((TOPIC_RESOURCE,)) + string(f"nowhere{index}") + set_one for index in range(THINGS))
     return frame(44, 0, struct.pack(">i", THINGS) + resources + b"\0")
 
 
 def reassign(topic: str) -> bytes:
-    """AlterPartitionReassignments version 0 of each partition, to a broker that does not exist."""
+    """Return AlterPartitionReassignments version 0 of each partition, to a broker that does not exist."""
     part = length(1) + struct.pack(">i", NOT_A_BROKER) + b"\0"
     parts = b"".join(struct.pack(">i", index) + part for index in range(PARTITIONS))
     return flexible(45, 0, struct.pack(">i", 60_000) + length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
 
 
 def describe_producers(topic: str) -> bytes:
-    """DescribeProducers version 0 of each partition."""
+    """Return DescribeProducers version 0 of each partition."""
     parts = struct.pack(f">{PARTITIONS}i", *range(PARTITIONS))
     return flexible(61, 0, length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
 
 
 def list_transactions(pattern: str) -> bytes:
-    """ListTransactions version 2 of the transactional ids that match a pattern."""
+    """Return ListTransactions version 2 of the transactional ids that match a pattern."""
     return flexible(66, 2, length(0) + length(0) + struct.pack(">q", -1) + text(pattern) + b"\0")
 
 
@@ -125,7 +125,7 @@ def transactional_ids() -> list[str]:
 
 
 def init_producer(transactional_id: str) -> bytes:
-    """InitProducerId version 0."""
+    """Return InitProducerId version 0."""
     return frame(22, 0, string(transactional_id) + struct.pack(">i", TRANSACTION_TIMEOUT_MS))
 
 
@@ -136,7 +136,7 @@ def producer_of(reply: bytes) -> tuple[int, int] | None:
 
 
 def requests(topic: str, transactional_id: str = "", producer: tuple[int, int] = (0, 0)) -> Mapping[str, bytes]:
-    """By name, in an order in which each finds what it needs."""
+    """Return the requests by name, in an order in which each finds what it needs."""
     return {
         "CreateTopics": create_topics([topic], PARTITIONS),
         "Metadata": metadata([topic]),

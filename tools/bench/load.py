@@ -25,16 +25,16 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Return the requests per second."""
         return self.requests / self.seconds
 
     def latency_ms(self, quantile: float) -> float:
-        """The latency below which this part of the requests stayed."""
+        """Return the latency at a quantile, in milliseconds."""
         return percentile(self.latencies, quantile) * 1000
 
 
 def percentile(values: Sequence[float], quantile: float) -> float:
-    """The value at a quantile of sorted values."""
+    """Return the value at a quantile of sorted values."""
     return values[min(len(values) - 1, int(len(values) * quantile))]
 
 

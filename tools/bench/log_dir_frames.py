@@ -12,7 +12,7 @@ from tools.bench.frames import frame, string
 
 
 def alter_replica_log_dirs(topic: str, partitions: Mapping[str, Sequence[int]]) -> bytes:
-    """AlterReplicaLogDirs version 1: the partitions of a topic that move to each path."""
+    """Return AlterReplicaLogDirs version 1 with the partitions that move to each path."""
     dirs = [
         string(path) + struct.pack(">i", 1) + string(topic) + struct.pack(f">i{len(some)}i", len(some), *some)
         for path, some in partitions.items()
@@ -21,7 +21,7 @@ def alter_replica_log_dirs(topic: str, partitions: Mapping[str, Sequence[int]]) 
 
 
 def alter_replica_log_dirs_errors(reply: bytes) -> list[int]:
-    """The error code of each partition in an answer to `alter_replica_log_dirs`."""
+    """Return the error code of each partition in a response to `alter_replica_log_dirs`."""
     (count,), position, errors = struct.unpack_from(">i", reply, 8), 12, list[int]()
     for _ in range(count):
         position += 2 + struct.unpack_from(">h", reply, position)[0]
@@ -32,12 +32,12 @@ def alter_replica_log_dirs_errors(reply: bytes) -> list[int]:
 
 
 def describe_log_dirs() -> bytes:
-    """DescribeLogDirs version 1 of all partitions."""
+    """Return DescribeLogDirs version 1 of all partitions."""
     return frame(35, 1, struct.pack(">i", -1))
 
 
 def places(reply: bytes, wanted: str) -> dict[int, str]:
-    """The log directory of each partition of a topic in an answer to `describe_log_dirs`; copies are left out."""
+    """Return the log directory of each partition in a response to `describe_log_dirs`, without future logs."""
     found: dict[int, str] = {}
     (dirs,), position = struct.unpack_from(">i", reply, 8), 12
     for _ in range(dirs):
@@ -55,13 +55,13 @@ def places(reply: bytes, wanted: str) -> dict[int, str]:
 
 
 def text(data: bytes, position: int) -> tuple[str, int]:
-    """(a string, where it ends)"""
+    """Return a string and the position of its end."""
     begin = position + 2
     end = begin + int.from_bytes(data[position:begin], "big")
     return data[begin:end].decode(), end
 
 
 def delete_records(topic: str, partition: int, offset: int) -> bytes:
-    """DeleteRecords version 0: the records of one partition below an offset."""
+    """Return DeleteRecords version 0 for the records of one partition below an offset."""
     parts = struct.pack(">i", 1) + string(topic) + struct.pack(">iiq", 1, partition, offset)
     return frame(21, 0, parts + struct.pack(">i", 60_000))

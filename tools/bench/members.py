@@ -11,14 +11,14 @@ from collections.abc import Callable
 from tools.bench import frames, group_frames
 
 HEARTBEAT_S = 0.1
-"""A consumer's default is 3 s, which is how long members would take to notice that they have to join again."""
+"""Heartbeat interval. A consumer's default is 3 s, after which members would notice a rebalance."""
 RECEIVE_BYTES = 1 << 20
 WITHIN_S = 120
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27
 
 
 class Member:
-    """Joins, fetches its assignment, and joins again when it is told to; `generation` is that of its assignment."""
+    """A member that joins, syncs, and rejoins at each rebalance; `generation` is that of its assignment."""
 
     def __init__(self, port: int, group: str, topic: str) -> None:
         self.socket = frames.Caller(port).socket
@@ -31,25 +31,25 @@ class Member:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for no answer."""
+        """Whether the member waits for no response."""
         return self._answered is None
 
     def join(self) -> None:
-        """Ask for a place in the next generation."""
+        """Send JoinGroup."""
         self.generation = -1
         self._ask(group_frames.join(self.group, self.id, self.topic), self._on_join)
 
     def heartbeat(self) -> None:
-        """Say that it lives."""
+        """Send Heartbeat."""
         self.next_heartbeat = time.perf_counter() + HEARTBEAT_S
         self._ask(group_frames.heartbeat(self.group, self.generation, self.id), self._on_heartbeat)
 
     def leave(self) -> None:
-        """Go, while nothing is asked."""
+        """Send LeaveGroup; no other request may be unanswered."""
         self._ask(group_frames.leave(self.group, self.id), self._on_leave)
 
     def read(self) -> None:
-        """Something has come."""
+        """Read from the connection, which is readable."""
         data = self.socket.recv(RECEIVE_BYTES)
         if not data:
             raise ConnectionError("the broker closed the connection")
@@ -96,7 +96,7 @@ class Member:
 
 
 def settle(members: list[Member], after: int = -1) -> None:
-    """Run all members until they have assignments of one generation above `after`. RuntimeError: they never do."""
+    """Run all members until they have assignments of one generation above `after`. RuntimeError on a timeout."""
     by_fd = {member.socket.fileno(): member for member in members}
     poll = select.epoll()
     for fd in by_fd:

@@ -55,7 +55,7 @@ JVM_OPTIONS = [
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port on which nobody listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -101,7 +101,7 @@ class Peer:
 
 @dataclass
 class Broker:
-    """A peer that runs."""
+    """A running peer."""
 
     peer: Peer
     child: Child
@@ -111,11 +111,11 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """What a client takes as its bootstrap servers."""
+        """Return the bootstrap servers for a client."""
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """End it and leave its directory."""
+        """Stop the broker and leave its directory."""
         self.child.stop()
 
     def restart(self) -> Broker:

@@ -51,9 +51,9 @@ CANARY = "canary"
 COORDINATORS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 PEER = Peer("10.0.0.7", 50_000, "10.0.0.1", 9092)
 STEPS_MAX = 5000
-"""Of the loop, within which all is answered but a Fetch, and everything is over when the peer is gone."""
+"""Steps of the loop within which every request but Fetch is answered and a closed connection is gone."""
 STEPS_QUIET = 500
-"""After which a coordinator has loaded what there is."""
+"""Steps of the loop after which a coordinator has loaded its log."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
 RECORD_BYTES_MAX, READ_BYTES_MAX, NO_TIMESTAMP = 1 << 20, 64 << 20, -1
 STAYING = (JoinGroupRequest, SyncGroupRequest)
@@ -61,54 +61,54 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 class Finding(AssertionError):
-    """What must hold did not."""
+    """The error that an invariant was violated."""
 
 
 class Still:
-    """Matches `world.net.Net`: nobody connects but by `accept`."""
+    """A network without peers: connections come only by `accept`. Matches `world.net.Net`."""
 
     def __init__(self) -> None:
         self.host, self.port = PEER.local_host, PEER.local_port
         self.accept: Accept | None = None
 
     def bind(self, *place: Any) -> Still:
-        """There is nothing to bind."""
+        """Bind nothing."""
         return self
 
     def listen(self) -> None:
-        """Nobody connects."""
+        """Listen to nothing."""
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Close nothing."""
 
     async def run(self, accept: Accept) -> None:
-        """Until cancelled."""
+        """Wait until cancelled."""
         self.accept = accept
         await trio.sleep_forever()
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Every host is this one."""
+        """Resolve every host to this one."""
         return ("127.0.0.1",)
 
     def statistics(self) -> NetStatistics:
-        """There are no steps to count."""
+        """Return empty statistics."""
         return NetStatistics(0, 0, 0, 0, 0)
 
 
 class Errors(logging.Handler):
-    """Keeps what the broker says of its own defects."""
+    """A log handler that keeps errors of the broker."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """A traceback is a defect, and so is what an operator would have to look at."""
+        """Keep tracebacks and lines of level error."""
         self.found.append(logging.Formatter("%(message)s").format(record))
 
 
 class Talk:
-    """One connection, and its pump. `data` is what came back."""
+    """A connection and its pump. `data` is what the broker sent."""
 
     def __init__(self, accept: Accept) -> None:
         self.data = b""
@@ -118,22 +118,22 @@ class Talk:
         self.connection: ConnectionMachine = connection
 
     def flush(self) -> None:
-        """As `world.net.Pump`."""
+        """Send as `world.net.Pump` does."""
 
     def close(self) -> None:
-        """As `world.net.Pump`; also the peer's own end."""
+        """Close as `world.net.Pump` does, also the peer's end."""
         if not self._gone:
             self._gone = True
             self._take()
             self.connection.closed()
 
     def say(self, data: bytes) -> None:
-        """More bytes have come."""
+        """Hand bytes from the peer to the broker."""
         self._rest += data
         self.turn()
 
     def turn(self) -> None:
-        """What a pump does in one pass of the loop."""
+        """Run one pass of a pump."""
         connection = self.connection
         while not self._gone:
             self._take()
@@ -175,7 +175,7 @@ class Talk:
 
 
 class House:
-    """A running broker and those who talk to it."""
+    """A running broker and its connections."""
 
     def __init__(self, accept: Accept, errors: Errors) -> None:
         self._accept, self._errors = accept, errors
@@ -184,7 +184,7 @@ class House:
         self._tasks = living()
 
     async def feed(self, data: bytes) -> None:
-        """Requests of one peer, who then goes. Finding."""
+        """Send the requests of one peer, which then disconnects. Finding."""
         talk = Talk(self._accept)
         talk.say(data)
         await until(lambda: talk.turned_and_ended() or answered(data, talk.data) or parks(data))
@@ -198,7 +198,7 @@ class House:
             raise Finding("; ".join(self._errors.found))
 
     async def feed_measured(self, data: bytes) -> None:
-        """As `feed`, and memory stays within its bound. tracemalloc is running."""
+        """Send as `feed` does, and check the memory. tracemalloc must run. Finding."""
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         await self.feed(data)
@@ -207,7 +207,7 @@ class House:
             raise Finding(f"{used} bytes of memory for {len(data)} bytes")
 
     async def call(self, request: Request, version: int) -> Any:
-        """What another peer asks, on a connection that lasts."""
+        """Send a request of another peer, on a connection that lasts."""
         self._number += 1
         canary = self._canary
         canary.data = b""
@@ -217,7 +217,7 @@ class House:
         return decode_response(APIS[ApiKey(request.key)].response, version, frames(canary.data)[0])[1]
 
     async def sing(self) -> None:
-        """Another connection still writes and reads what it wrote. Finding."""
+        """Check that another connection still writes and reads its records. Finding."""
         builder = BatchBuilder()
         builder.append(None, str(self.sung).encode(), (), wall_ms())
         partition = PartitionProduceData(index=0, records=builder.build())
@@ -233,7 +233,7 @@ class House:
             raise Finding(f"another connection wrote at {self.sung - 1}, and read {read}")
 
     async def heard(self, offset: int) -> list[bytes | None]:
-        """All values that the other connection wrote, from an offset on."""
+        """Return all values that the other connection wrote, from an offset on."""
         found: list[bytes | None] = []
         while True:
             request = FetchRequest(
@@ -257,7 +257,7 @@ class House:
             found, offset = found + values, offset + len(values)
 
     async def settle(self) -> None:
-        """Have the topics of the coordinators made, whose tasks are none that an input leaves behind."""
+        """Create the coordinators' topics, so that no input leaves their tasks behind."""
         for key_type in (GROUP_KEY, TRANSACTION_KEY):
             for _ in range(STEPS_MAX):
                 if not (await self.call(FindCoordinatorRequest(key_="mine", key_type=key_type), 1)).error_code:
@@ -267,7 +267,7 @@ class House:
         self._tasks = living()
 
     async def served(self) -> list[tuple[ApiKey, range]]:
-        """Every API with the versions that it is advertised in and this code can write."""
+        """Return every API with the advertised versions that this code can write."""
         answer = await self.call(ApiVersionsRequest(client_software_name="f", client_software_version="1"), 4)
         return [
             (key, range(max(api.min_version, APIS[key].accepted.first), api.max_version + 1))
@@ -276,14 +276,14 @@ class House:
         ]
 
     async def topic_ids(self) -> tuple[bytes, ...]:
-        """Of the topics that the fuzzer may do to what it likes."""
+        """Return the ids of the topics that the fuzzer may change."""
         answer = await self.call(MetadataRequest(topics=None), 12)
         return tuple(topic.topic_id for topic in answer.topics if topic.name in TOPICS)
 
 
 @asynccontextmanager
 async def house(directory: Path, seed: int) -> AsyncIterator[House]:
-    """A broker with `TOPICS` and the other connection's own; at the end all logs are judged. Finding."""
+    """Run a broker with `TOPICS` and the other connection's topic; check all logs at the end. Finding."""
     net, ready, stop, errors = Still(), trio.Event(), trio.Event(), Errors()
     off_loop = InlineOffLoop()
     disk = SystemDisk(str(directory), off_loop, durable=False)
@@ -318,7 +318,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
 
 
 def check_logs(directory: Path) -> None:
-    """Every segment is whole, and consumers get through the records of each batch. Damaged, Finding."""
+    """Check that every segment is whole and the records of each batch can be decoded. Damaged, Finding."""
     for path in directory.rglob("*.log"):
         data = memoryview(path.read_bytes())
         for _ in dumped(str(path), data, deep=False):
@@ -328,7 +328,7 @@ def check_logs(directory: Path) -> None:
 
 
 def check_records(log: str, batch: Batch) -> None:
-    """The records are as many as the header says, and none is younger than it says. Finding."""
+    """Check that the record count and the newest timestamp match the batch header. Finding."""
     try:
         youngest = max((record.timestamp for record in records(batch, READ_BYTES_MAX)), default=batch.max_timestamp)
     except DecodeError as error:
@@ -338,12 +338,12 @@ def check_records(log: str, batch: Batch) -> None:
 
 
 def living() -> int:
-    """Tasks of this loop."""
+    """Return the number of tasks of this loop."""
     return trio.lowlevel.current_statistics().tasks_living
 
 
 async def until(condition: Callable[[], Any]) -> bool:
-    """Whether it comes true within `STEPS_MAX`."""
+    """Whether the condition comes true within `STEPS_MAX`."""
     for _ in range(STEPS_MAX):
         if condition():
             return True
@@ -355,12 +355,12 @@ async def until(condition: Callable[[], Any]) -> bool:
 
 
 def questions(data: bytes) -> list[bytes]:
-    """Whole requests that want an answer: all but a Produce without acks."""
+    """Return the complete requests that expect a response: all but a Produce with acks=0."""
     return [frame for frame in frames(data) if getattr(parsed(frame), "acks", 1)]
 
 
 def parsed(frame: bytes) -> Request | None:
-    """None for what is no request."""
+    """Parse a request; None if it is not valid."""
     try:
         return decode_request(frame)[1]
     except DecodeError:
@@ -368,7 +368,7 @@ def parsed(frame: bytes) -> Request | None:
 
 
 def answered(asked: bytes, got: bytes) -> bool:
-    """Whether every whole request has its answer."""
+    """Whether every complete request has its response."""
     return len(frames(got)) >= len(questions(asked))
 
 
@@ -378,12 +378,12 @@ def parks(asked: bytes) -> bool:
 
 
 def stays(asked: bytes) -> bool:
-    """Whether one may do so when its peer is gone: a member is one until its session is over."""
+    """Whether a request may wait after its peer has disconnected: a member lasts until its session expires."""
     return any(isinstance(parsed(frame), STAYING) for frame in frames(asked))
 
 
 def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
-    """Answers decode, in the order of their requests; none is missing where the connection lives. Finding."""
+    """Check that responses decode, come in order, and are complete on a live connection. Finding."""
     requests, replies = questions(asked), frames(got)
     if sum(map(len, replies)) + SIZE_BYTES * len(replies) != len(got):
         raise Finding("half an answer")
@@ -396,7 +396,7 @@ def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
 
 
 def check_answer(request: bytes, reply: bytes) -> None:
-    """It is the answer to this one."""
+    """Check that a reply is the response to this request. Finding."""
     asked = api_of(request)
     if asked is None:
         raise Finding("an answer to no request")
@@ -412,7 +412,7 @@ def check_answer(request: bytes, reply: bytes) -> None:
 
 
 def bytes_of(part: Any) -> bytes:
-    """What a pump would send."""
+    """Return the bytes that a pump would send."""
     if isinstance(part, FileSlice):
         return bytes(part.file.read_nowait(part.offset, part.size))
     return bytes(part)

@@ -37,7 +37,7 @@ WORDS = [
 
 
 def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
-    """A request as it goes over the wire, spoiled in no way."""
+    """Return a request as a frame, without any mutation."""
     while True:
         try:
             return encode_request(maker.request(key, version), version, maker.dice.getrandbits(31), CLIENT_ID)
@@ -46,7 +46,7 @@ def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
 
 
 def mutated(maker: Maker, frame: bytes) -> bytes:
-    """Another request, or what was one."""
+    """Mutate a frame into another request, or into bytes that are none."""
     dice = maker.dice
     for _ in range(dice.choice((1, 1, 2, 4))):
         frame = as_tree(maker, frame) if dice.random() < 0.5 else as_bytes(dice, frame)
@@ -57,7 +57,7 @@ def mutated(maker: Maker, frame: bytes) -> bytes:
 
 
 def as_tree(maker: Maker, frame: bytes) -> bytes:
-    """One field, somewhere in it, gets another value; a frame that does not parse is spoiled as bytes."""
+    """Replace one field of the request; a frame that does not parse is mutated as bytes."""
     try:
         header, request = decode_request(frame[SIZE_BYTES:])
     except DecodeError:
@@ -70,7 +70,7 @@ def as_tree(maker: Maker, frame: bytes) -> bytes:
 
 
 def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Struct, Field]]:
-    """Every field that the version has, of the message and all its parts."""
+    """Yield every field of the message and its parts that the version has."""
     for field in fields_of(type(owner)):
         if version in field.versions:
             yield owner, field
@@ -81,7 +81,7 @@ def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Str
 
 
 def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> Any:
-    """A list is shortened, reordered or repeated, or as any value made anew."""
+    """Return a list that is shortened, reordered or repeated, or any new value."""
     value = getattr(owner, field.name)
     if isinstance(value, list) and value and maker.dice.random() < 0.6:
         match maker.dice.randrange(4):
@@ -96,7 +96,7 @@ def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> 
 
 
 def encoded(header: RequestHeader, request: Any) -> bytes | None:
-    """None where the version cannot carry it."""
+    """Encode the request; None where the version cannot carry it."""
     try:
         return encode_request(request, header.version, header.correlation_id, header.client_id)
     except EncodeError:
@@ -107,7 +107,7 @@ def encoded(header: RequestHeader, request: Any) -> bytes | None:
 
 
 def as_bytes(dice: random.Random, frame: bytes) -> bytes:
-    """A few bytes change; the size before them is that of what is there, mostly."""
+    """Change a few bytes; the size prefix mostly stays right."""
     body = bytearray(frame[SIZE_BYTES:])
     at = dice.randrange(len(body)) if body else 0
     match dice.randrange(6):
@@ -129,12 +129,12 @@ def as_bytes(dice: random.Random, frame: bytes) -> bytes:
 
 
 def costly(data: bytes) -> bool:
-    """Whether this asks, rightly, for so much that no fuzzer wants to wait for it, or for the end of the broker."""
+    """Whether a valid request would take too long for the fuzzer, or stop the broker."""
     return any(map(costs, frames(data)))
 
 
 def costs(frame: bytes) -> bool:
-    """One request of it."""
+    """Whether one request is `costly`."""
     try:
         _, request = decode_request(frame)
     except DecodeError:
@@ -153,7 +153,7 @@ def costs(frame: bytes) -> bool:
 
 
 def frames(data: bytes) -> list[bytes]:
-    """Whole frames, without their sizes."""
+    """Return the complete frames, without their sizes."""
     found = []
     while len(data) >= SIZE_BYTES:
         end = SIZE_BYTES + max(0, struct.unpack_from(">i", data)[0])
@@ -165,7 +165,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def api_of(frame: bytes) -> tuple[int, int, int] | None:
-    """(key, version, correlation id) as a whole frame claims them."""
+    """Return key, version and correlation id from the header of a complete frame."""
     if len(frame) < SIZE_BYTES + HEADER_BYTES:
         return None
     key, version, correlation_id = struct.unpack_from(">hhi", frame, SIZE_BYTES)

@@ -134,18 +134,18 @@ class Maker:
         self.dice, self._topic_ids = dice, (*topic_ids, *topic_ids, NIL, b"\xff" * 16)
 
     def request(self, key: ApiKey, version: int) -> Request:
-        """One of this API, right in its form, in its values mostly."""
+        """Return a request of this API: valid in form, and mostly in its values."""
         made = self.struct(APIS[key].request, version)
         assert isinstance(made, Request)
         return made
 
     def struct(self, cls: type[msgspec.Struct], version: int) -> msgspec.Struct:
-        """With values in the fields that the version has."""
+        """Return a struct with values in the fields that the version has."""
         fields = [field for field in fields_of(cls) if version in field.versions]
         return cls(**{field.name: self.value(field, version, cls.__name__) for field in fields})
 
     def value(self, field: Field, version: int, owner: str = "") -> Any:
-        """Of one field."""
+        """Return a value for one field."""
         if version in field.nullable and self.dice.random() < NULL:
             return None
         may_be_default = field.tag is not None and (field.default is not None or version in field.nullable)
@@ -181,7 +181,7 @@ class Maker:
         return self.dice.choice(INTEGERS[code])
 
     def records(self) -> bytes:
-        """A batch as producers make them, or one whose header lies; its checksum is right all the same, mostly."""
+        """Return a batch as producers make it, or one with a false header; its checksum is mostly right."""
         dice = self.dice
         builder = BatchBuilder(
             codec=dice.choice((Codec.NONE, *Codec)),
@@ -201,7 +201,7 @@ class Maker:
         return bytes(batch) * dice.choice((1, 1, 1, 2))
 
     def _lying(self, builder: BatchBuilder) -> bytes:
-        """A batch whose records are not what the header, or they themselves, say; all else is right."""
+        """Return a batch whose records contradict its header or themselves; the rest is right."""
         dice, whole = self.dice, Batch.read(builder.build())
         payload = bytearray(decompress(whole.codec, whole.payload, LYING_BYTES_MAX))
         size = len(payload)
@@ -221,7 +221,7 @@ class Maker:
 
 
 def fits(of: Type, value: Any) -> bool:
-    """Whether a hint, which goes by the name alone, is of the field's type."""
+    """Whether a hint, found by the field's name, has the field's type."""
     if isinstance(value, str):
         return of.is_string
     return of.fixed is not None and of.fixed.code in INTEGERS and value in range(*RANGES[of.fixed.code])
