@@ -40,7 +40,7 @@ BATCH_BYTES_MAX = 1 << 24
 
 
 def golden_configs() -> dict[str, str]:
-    """What the broker that wrote them was started with; but what it left open is not aborted while it is looked at."""
+    """Return the configs of the broker that wrote the directories, without the abort of open transactions."""
     described = json.loads(DESCRIBED.read_text())["BROKER"]
     return {
         name: entry["value"]
@@ -53,7 +53,7 @@ def golden_configs() -> dict[str, str]:
 async def serving(
     *directories: Path, configs: dict[str, str] | None = None, wall_ms: int = GOLDEN_DAY_MS
 ) -> AsyncIterator[Client]:
-    """A client of a broker on these log directories while the block runs, stopped in order after it."""
+    """Yield a client of a broker on these log directories; stop the broker in order at the end."""
     stop, ready = trio.Event(), trio.Event()
     said: list[Serving] = []
 
@@ -82,7 +82,7 @@ async def serving(
 
 
 async def offset_of(client: Client, topic: str, partition: int, timestamp: int, *, committed: bool) -> int:
-    """-2: where the partition begins, -1: where it ends for this isolation level; negative: the error's number."""
+    """Return an offset by timestamp: -2 is the log's start, -1 its end; a negative result is an error code."""
     response = await client.call(
         ListOffsetsRequest(
             isolation_level=int(committed),
@@ -100,7 +100,7 @@ async def offset_of(client: Client, topic: str, partition: int, timestamp: int, 
 
 
 async def consume(client: Client, topic: str, partition: int, *, committed: bool) -> dict[str, Any]:
-    """What a consumer gets from beginning to end: `start`, `end`, `count`, and `crc` over all records."""
+    """Read a partition as a consumer does: `start`, `end`, `count`, and `crc` over all records."""
     start = await offset_of(client, topic, partition, -2, committed=committed)
     end = await offset_of(client, topic, partition, -1, committed=committed)
     reading = Reading(committed)
@@ -115,7 +115,7 @@ async def consume(client: Client, topic: str, partition: int, *, committed: bool
 
 
 class Reading:
-    """Counts the records that a consumer hands on."""
+    """A sum over the records that a consumer receives."""
 
     def __init__(self, committed: bool) -> None:
         self._committed = committed
@@ -123,7 +123,7 @@ class Reading:
         self.count = self.crc = 0
 
     def take(self, answer: PartitionData, offset: int) -> int:
-        """The records from `offset` on; the next offset."""
+        """Add the records from `offset` on and return the next offset."""
         aborted = sorted(answer.aborted_transactions or [], key=lambda one: one.first_offset)
         for batch in batches(answer.records or b""):
             while self._committed and aborted and aborted[0].first_offset <= batch.last_offset:
@@ -145,7 +145,7 @@ class Reading:
 
 
 def content(record: Record, timestamp_type: int) -> bytes:
-    """What the sum of a partition covers."""
+    """Return the bytes of a record that the checksum covers."""
     parts = [pack(">qqi", record.offset, record.timestamp, timestamp_type), sized(record.key), sized(record.value)]
     for name, value in record.headers:
         parts += (pack(">H", len(name.encode())), name.encode(), sized(value))
@@ -153,5 +153,5 @@ def content(record: Record, timestamp_type: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Its length, -1 for null, and the bytes."""
+    """Return the length, -1 for null, and the bytes."""
     return pack(">i", -1) if data is None else pack(">i", len(data)) + data

@@ -82,7 +82,7 @@ def longer(path: Path) -> None:
 
 
 def swapped(path: Path) -> None:
-    """Another partition's file of that kind comes in its place, or what is of another kind."""
+    """Replace a file by another partition's file of that kind, or by one of another kind."""
     others = [one for one in path.parent.parent.glob(f"t-1/*{path.suffix}") if path.suffix and one.name != path.name]
     others.append(path.parent.parent / "t-1" / path.name)
     others.append(path.parent.parent / "t-1" / "leader-epoch-checkpoint")
@@ -95,7 +95,7 @@ HARMS = (missing, empty, cut, flipped, longer, swapped)
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with everything in it; that of a killed broker has no marker, and indexes with zeros at their end."""
+    """Return a complete directory; that of a killed broker has no clean-shutdown marker, and zeros end its indexes."""
     directory = tmp_path_factory.mktemp(request.param) / "data"
     trio.run(filled, directory)
     if request.param == "killed":
@@ -121,7 +121,7 @@ async def filled(directory: Path) -> None:
 
 
 async def served(client: Client, topic: str, index: int) -> bytes | None:
-    """All that a consumer gets, None where the partition is offline."""
+    """Return everything that a consumer reads, None where the partition is offline."""
     end = await offset_of(client, topic, index, -1, committed=False)
     found, offset = b"", 0
     while 0 <= offset < end:
@@ -141,7 +141,7 @@ async def everything(directory: Path) -> dict[tuple[str, int], bytes | None]:
 
 
 def at(directory: Path, kind: str) -> Path:
-    """Of the newest segment of a partition, where it says so."""
+    """Return the path of this kind of file, of the newest segment where it belongs to one."""
     if "LAST" not in kind:
         return directory / kind
     folder, name = kind.split("/")

@@ -28,14 +28,14 @@ UNIQUE = "0" * 31 + "1"
 
 
 def each(directory: Path, pattern: str) -> list[Path]:
-    """The files of that pattern; there are some."""
+    """Return the files that match the pattern, at least one."""
     found = sorted(directory.glob(pattern))
     assert found
     return found
 
 
 async def check_topics(client: Client, *may_be_offline: str) -> None:
-    """All are served as Kafka served them, but that these may be offline."""
+    """Check that every topic is served as Kafka served it, except those that may be offline."""
     for topic, facts in expected("clean").items():
         for partition, isolations in facts["p"].items():
             for isolation, wanted in isolations.items():
@@ -95,7 +95,7 @@ async def test_a_coordinator_knows_all_or_is_not_available(
 
 
 async def check_groups(client: Client) -> int:
-    """How many are known: as Kafka knew them. The others' coordinators are not available."""
+    """Return how many groups are as Kafka knew them; the others' coordinators must be unavailable."""
     known = 0
     for name, facts in expected("clean", "groups").items():
         found = await answered(client, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None)]), 9)
@@ -111,7 +111,7 @@ async def check_groups(client: Client) -> int:
 
 
 async def check_transactions(client: Client) -> int:
-    """The same for transactional ids."""
+    """Return how many transactional ids are as Kafka knew them; the others' coordinators must be unavailable."""
     known = 0
     for name, wanted in expected("clean", "transactions").items():
         (one,) = (await answered(client, DescribeTransactionsRequest([name]), 0)).transaction_states
@@ -124,7 +124,7 @@ async def check_transactions(client: Client) -> int:
 
 
 async def answered(client: Client, request: OffsetFetchRequest | DescribeTransactionsRequest, version: int):
-    """Once the coordinator has read its log."""
+    """Return the response once the coordinator has loaded its log."""
     with trio.fail_after(20):
         while True:
             response = await client.call(request, version)
@@ -134,7 +134,7 @@ async def answered(client: Client, request: OffsetFetchRequest | DescribeTransac
 
 
 def half_a_compaction(directory: Path) -> None:
-    """Written and not swapped in; and one that was about to be, but is damaged."""
+    """Leave a compacted file that was not swapped in, and a damaged one that was about to be."""
     for path in each(directory, "compacted-0/*.log"):
         path.with_name(f"{path.name}.cleaned").write_bytes(path.read_bytes()[:-1])
     first = each(directory, "rolls-0/*.log")[0]
@@ -154,7 +154,7 @@ def files_half_written(directory: Path) -> None:
 
 
 def directories_of_what_is_no_more(directory: Path) -> None:
-    """Deleted, set aside, and a copy that was never finished."""
+    """Leave directories of a deleted, a set aside and an unfinished copy of a log."""
     for why in ("delete", "stray", "future"):
         away = directory / f"rolls-0.{UNIQUE}-{why}"
         away.mkdir()

@@ -193,13 +193,13 @@ async def test_a_stop_during_the_start_is_an_orderly_one_and_nobody_is_told_that
 
 
 def of_topic(directory: Path) -> list[int]:
-    """The partitions of topic t that lie there."""
+    """Return the partitions of topic t in this directory."""
     return [int(path.name.removeprefix("t-")) for path in directory.glob("t-*")]
 
 
 @asynccontextmanager
 async def losing_one(failing: Path, paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    """Of two partitions, each in a log directory, one could not be flushed."""
+    """Serve two partitions in two log directories, one of which cannot be flushed."""
     sync = SystemFile.sync
 
     async def refuse(file: SystemFile) -> None:

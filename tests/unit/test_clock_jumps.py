@@ -24,14 +24,14 @@ CONFIGS = {name.replace(".", "_"): value for name, value in ONE_BROKER.items()}
 
 
 class Clock:
-    """The wall clock, `ahead_ms` of what it should be."""
+    """A wall clock that is `ahead_ms` ahead of the right time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms, right = 0, system.wall_ms
         monkeypatch.setattr(system, "wall_ms", lambda: right() + self.ahead_ms)
 
     def jumps(self) -> Iterator[int]:
-        """By each of the jumps."""
+        """Yield after each of the jumps."""
         for self.ahead_ms in JUMPS_MS:
             yield self.ahead_ms
 
@@ -42,7 +42,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def stamped_now() -> bytes:
-    """A batch of one record, as a client makes it whose clock is right with the broker's."""
+    """Return a batch of one record, stamped by a client whose clock agrees with the broker's."""
     builder = BatchBuilder()
     builder.append(b"k", b"v", timestamp=system.wall_ms())
     return builder.build()

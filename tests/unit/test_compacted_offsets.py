@@ -22,7 +22,7 @@ HOUR_MS = "3600000"
 
 
 async def commit(client: Client, offset: int) -> None:
-    """Of all partitions of "t" in one record batch."""
+    """Commit the offsets of all partitions of "t" in one record batch."""
     answer = await client.call(
         OffsetCommitRequest(
             "g",
@@ -38,7 +38,7 @@ async def commit(client: Client, offset: int) -> None:
 
 
 async def committed(client: Client) -> dict[int, int]:
-    """The offset of each partition, when the coordinator has loaded its log."""
+    """Return the committed offset of each partition, once the coordinator has loaded its log."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
     while (answer := (await client.call(request, FETCH_VERSION)).groups[0]).error_code:
         assert answer.error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
@@ -47,7 +47,7 @@ async def committed(client: Client) -> dict[int, int]:
 
 @pytest.fixture
 def cleaned(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
-    """Set when a log has been compacted."""
+    """Return an event that is set once a log has been compacted."""
     event, clean = trio.Event(), Cleaner._clean
 
     async def noting(*args: Any) -> bool:

@@ -44,7 +44,7 @@ async def test_groups_and_what_they_have_committed_are_there(tmp_path: Path, kin
 
 
 async def groups(client: Client) -> dict[str, Any]:
-    """Every group with its type and offsets, as the file has them."""
+    """Return every group with its type and offsets, in the format of the file."""
     with trio.fail_after(10):
         while (listed := await client.call(ListGroupsRequest(), 5)).error_code:
             assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -64,7 +64,7 @@ async def groups(client: Client) -> dict[str, Any]:
 
 
 def committed(one: OffsetFetchResponsePartitions) -> str:
-    """A partition's, as the file has it."""
+    """Return a partition's committed offset in the format of the file."""
     epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else "-"
     return f"{one.committed_offset}|{epoch}|{one.metadata}"
 
@@ -78,7 +78,7 @@ async def test_transactions_stand_as_kafka_left_them(tmp_path: Path, kind: str) 
 
 
 async def transactions_of(client: Client, names: Iterable[str]) -> dict[str, str]:
-    """Producer id and state of each transactional id, once its coordinator has read its log."""
+    """Return producer id and state of each transactional id, once its coordinator has loaded its log."""
     asked = DescribeTransactionsRequest(list(names))
     while True:
         found = (await client.call(asked, 0)).transaction_states

@@ -32,7 +32,7 @@ OFFLINE = -ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def check_all_but(client: Client, *left_out: tuple[str, int]) -> None:
-    """Everything else is served as Kafka served it."""
+    """Check that everything else is served as Kafka served it."""
     for topic, facts in expected("clean").items():
         for index, isolations in facts["p"].items():
             if (topic, int(index)) not in left_out:
@@ -42,7 +42,7 @@ async def check_all_but(client: Client, *left_out: tuple[str, int]) -> None:
 
 
 async def check_offline(client: Client, topic: str, partition: int) -> None:
-    """Nobody reads, asks for offsets, or writes."""
+    """Check that the partition refuses Fetch, ListOffsets and Produce."""
     assert await offset_of(client, topic, partition, -1, committed=False) == OFFLINE
     assert (await client.fetch(topic, 0, partition=partition)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     answer = await client.produce(topic, batch(b"v"), partition=partition)
@@ -59,7 +59,7 @@ def segments(directory: Path, suffix: str = ".log") -> list[Path]:
 
 
 def remove(directory: Path, pattern: str) -> int:
-    """Files of that name; how many there were."""
+    """Delete the files that match the pattern and return their number."""
     found = list(directory.glob(pattern))
     for path in found:
         path.unlink()
@@ -67,12 +67,12 @@ def remove(directory: Path, pattern: str) -> int:
 
 
 def names(directory: Path) -> list[str]:
-    """What is in it."""
+    """Return the names in a directory."""
     return sorted(os.listdir(directory))
 
 
 def flip(path: Path, position: int) -> None:
-    """One bit of a file is another."""
+    """Flip one bit of a file."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
@@ -205,7 +205,7 @@ async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
 
 
 async def spread(one: Path, other: Path) -> list[int]:
-    """A topic "t" of six partitions with a record each, over two log directories; those that are in the other one."""
+    """Create topic "t" of six partitions with a record each in two log directories; return those in the other one."""
     async with serving(one, other) as client:
         await client.create("t", 6)
         for index in range(6):
@@ -214,7 +214,7 @@ async def spread(one: Path, other: Path) -> list[int]:
 
 
 async def check_rest(client: Client, away: list[int]) -> None:
-    """These partitions of the topic are offline, the others are served."""
+    """Check that these partitions of the topic are offline and the others are served."""
     for index in range(6):
         if index in away:
             await check_offline(client, "t", index)
@@ -223,7 +223,7 @@ async def check_rest(client: Client, away: list[int]) -> None:
 
 
 async def nothing(*_: object) -> dict[object, object]:
-    """No partition lies elsewhere than the metadata says."""
+    """Return no partition with another directory than the metadata names."""
     return {}
 
 
@@ -323,7 +323,7 @@ async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_drop
 
 
 def marker_gone(directory: Path, recovery_point: int) -> None:
-    """As a kill leaves it, when all below an offset had been synced."""
+    """Leave the directory as a kill does when all below an offset had been synced."""
     (directory / ".kafka_cleanshutdown").unlink()
     checkpoint = directory / "recovery-point-offset-checkpoint"
     checkpoint.write_text(re.sub(r"rolls 0 \d+", f"rolls 0 {recovery_point}", checkpoint.read_text()))

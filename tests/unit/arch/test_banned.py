@@ -13,7 +13,7 @@ DOCSTRING = '"""A file."""\n\n'
 
 
 def found_by_ruff(path: str, text: str) -> str:
-    """What `ruff check` says of this text, were it the file at this path."""
+    """Return the output of `ruff check` for this text, as if it were the file at this path."""
     ruff = Path(sys.executable).with_name("ruff")
     command = [str(ruff), "check", "--no-cache", "--output-format=concise", "--stdin-filename", path, "-"]
     return subprocess.run(command, cwd=ROOT, input=DOCSTRING + text, capture_output=True, text=True, timeout=50).stdout

@@ -25,7 +25,7 @@ def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def empty_house(tmp_path: Path) -> Path:
-    """The project's contracts over a house whose rooms are all there and empty."""
+    """Return a tree with the project's contracts in which every package exists and is empty."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for module in {
         "pykbroker",

@@ -26,7 +26,7 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
 
 
 def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:
-    """APIs that have a file without a row, or a row without a file."""
+    """Return the APIs that have a file without a row, or a row without a file."""
     return set(files) ^ {key.name.lower() for key in rows}
 
 
@@ -39,7 +39,7 @@ def test_a_missing_row_and_a_missing_file_are_found():
 
 
 def beyond_the_table(name: str, source: str) -> set[tuple[str, str]]:
-    """What an API's file asks for by name that its row does not have; what is asked through the row is not named."""
+    """Return the permissions that an API's file names and its row does not have."""
     row = {(operation.name, resource.name) for operation, resource in PERMISSIONS[ApiKey[name.upper()]]}
     named = re.findall(r"Operation\.(\w+), (?:ResourceType|\*cluster)\.?(\w*)", source)
     return {(operation, resource) for operation, resource in named if (operation, resource) not in row}

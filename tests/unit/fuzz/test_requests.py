@@ -23,7 +23,7 @@ ADVERTISED = [key for key, api in APIS.items() if api.advertised is not None]
 
 
 async def fuzzed(running: House, maker: Maker, key: ApiKey, version: int, inputs: int, *, measured: bool) -> None:
-    """`inputs` requests, each with those that were made of it."""
+    """Send `inputs` requests, each followed by its mutations."""
     for number in range(inputs):
         frame = frame_of(maker, key, version)
         data = frame if number % 3 == 0 else mutated(maker, frame)

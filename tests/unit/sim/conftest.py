@@ -33,9 +33,10 @@ Apart = Callable[..., tuple[Any, str]]
 
 @pytest.fixture
 def apart() -> Apart:
-    """`apart(scene)` runs `await scene(simulation)` in another process: what it returned as JSON, and the digest.
+    """Return a function `apart(scene)` that runs `await scene(simulation)` in another process.
 
-    `hash_seed`, `junk` (objects on the heap) and `threshold` (of the garbage collector) make processes unlike.
+    It returns the result as JSON, and the digest. `hash_seed`, `junk` (objects on the heap) and `threshold` (of the
+    garbage collector) make processes differ.
     """
 
     def run(
@@ -59,9 +60,9 @@ def apart() -> Apart:
 
 @pytest.fixture
 def expect_finding(apart: Apart) -> Callable[..., None]:
-    """`expect_finding(scene, name, first_seed, seeds_max)`: one of so many seeds has a finding in which `name` stands.
+    """Return `expect_finding(scene, name, first_seed, seeds_max)`, which needs a finding with `name` in it.
 
-    With SEARCH_SEEDS=60 in the environment the search goes through that many seeds from 0, for a new `first_seed`.
+    With SEARCH_SEEDS=60 in the environment it tries that many seeds from 0, to find a new `first_seed`.
     """
 
     def search(scene: Callable[..., Any], name: str, first_seed: int, seeds_max: int) -> None:

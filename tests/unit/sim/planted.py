@@ -10,6 +10,6 @@ SECONDS, SECONDS_WITHOUT_FAULTS = 10, 6
 
 
 async def found(simulation: Simulation, workload: str, *kinds: str, compacted: bool = False) -> list[str]:
-    """What is found under these faults, or in a shorter time under none."""
+    """Return the findings under these faults, or of a shorter run without faults."""
     seconds = SECONDS if kinds else SECONDS_WITHOUT_FAULTS
     return (await run_scenario(simulation, Plan(seconds, kinds, compacted=compacted, workloads=(workload,)))).findings

@@ -26,7 +26,7 @@ def framed(word: bytes) -> bytes:
 
 
 def words(data: bytes, *, check: bool) -> list[bytes]:
-    """Frames up to the first that is cut off, or does not have its checksum."""
+    """Return the frames up to the first that is cut off or has a wrong checksum."""
     found = []
     while len(data) >= 8:
         size, crc = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
@@ -38,7 +38,7 @@ def words(data: bytes, *, check: bool) -> list[bytes]:
 
 
 async def written() -> Recording[tuple[int, int]]:
-    """Words in a file, every other one synced; known are how many were begun, and how many synced."""
+    """Record words written to a file, every other one synced; known are the counts begun and synced."""
     recording = Recording((0, 0))
     disk = SimDisk(recording.volume)
     file, synced = disk.open("words", create=True), 0

@@ -19,7 +19,7 @@ NAMES = ("a", "b", "d", "d/a", "d/b", "e", "e/x", "nowhere/a")
 
 
 def outcome(step, *args, **named):
-    """What a step answers, or the kind of error."""
+    """Return the result of a step, or the kind of its error."""
     try:
         return step(*args, **named)
     except OSError as error:
@@ -27,7 +27,7 @@ def outcome(step, *args, **named):
 
 
 def random_steps(dice: Random, disk: Disk):
-    """Yield what each of many operations answers on this disk."""
+    """Yield the result of each of many random operations on this disk."""
     files: dict[str, Any] = {}
     for _ in range(300):
         path, other, data = dice.choice(NAMES), dice.choice(NAMES), dice.randbytes(dice.randrange(2000))

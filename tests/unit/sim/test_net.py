@@ -22,7 +22,7 @@ PORT = 9092
 
 
 class Echo:
-    """Matches world.net.Connection: sends back what comes."""
+    """A connection that sends back what it receives. Matches world.net.Connection."""
 
     def __init__(self, pump: Pump) -> None:
         self.out: list[Any] = []

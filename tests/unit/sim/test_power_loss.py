@@ -19,7 +19,7 @@ def content(volume: Volume, path: str) -> bytes:
 
 
 async def with_files(*paths: str) -> tuple[Volume, SimDisk]:
-    """A volume with empty files whose names are durable."""
+    """Return a volume with empty files whose names are durable, and its disk."""
     volume = Volume()
     disk = SimDisk(volume)
     for path in paths:
