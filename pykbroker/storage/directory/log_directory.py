@@ -15,37 +15,31 @@ from contextlib import suppress
 
 import trio
 
-from pykbroker.core.errors import ApiError, StartError
-from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.core.errors import StartError
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.storage.directory.checkpoint_writer import CheckpointWriter
 from pykbroker.storage.directory.chores import Chores, remove_tree
 from pykbroker.storage.directory.future_logs import FutureLogs, free_name
-from pykbroker.storage.directory.root_checkpoints import CheckpointOffsets, RootCheckpoints
+from pykbroker.storage.directory.partition_directories import PartitionDirectories
+from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.storage.files import lost_writes
-from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.partition_directory import (
-    ASIDE,
     DELETE,
-    DOOMED,
-    FUTURE_NAME,
     METADATA,
     STRAY,
     PartitionDirectory,
-    decode_metadata,
     directory_name,
     encode_metadata,
-    parse_name,
 )
-from pykbroker.storage.files.portions import portions
 from pykbroker.storage.files.refusals import is_of_the_disk
-from pykbroker.storage.files.small_files import read_disposable, read_whole, replace, replace_durably
+from pykbroker.storage.files.small_files import read_disposable, replace, replace_durably
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.opener import Opener
 from pykbroker.storage.segments.config import LogConfig
-from pykbroker.storage.segments.leftovers import SWAP
 from pykbroker.storage.segments.opening import LOADED_MAX, Loaded
 from pykbroker.world.disk import Disk, Locked
 from pykbroker.world.off_loop import OffLoop
@@ -81,8 +75,13 @@ class LogDirectory:
         self._jitter = lambda below: int(jitter() * below)
         self._loaded, self._traffic = Loaded(loaded_max), Traffic()
         self._checkpoints, self._marker = checkpoints, marker
-        self._topic_ids: dict[TopicPartition, bytes | None] = {}
+        self._directories = PartitionDirectories(disk, checkpoints, self.fail, clean=self.clean)
+        self.partitions = self._directories.partitions
+        self._topic_ids = self._directories.topic_ids
         self._offline: set[TopicPartition] = set()
+        writer = CheckpointWriter(disk, checkpoints, self.logs, self._topic_ids.keys(), self._offline, self.fail)
+        self.checkpoint, self.checkpoint_cleaned = writer.write, writer.write_cleaned
+        self.checkpoint_high_watermarks = writer.write_high_watermarks
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
@@ -116,7 +115,7 @@ class LogDirectory:
             directory = cls(
                 disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max
             )
-            await directory._look()
+            await directory._directories.find(directory._chores, directory.futures)
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
                 await disk.sync_directory("")
@@ -143,39 +142,6 @@ class LogDirectory:
             traffic.flushes,
         )
 
-    # Partitions
-
-    async def _look(self) -> None:
-        """Find the partitions, and continue deletions that were interrupted."""
-        for name in self._disk.names(""):
-            if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
-                continue
-            if DOOMED.fullmatch(name):
-                self._chores.doom([name], LogConfig().file_delete_delay_ms)
-            elif copied := parse_name(name, FUTURE_NAME):
-                self.futures.found(copied, name)
-            elif found := parse_name(name):
-                self._topic_ids[found] = await self._topic_id(name)
-            elif name != "lost+found":
-                logger.warning("%s/%s is not a partition's directory and is ignored", self.path, name)
-
-    async def _topic_id(self, directory: str) -> bytes | None:
-        try:
-            return decode_metadata(await read_whole(self._disk, f"{directory}/{METADATA}"))
-        except FileNotFoundError:
-            return None
-        except OSError as refusal:
-            logger.error("%s/%s/%s cannot be read: %s", self.path, directory, METADATA, refusal)
-            return None
-
-    def partitions(self) -> list[PartitionDirectory]:
-        """Return the partitions that have a directory, except that of the cluster's metadata."""
-        return [
-            PartitionDirectory(*key, topic_id)
-            for key, topic_id in self._topic_ids.items()
-            if key[0] != CLUSTER_METADATA_TOPIC
-        ]
-
     def high_watermark(self, topic: str, partition: int) -> int:
         """Return the last checkpointed high watermark, 0 without one."""
         return self._checkpoints.left[HIGH_WATERMARKS].get((topic, partition), 0)
@@ -198,13 +164,13 @@ class LogDirectory:
         return log
 
     async def _open_own(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        if self._topic_ids.get((topic, partition)) is None and self._is_bare(topic, partition):
-            await self._claim(topic, partition, topic_id)
+        if self._topic_ids.get((topic, partition)) is None and self._directories.is_bare((topic, partition)):
+            await self._directories.claim((topic, partition), topic_id)
         found_id = self._topic_ids.get((topic, partition))
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
-        if self._lacks_segments(topic, partition):
+        if self._directories.lacks_segments((topic, partition)):
             raise CorruptLog(
                 f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were records in it"
             )
@@ -218,7 +184,7 @@ class LogDirectory:
         name = directory_name(topic, partition)
         self._disk.make_directory(name)
         try:
-            await self._release_name(topic, partition)
+            await self._directories.release_name((topic, partition))
             file = self._disk.open(f"{name}/{METADATA}", create=True)
             file.append(encode_metadata(topic_id))
             file.close()
@@ -234,43 +200,10 @@ class LogDirectory:
             )
             return log
         except OSError:
-            self._forget(topic, partition)
+            self._directories.forget((topic, partition))
             with suppress(OSError):
                 remove_tree(self._disk, name)
             raise
-
-    async def _claim(self, topic: str, partition: int, topic_id: bytes) -> None:
-        """Give a partition's directory this topic id, and erase all offsets of another topic of that name."""
-        await self._release_name(topic, partition)
-        replace(self._disk, f"{directory_name(topic, partition)}/{METADATA}", encode_metadata(topic_id))
-        self._topic_ids[topic, partition] = topic_id
-
-    async def _release_name(self, topic: str, partition: int) -> None:
-        """Erase the checkpoints of another topic's partition of this name."""
-        self._forget(topic, partition)
-        await self._checkpoints.erase([(topic, partition)])
-
-    def _is_bare(self, topic: str, partition: int) -> bool:
-        """Whether nothing shows that the partition's directory holds records that must be kept."""
-        left = self._checkpoints.left
-        if left[RECOVERY_POINTS].get((topic, partition)) or left[HIGH_WATERMARKS].get((topic, partition)):
-            return False
-        if not self.clean:
-            return True
-        name = directory_name(topic, partition)
-        return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
-
-    def _lacks_segments(self, topic: str, partition: int) -> bool:
-        """Whether there is no segment, though the checkpoints have a high watermark above the log start offset."""
-        left, key, name = self._checkpoints.left, (topic, partition), directory_name(topic, partition)
-        if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
-            return False
-        return not any(file.endswith((".log", SWAP)) for file in self._disk.names(name))
-
-    def _forget(self, topic: str, partition: int) -> bytes | None:
-        """Forget a partition and return its topic id."""
-        self._checkpoints.forget((topic, partition))
-        return self._topic_ids.pop((topic, partition), None)
 
     async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
         key, left = (topic, partition), self._checkpoints.left
@@ -308,13 +241,13 @@ class LogDirectory:
             logger.warning("%s: the checkpoints of deleted partitions cannot be erased: %s", self.path, refusal)
             self.fail(refusal)
         for key, log in logs.items():
-            if away := await self._put_away(*key, DELETE):
+            if away := await self._directories.put_away(key, DELETE):
                 self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
         await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
         """Rename the directories of partitions that do not exist, for the operator to examine."""
-        moved = [(one, await self._put_away(one.topic, one.partition, STRAY)) for one in strays]
+        moved = [(one, await self._directories.put_away((one.topic, one.partition), STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(
                 "%s/%s belongs to a topic or partition that does not exist, and is set aside as %s",
@@ -324,23 +257,6 @@ class LogDirectory:
             )
         if moved:
             await self.sync_names()
-
-    async def _put_away(self, topic: str, partition: int, why: str) -> str | None:
-        """Rename a partition's directory and return the name; None if it does not exist, or the disk refuses."""
-        await trio.lowlevel.checkpoint()
-        name, topic_id = directory_name(topic, partition), self._forget(topic, partition)
-        try:
-            away = free_name(self._disk, (topic, partition), topic_id or b"", why)
-            self._disk.rename(name, away)
-        except FileNotFoundError:
-            return None
-        except OSError as failure:
-            logger.error("%s/%s cannot be renamed: %s", self.path, name, failure)
-            self.fail(failure)
-            return None
-        return away
-
-    # Copies on their way to another directory
 
     async def create_copy(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, start: int) -> Log:
         """Create an empty copy, from offset `start` on, of a partition in another directory. OSError: none was made."""
@@ -353,7 +269,7 @@ class LogDirectory:
         log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
         log.retire(away)
         del self.logs[key]
-        self._forget(topic, partition)
+        self._directories.forget((topic, partition))
         self._chores.doom([away], log.config.file_delete_delay_ms)
 
     async def forget_released(self, topic: str, partition: int) -> None:
@@ -401,8 +317,6 @@ class LogDirectory:
         except OSError as failure:
             self.fail(failure)
 
-    # Upkeep
-
     async def run(self) -> None:
         """Do the background work and write the checkpoints, until cancelled or the disk fails.
 
@@ -441,77 +355,6 @@ class LogDirectory:
         log.flusher.limit_recovery_point(offset)
         await self.checkpoint()
         await log.shrinker.truncate(offset)
-
-    async def checkpoint(self) -> None:
-        """Write the recovery points and log start offsets of the logs, except logs that are not durable themselves."""
-        placed = await self._placed()
-        await self._checkpoints.write(
-            RECOVERY_POINTS,
-            lambda: (
-                self._unopened(RECOVERY_POINTS)
-                | {key: log.recovery_point for key, log in placed.items() if self.logs.get(key) is log}
-            ),
-        )
-        await self._checkpoints.write(
-            LOG_STARTS,
-            lambda: (
-                self._unopened(LOG_STARTS)
-                | {
-                    key: log.log_start_offset
-                    for key, log in placed.items()
-                    if log.starts_inside and self.logs.get(key) is log
-                }
-            ),
-        )
-
-    async def checkpoint_cleaned(self) -> None:
-        """Write the cleaned offset of each log."""
-        await self._checkpoints.write(
-            CLEANED,
-            lambda: (
-                self._unopened(CLEANED)
-                | {key: log.cleaned_offset for key, log in self.logs.items() if log.cleaned_offset}
-            ),
-        )
-
-    async def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermark of each partition, except of logs that are not durable themselves."""
-        placed = await self._placed()
-        await self._checkpoints.write(
-            HIGH_WATERMARKS,
-            lambda: (
-                self._unopened(HIGH_WATERMARKS)
-                | {key: offset for key, offset in high_watermarks.items() if self.logs.get(key) is placed.get(key)}
-            ),
-        )
-
-    async def _placed(self) -> dict[TopicPartition, Log]:
-        """Return the logs whose directories are durable."""
-        placed: dict[TopicPartition, Log] = {}
-        for few in portions(self.logs.items()):
-            placed.update([(key, log) for key, log in few if await self._is_placed(log)])
-            await trio.lowlevel.checkpoint()
-        return placed
-
-    async def _is_placed(self, log: Log) -> bool:
-        try:
-            await log.place()
-        except ApiError as deleted:
-            logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
-            return False
-        except OSError as refusal:
-            logger.warning("%s/%s is left out of the checkpoint: %s", self.path, log.directory, refusal)
-            self.fail(refusal)
-            return False
-        return True
-
-    def _unopened(self, name: str) -> CheckpointOffsets:
-        """Return the checkpointed offsets of partitions that are here but offline: they are kept."""
-        return {
-            key: offset
-            for key, offset in self._checkpoints.left[name].items()
-            if key in self._topic_ids and (key not in self.logs or key in self._offline)
-        }
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
         """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -208,13 +209,13 @@ async def test_each_partition_is_refused_on_its_own(dirs: tuple[Path, Path]) -> 
 
 async def test_a_directory_that_failed_takes_nothing(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     directories: list[LogDirectory] = []
-    look = LogDirectory._look
+    begin = LogDirectory.__init__
 
-    async def noted(directory: LogDirectory) -> None:
+    def noted(directory: LogDirectory, *args: Any) -> None:
         directories.append(directory)
-        await look(directory)
+        begin(directory, *args)
 
-    monkeypatch.setattr(LogDirectory, "_look", noted)
+    monkeypatch.setattr(LogDirectory, "__init__", noted)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
         next(one for one in directories if one.path == str(there)).failed = OSError(5, "broken")

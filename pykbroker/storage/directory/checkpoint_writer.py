@@ -1,0 +1,109 @@
+"""Writing the checkpoints of a log directory from its open logs: recovery points, log starts, high watermarks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.storage.directory.root_checkpoints import CheckpointOffsets, RootCheckpoints
+from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from pykbroker.storage.files.portions import portions
+from pykbroker.storage.log.log import Log
+from pykbroker.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointWriter:
+    """The writer of a log directory's checkpoints.
+
+    `logs` are the open logs, `known` the partitions that have a directory, and `offline` those among them whose logs
+    are damaged. `fail` is called with errors of the disk.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        checkpoints: RootCheckpoints,
+        logs: Mapping[TopicPartition, Log],
+        known: Collection[TopicPartition],
+        offline: Collection[TopicPartition],
+        fail: Callable[[OSError], None],
+    ) -> None:
+        self._path, self._checkpoints, self._logs = disk.path, checkpoints, logs
+        self._known, self._offline, self._fail = known, offline, fail
+
+    async def write(self) -> None:
+        """Write the recovery points and log start offsets of the logs, except logs that are not durable themselves."""
+        placed = await self._placed()
+        await self._checkpoints.write(
+            RECOVERY_POINTS,
+            lambda: (
+                self._unopened(RECOVERY_POINTS)
+                | {key: log.recovery_point for key, log in placed.items() if self._logs.get(key) is log}
+            ),
+        )
+        await self._checkpoints.write(
+            LOG_STARTS,
+            lambda: (
+                self._unopened(LOG_STARTS)
+                | {
+                    key: log.log_start_offset
+                    for key, log in placed.items()
+                    if log.starts_inside and self._logs.get(key) is log
+                }
+            ),
+        )
+
+    async def write_cleaned(self) -> None:
+        """Write the cleaned offset of each log."""
+        await self._checkpoints.write(
+            CLEANED,
+            lambda: (
+                self._unopened(CLEANED)
+                | {key: log.cleaned_offset for key, log in self._logs.items() if log.cleaned_offset}
+            ),
+        )
+
+    async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+        """Write the high watermark of each partition, except of logs that are not durable themselves."""
+        placed = await self._placed()
+        await self._checkpoints.write(
+            HIGH_WATERMARKS,
+            lambda: (
+                self._unopened(HIGH_WATERMARKS)
+                | {key: offset for key, offset in high_watermarks.items() if self._logs.get(key) is placed.get(key)}
+            ),
+        )
+
+    async def _placed(self) -> dict[TopicPartition, Log]:
+        """Return the logs whose directories are durable."""
+        placed: dict[TopicPartition, Log] = {}
+        for few in portions(self._logs.items()):
+            placed.update([(key, log) for key, log in few if await self._is_placed(log)])
+            await trio.lowlevel.checkpoint()
+        return placed
+
+    async def _is_placed(self, log: Log) -> bool:
+        try:
+            await log.place()
+        except ApiError as deleted:
+            logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
+            return False
+        except OSError as refusal:
+            logger.warning("%s/%s is left out of the checkpoint: %s", self._path, log.directory, refusal)
+            self._fail(refusal)
+            return False
+        return True
+
+    def _unopened(self, name: str) -> CheckpointOffsets:
+        """Return the checkpointed offsets of partitions that are here but offline: they are kept."""
+        return {
+            key: offset
+            for key, offset in self._checkpoints.left[name].items()
+            if key in self._known and (key not in self._logs or key in self._offline)
+        }
