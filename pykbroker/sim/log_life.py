@@ -79,7 +79,7 @@ class LogLife:
                 self._lead(log)
 
     async def _checkpoint(self, log: Log) -> None:
-        await log.place()
+        await log.sync_directory()
         self._know(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset * log.starts_inside)
 
     async def _delete(self, log: Log) -> None:

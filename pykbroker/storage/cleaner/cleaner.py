@@ -30,7 +30,7 @@ KEY_BYTES = 200
 """The memory of a key and its offset in the worker. Kafka needs 24 bytes, since it makes no objects of them."""
 
 
-class Cleaned(Protocol):
+class CleanedPartition(Protocol):
     """A partition as the cleaner sees it."""
 
     @property
@@ -76,7 +76,7 @@ class Cleaner:
 
     def __init__(
         self,
-        partitions: Callable[[], Iterable[Cleaned]],
+        partitions: Callable[[], Iterable[CleanedPartition]],
         workers: Workers,
         settings: Callable[[], CleanerSettings],
         wall_ms: Callable[[], int],
@@ -107,7 +107,7 @@ class Cleaner:
                 "log cleaner: the compaction worker ended; compaction is retried after log.cleaner.backoff.ms: %s", gone
             )
 
-    async def _dirtiest(self, failed: set[Log]) -> tuple[Cleaned, Cleanable] | None:
+    async def _dirtiest(self, failed: set[Log]) -> tuple[CleanedPartition, Cleanable] | None:
         """Return the dirtiest log that is due."""
         now_ms, found = self._wall_ms(), None
         for partition in list(self._partitions()):
@@ -130,7 +130,7 @@ class Cleaner:
                 found = partition, cleanable
         return found
 
-    async def _clean(self, partition: Cleaned, cleanable: Cleanable, worker: Worker) -> bool:
+    async def _clean(self, partition: CleanedPartition, cleanable: Cleanable, worker: Worker) -> bool:
         """Compact one log, and return whether that succeeded. WorkerGone."""
         log, dirty_range = cleanable.log, cleanable.dirty_range
         try:
@@ -155,7 +155,7 @@ class Cleaner:
             return True
         return False
 
-    def _note_failure(self, partition: Cleaned, log: Log, failure: CorruptLog | OSError) -> None:
+    def _note_failure(self, partition: CleanedPartition, log: Log, failure: CorruptLog | OSError) -> None:
         if isinstance(failure, CorruptLog):
             logger.error(
                 "%s/%s is damaged and is not compacted again before a restart: %s",

@@ -130,22 +130,24 @@ class Cleaning:
         self, segment: SealedSegment, request: type[Note | Compact], answer: Any
     ) -> AsyncGenerator[Any, None]:
         """Yield the worker's answers for a segment, piece by piece. A full key map leaves the rest of a piece."""
-        position, wanted = 0, PIECE_BYTES
+        position, piece_bytes = 0, PIECE_BYTES
         while position < segment.size:
             self._require(segment)
-            size = min(wanted, segment.size - position)
-            said = await self._ask(request(await self._read(segment, position, size)), answer)
+            size = min(piece_bytes, segment.size - position)
+            outcome = await self._ask(request(await self._read(segment, position, size)), answer)
             await self._pace(size)
-            if said.damage:
+            if outcome.damage:
                 self._require(segment)
-            if said.damage or not (said.taken or size < segment.size - position or getattr(said, "is_full", False)):
+            if outcome.damage or not (
+                outcome.taken or size < segment.size - position or getattr(outcome, "is_full", False)
+            ):
                 raise CorruptLog(
                     f"{self._log.directory}: segment {segment.base_offset}, from byte {position} on: "
-                    f"{said.damage or 'a batch is cut off'}"
+                    f"{outcome.damage or 'a batch is cut off'}"
                 )
-            position += said.taken
-            wanted = PIECE_BYTES if said.taken else 2 * wanted
-            yield said
+            position += outcome.taken
+            piece_bytes = PIECE_BYTES if outcome.taken else 2 * piece_bytes
+            yield outcome
 
     async def _read(self, segment: SealedSegment, position: int, size: int) -> bytes:
         try:

@@ -39,12 +39,12 @@ class CheckpointWriter:
 
     async def write(self) -> None:
         """Write the recovery points and log start offsets of the logs, except logs that are not durable themselves."""
-        placed = await self._placed()
+        durable = await self._durable_logs()
         await self._checkpoints.write(
             RECOVERY_POINTS,
             lambda: (
                 self._unopened(RECOVERY_POINTS)
-                | {key: log.recovery_point for key, log in placed.items() if self._logs.get(key) is log}
+                | {key: log.recovery_point for key, log in durable.items() if self._logs.get(key) is log}
             ),
         )
         await self._checkpoints.write(
@@ -53,7 +53,7 @@ class CheckpointWriter:
                 self._unopened(LOG_STARTS)
                 | {
                     key: log.log_start_offset
-                    for key, log in placed.items()
+                    for key, log in durable.items()
                     if log.starts_inside and self._logs.get(key) is log
                 }
             ),
@@ -71,26 +71,26 @@ class CheckpointWriter:
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write the high watermark of each partition, except of logs that are not durable themselves."""
-        placed = await self._placed()
+        durable = await self._durable_logs()
         await self._checkpoints.write(
             HIGH_WATERMARKS,
             lambda: (
                 self._unopened(HIGH_WATERMARKS)
-                | {key: offset for key, offset in high_watermarks.items() if self._logs.get(key) is placed.get(key)}
+                | {key: offset for key, offset in high_watermarks.items() if self._logs.get(key) is durable.get(key)}
             ),
         )
 
-    async def _placed(self) -> dict[TopicPartition, Log]:
+    async def _durable_logs(self) -> dict[TopicPartition, Log]:
         """Return the logs whose directories are durable."""
-        placed: dict[TopicPartition, Log] = {}
+        durable: dict[TopicPartition, Log] = {}
         for few in portions(self._logs.items()):
-            placed.update([(key, log) for key, log in few if await self._is_placed(log)])
+            durable.update([(key, log) for key, log in few if await self._is_durable(log)])
             await trio.lowlevel.checkpoint()
-        return placed
+        return durable
 
-    async def _is_placed(self, log: Log) -> bool:
+    async def _is_durable(self, log: Log) -> bool:
         try:
-            await log.place()
+            await log.sync_directory()
         except ApiError as deleted:
             logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
             return False

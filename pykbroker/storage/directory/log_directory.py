@@ -323,7 +323,7 @@ class LogDirectory:
         Work that fails for another reason is retried.
         """
         next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
-        said: set[int | None] = set()
+        logged: set[int | None] = set()
         while self.failed is None:
             await trio.sleep(CHORE_INTERVAL_S)
             refusals = await self._chores.round()
@@ -334,10 +334,10 @@ class LogDirectory:
                 except OSError as refused:
                     refusals.append(refused)
             for refusal in refusals:
-                if refusal.errno not in said:
+                if refusal.errno not in logged:
                     logger.warning("%s: background work failed and is retried: %s", self.path, refusal)
                 self.fail(refusal)
-            said = {refusal.errno for refusal in refusals}
+            logged = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
         """Record an error of the disk. One that concerns the disk as a whole is final."""

@@ -41,11 +41,11 @@ class Flusher:
     """
 
     __slots__ = (
+        "_directory_synced",
         "_disk",
         "_epochs",
         "_epochs_durable",
         "_epochs_synced",
-        "_is_placed",
         "_recovery_point_max",
         "_saving",
         "_segments",
@@ -63,7 +63,7 @@ class Flusher:
         self.recovery_point = recovered.recovery_point
         self.failed: OSError | CorruptLog | None = None
         self._syncing: trio.Event | None = None
-        self._is_placed, self._epochs_synced, self._saving = recovered.is_placed, False, trio.Lock()
+        self._directory_synced, self._epochs_synced, self._saving = recovered.directory_synced, False, trio.Lock()
         self._epochs_durable = recovered.epochs_durable
         self._truncations = 0
         self._recovery_point_max = LONG_MAX
@@ -103,7 +103,7 @@ class Flusher:
     def note_truncation(self, end: int) -> None:
         """Note that the log was truncated at `end`."""
         self._truncations += 1
-        self._is_placed = False
+        self._directory_synced = False
         self._recovery_point_max = LONG_MAX
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
@@ -167,7 +167,7 @@ class Flusher:
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
             await self._synced(segment.file.sync())
-        await self.place()
+        await self.sync_directory()
         if sealed:
             await self._synced(self._disk.sync_directory(self._directory))
 
@@ -181,13 +181,13 @@ class Flusher:
                 lost_writes.note(self._disk)
             raise
 
-    async def place(self) -> None:
+    async def sync_directory(self) -> None:
         """Make the directory itself durable, with its partition.metadata. Later calls do nothing until a truncation."""
         truncations = self._truncations
-        if not self._is_placed:
+        if not self._directory_synced:
             with self._unless_deleted():
-                await self._place()
-            self._is_placed = truncations == self._truncations
+                await self._sync_directory()
+            self._directory_synced = truncations == self._truncations
 
     async def sync_names(self) -> None:
         """Make the names of the files in the directory durable."""
@@ -195,7 +195,7 @@ class Flusher:
             await self._synced(self._disk.sync_directory(self._directory))
         self.require_log()
 
-    async def _place(self) -> None:
+    async def _sync_directory(self) -> None:
         files = (METADATA,) if self._disk.exists(f"{self._directory}/{METADATA}") else ()
         await self._synced(self._disk.sync_directory(self._directory, files))
         await self._synced(self._disk.sync_directory(""))
@@ -236,7 +236,7 @@ class Flusher:
         async with self._saving:
             while not self._epochs_synced:
                 entries = self._epochs.entries
-                if self._can_be_rebuilt(entries):
+                if self._are_recoverable(entries):
                     return  # the next flush checks again, when the log has grown
                 self._epochs_synced = True
                 try:
@@ -246,7 +246,7 @@ class Flusher:
                     self._epochs_synced = False
                     raise
 
-    def _can_be_rebuilt(self, entries: Entries) -> bool:
+    def _are_recoverable(self, entries: Entries) -> bool:
         """Whether the next start finds these epochs without a write: in the existing file, or in a few KiB of batches.
 
         A start drops epochs without records. Only the start offset of the first epoch must be preserved: the log begins

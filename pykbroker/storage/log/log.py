@@ -38,7 +38,7 @@ class Log:
         self.state = state = LogState(opening, recovered)
         self.config, self.segments, self.epochs = opening.config, state.segments, state.epochs
         self.flusher = flusher = Flusher(state, recovered)
-        self.place = flusher.place
+        self.sync_directory = flusher.sync_directory
         self.appender = appender = LogAppender(state, flusher, off_loop)
         self.append, self.append_opened = appender.append, appender.append_opened
         self.append_as_leader, self.append_marker = appender.append_as_leader, appender.append_marker

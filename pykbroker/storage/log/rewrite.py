@@ -97,7 +97,7 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = F
         bytes_max = min(bytes_max, WALKED_AT_ONCE_BYTES_MAX)
     try:
         if opens_records(config):
-            batch = _looked_at(batch, config, now_ms, bytes_max, WALKED_AT_ONCE_RECORDS_MAX if at_once else None)
+            batch = _validated(batch, config, now_ms, bytes_max, WALKED_AT_ONCE_RECORDS_MAX if at_once else None)
         target = CODECS.get(config.compression_type)
         if target is not None and batch.codec is not target:
             batch = Batch.read(recompress(batch, target, _level(config, target), bytes_max))
@@ -120,7 +120,7 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = F
     return Batch.read(stamped(batch, now_ms)) if config.log_append_time else batch
 
 
-def _looked_at(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, headers_max: int | None) -> Batch:
+def _validated(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, headers_max: int | None) -> Batch:
     """Return the batch with its youngest record's timestamp as the largest, whatever its header says, as in Kafka."""
     oldest, youngest = validate_records(batch, bytes_max, key_required=config.compacted, headers_max=headers_max)
     if config.log_append_time:

@@ -51,7 +51,7 @@ NO_SNAPSHOT = -1
 class RecoveredLog(msgspec.Struct):
     """The state that recovery found. `unsynced`: sealed segments that are not known to be durable.
 
-    `is_placed`: a clean shutdown made the directory and its files durable, and nothing has changed since.
+    `directory_synced`: a clean shutdown made the directory and its files durable, and nothing has changed since.
     `epochs_durable`: the content of the leader epoch file; None if it is unknown or may not be durable.
     `snapshot_offset`: the offset of the newest producer snapshot, -1 without one.
     """
@@ -63,7 +63,7 @@ class RecoveredLog(msgspec.Struct):
     producers: Producers
     log_start_offset: int
     recovery_point: int
-    is_placed: bool
+    directory_synced: bool
     epochs_durable: tuple[tuple[int, int], ...] | None
     snapshot_offset: int = NO_SNAPSHOT
 
@@ -79,7 +79,7 @@ def begin(opening: Opening) -> RecoveredLog:
         Producers(),
         start,
         max(0, opening.recovery_point),
-        is_placed=False,
+        directory_synced=False,
         epochs_durable=(),
     )
     state.active.checked.add(0, TO_THE_END)
@@ -97,7 +97,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
     epochs_durable = () if EPOCHS not in names else epochs.entries if clean and epochs is not None else None
     if bases:
         bases = await _beginning(opening, bases, epochs, clean=clean)
-    is_placed = clean and bool(bases)
+    directory_synced = clean and bool(bases)
     if not bases:
         _require_all(opening, opening.log_start_offset)
         bases = [opening.log_start_offset]
@@ -111,7 +111,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         Producers(),
         max(bases[0], opening.log_start_offset),
         opening.recovery_point,
-        is_placed,
+        directory_synced,
         epochs_durable,
     )
     if clean:
@@ -124,7 +124,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
     )
     if not clean:
-        told = {
+        reached = {
             "the checkpoint of high watermarks": opening.high_watermark,
             "a producer snapshot": max(snapshots, default=0),
             "a leader epoch": max(state.epochs.starts, default=0),
@@ -133,7 +133,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         await _scan(opening, state, bases[first:])
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = 0
-        _tell_of_loss(opening, state.active.next_offset, told)
+        _warn_of_loss(opening, state.active.next_offset, reached)
     await _bound(opening, state)
     _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
@@ -150,10 +150,10 @@ async def _bound(opening: Opening, state: RecoveredLog) -> None:
     state.recovery_point = max(0, min(state.recovery_point, end))
 
 
-def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
-    """Warn of records that existed before a crash and are lost. `told`: how far the log reached, by witness."""
-    witness = max(told, key=told.__getitem__)
-    if told[witness] > max(end, opening.log_start_offset):
+def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
+    """Warn of records that existed before a crash and are lost. `reached`: how far the log reached, by witness."""
+    witness = max(reached, key=reached.__getitem__)
+    if reached[witness] > max(end, opening.log_start_offset):
         logger.warning(
             "%s/%s ends at offset %d, and %s says that it reached %d: those records are lost. A kill of the"
             " broker loses no records; a power failure loses those that were not flushed. Without a power failure,"
@@ -162,7 +162,7 @@ def _tell_of_loss(opening: Opening, end: int, told: dict[str, int]) -> None:
             opening.directory,
             end,
             witness,
-            told[witness],
+            reached[witness],
         )
 
 

@@ -50,18 +50,18 @@ class Scrub:
 
     async def run(self, pace: Paced) -> None:
         """Read and verify the range; `damage` then describes the first damaged batch."""
-        file, wanted = self._segment.file, CHUNK_BYTES
+        file, chunk_bytes = self._segment.file, CHUNK_BYTES
         while self._position < self._end and self.damage is None:
-            data = await read_file(file, self._position, min(wanted, self._end - self._position))
+            data = await read_file(file, self._position, min(chunk_bytes, self._end - self._position))
             taken = self._take(memoryview(data))
-            if not taken and wanted >= self._end - self._position:
+            if not taken and chunk_bytes >= self._end - self._position:
                 self._note("does not end where its range does")
             self._position += taken
             await pace(len(data))
-            wanted = CHUNK_BYTES if taken else 2 * wanted
+            chunk_bytes = CHUNK_BYTES if taken else 2 * chunk_bytes
         if self.damage is None and self._end < self._segment.size:
             base, _, epoch, *_ = FACTS.unpack_from(await read_file(file, self._end, HEADER_BYTES))
-            self._see_place(base, epoch, 0)
+            self._check_order(base, epoch, 0)
 
     def _take(self, view: memoryview) -> int:
         """Verify the whole batches at the start of `view` and return their size in bytes."""
@@ -74,11 +74,11 @@ class Scrub:
             if magic != MAGIC or after < at + HEADER_BYTES or crc32c(view[at + CRC_START : after]) != crc:
                 self._note(f"does not have its checksum {crc:08x}", at)
                 break
-            self._see_place(base, epoch, delta, at)
+            self._check_order(base, epoch, delta, at)
             at = after
         return at
 
-    def _see_place(self, base_offset: int, epoch: int, delta: int, at: int = 0) -> None:
+    def _check_order(self, base_offset: int, epoch: int, delta: int, at: int = 0) -> None:
         last_offset = base_offset + delta
         if not self._next_offset <= base_offset <= last_offset < self._segment.next_offset or epoch < self._epoch:
             self._note(f"has offset {base_offset} and epoch {epoch}, out of order", at)

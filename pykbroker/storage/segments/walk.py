@@ -29,19 +29,19 @@ class Walk:
         self._offset_max = base_offset + RELATIVE_OFFSET_MAX
         self.damage: str | None = None
         self._file, self._end, self._check_crc = file, end, check_crc
-        self._wanted = CHUNK_BYTES
+        self._chunk_bytes = CHUNK_BYTES
 
     async def more(self) -> list[tuple[int, Batch]]:
         """Return the batches of the next chunk, each with its position; an empty list after the last valid batch."""
         while self.damage is None and self.position < self._end:
-            data = await read_file(self._file, self.position, min(self._wanted, self._end - self.position))
+            data = await read_file(self._file, self.position, min(self._chunk_bytes, self._end - self.position))
             if found := self._parse(data):
                 return found
         return []
 
     def _parse(self, data: Buffer) -> list[tuple[int, Batch]]:
         view, found = memoryview(data), list[tuple[int, Batch]]()
-        self._wanted = CHUNK_BYTES
+        self._chunk_bytes = CHUNK_BYTES
         at = self._take(view, found)
         if at < len(view):
             self._stop(view, at, self.position - at)
@@ -86,7 +86,7 @@ class Walk:
             if at and start + len(view) < self._end:
                 return
             if start + at + size <= self._end:
-                self._wanted = size
+                self._chunk_bytes = size
                 return
         try:
             self.damage = self._fault(Batch.read(view, at))

@@ -27,7 +27,7 @@ async def found(simulation: Simulation, *kinds: str) -> list[str]:
 
 
 async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]:
-    Flusher._make_durable = lambda flusher, sealed, active: flusher.place()
+    Flusher._make_durable = lambda flusher, sealed, active: flusher.sync_directory()
     return await found(simulation, "lose_power")
 
 

@@ -61,7 +61,7 @@ async def the_name_of_a_new_segment_is_not_synced(simulation: Simulation) -> lis
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
             await flusher._synced(segment.file.sync())
-        await flusher.place()
+        await flusher.sync_directory()
 
     Flusher._make_durable = files_only
     return await found(simulation, "log", "lose_power", "lose_power_midstep")
