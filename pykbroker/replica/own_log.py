@@ -53,8 +53,7 @@ class OwnLog:
     @property
     def flush_due(self) -> bool:
         """Whether appended batches must be flushed before they are acknowledged."""
-        log = self._partition.log
-        return log is not None and log.flush_due
+        return self._partition.flush_due
 
     def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
         """Append a batch whole, and return the offset after it. ApiError: nothing was appended."""

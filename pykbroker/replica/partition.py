@@ -1,8 +1,4 @@
-"""One partition on this broker: its log, who leads it, and how far it is committed.
-
-With one replica the high watermark is the log end offset; with `pykbroker.flush.before.ack` it is what was flushed, so
-that nobody reads what a power loss takes back. Source: KIP-101, KIP-320 for the epochs.
-"""
+"""A partition on this broker: its log, its leadership (`core/partition`), and the requests that wait for it."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from typing import TypeVar
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
+from pykbroker.core.partition.leadership import NO_EPOCH, Leadership
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -21,6 +18,7 @@ from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.log.appender import Appended
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import LongWork
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
 from wire.error_codes import ErrorCode
@@ -28,102 +26,128 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-NO_EPOCH = -1
 
 
 class Partition:
-    """`log` is None while it cannot be served. Offsets are the log's.
+    """A partition of this broker, served while `log` is not None.
 
-    `throttle` is set while a copy of the log in another directory catches up, and holds back what clients append.
+    `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None.
     """
 
-    __slots__ = (
-        "_said",
-        "directory",
-        "high_watermark",
-        "index",
-        "is_leader",
-        "leader_epoch",
-        "log",
-        "throttle",
-        "topic",
-        "watches",
-    )
+    __slots__ = ("_reported_errno", "directory", "index", "leadership", "log", "throttle", "topic", "watches")
 
     def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
         self.topic, self.index, self.log, self.directory = topic, index, log, directory
-        self.is_leader = False
-        self._said: int | None = None
+        self.leadership = Leadership()
+        self._reported_errno: int | None = None
         self.throttle: Throttle | None = None
-        self.leader_epoch = NO_EPOCH
-        self.high_watermark = 0
         self.watches: set[Watch] = set()
 
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return self.leadership.is_leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return the epoch of the partition's leader, -1 before the first one."""
+        return self.leadership.epoch
+
+    @property
+    def high_watermark(self) -> int:
+        """Return the offset below which all records are committed."""
+        return self.leadership.high_watermark
+
     def lead(self, leader_epoch: int) -> None:
-        """Become, or stay, the leader in this epoch; alone in the ISR, all that is in the log is committed."""
-        if self.log is None or (self.is_leader and leader_epoch == self.leader_epoch):
+        """Become, or stay, the leader in this epoch, with this broker as the only replica."""
+        log, leadership = self.log, self.leadership
+        if log is None or (leadership.is_leader and leader_epoch == leadership.epoch):
             return
-        self.log.become_leader(leader_epoch)
-        self.is_leader, self.leader_epoch = True, leader_epoch
-        self._advance(self.log.committable_offset)
+        log.become_leader(leader_epoch)
+        self._configure_leadership(log.config)
+        leadership.lead(leader_epoch)
+        self._advance(log)
 
     def resign(self, leader_epoch: int) -> None:
-        """Lead no longer: whoever waits here is woken to find out."""
-        self.is_leader, self.leader_epoch = False, leader_epoch
+        """Stop leading, and wake all waiting requests."""
+        self.leadership.resign(leader_epoch)
         self._wake()
+
+    def configure(self, config: LogConfig) -> None:
+        """Apply changed configs of the topic."""
+        if self.log is not None:
+            self.log.configure(config)
+            self._configure_leadership(config)
+
+    def _configure_leadership(self, config: LogConfig) -> None:
+        self.leadership.configure(
+            config.min_insync_replicas, config.flush_messages, flush_before_ack=config.flush_before_ack
+        )
 
     @property
     def is_online(self) -> bool:
-        """Whether the log can be served: it holds, no flush of it failed, and its directory has not."""
+        """Whether the log can be served: it is open, and neither its last flush nor its directory has failed."""
         return self.log is not None and self.log.failed is None and self.directory.failed is None
 
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """The log, for a client that believes in `current_leader_epoch` (-1: in none)."""
-        if not self.is_online:
-            raise self._offline()
-        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
-            older = current_leader_epoch < self.leader_epoch
-            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if not self.is_leader:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        assert self.log is not None
-        return self.log
-
-    def append(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended | None:
-        """Append a client's batch; None: it must wait, or be opened and is too large for that: `append_off_loop` can.
-
-        ApiError says what is wrong with the batch, or that the disk refused it.
-        """
+        """Return the log, for a client with this leader epoch (-1: unknown). ApiError: offline, fenced, not leader."""
         log = self.log
-        if log is None or not self.is_leader or self.directory.failed is not None or log.flusher.failed is not None:
+        if log is None or log.flusher.failed is not None or self.directory.failed is not None:
+            raise self._offline()
+        self.leadership.require_leader(current_leader_epoch)
+        return log
+
+    def append(
+        self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
+    ) -> Appended | None:
+        """Append a client's batch at once. None: the caller must `append_off_loop`, as that takes too long.
+
+        ApiError: the batch is invalid, this broker cannot append, or the disk refused the write.
+        """
+        log, leadership = self.log, self.leadership
+        if (
+            log is None
+            or not leadership.is_leader
+            or self.directory.failed is not None
+            or log.flusher.failed is not None
+        ):
             log = self.require_leader()
+        if acks_all and leadership.is_under_min_isr:
+            leadership.require_min_isr()
         if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
             return None
         try:
-            appended = log.appender.append(data, self.leader_epoch, now_ms, shown)
+            appended = log.appender.append(data, leadership.epoch, now_ms, verification)
         except LongWork:
             return None
         except OSError as error:
             raise self._refused(error) from error
-        self._advance(log.committable_offset)
+        if leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
+            self._wake()
         return appended
 
-    async def append_off_loop(self, data: Buffer, now_ms: int, shown: Verification | None = None) -> Appended:
-        """As `append`, for a batch that must wait, or be opened and is too large to open on the loop."""
+    async def append_off_loop(
+        self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
+    ) -> Appended:
+        """Append a client's batch that a throttle holds back, or whose records are too large to read on the loop."""
         while self.throttle is not None and not self.throttle.admits(len(data)):
             await self.throttle.wait()
         batch = await self.require_leader().open_off_loop(data, now_ms)
         log = self.require_leader()
-        return self._append(log, log.append_opened, batch, self.leader_epoch, shown)
+        if acks_all:
+            self.leadership.require_min_isr()
+        return self._append(log, log.append_opened, batch, self.leader_epoch, verification)
 
-    def append_own(self, data: Buffer, shown: Verification | None = None) -> Appended:
-        """Append a batch that this broker made itself. ApiError: its producer may not write, or the disk refused it."""
+    def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
+        """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused."""
         log = self.require_leader()
-        return self._append(log, log.append_as_leader, data, self.leader_epoch, shown)
+        self.leadership.require_min_isr()
+        return self._append(log, log.append_as_leader, data, self.leader_epoch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
-        """Append the end of a transaction. ApiError: its producer or coordinator is fenced, or the disk refused it."""
+        """Append a transaction marker. ApiError: its producer or coordinator is fenced, or the disk failed."""
         log = self.require_leader()
+        self.leadership.require_min_isr()
         return self._append(log, log.append_marker, marker, self.leader_epoch, now_ms)
 
     def _append(self, log: Log, append: Callable[..., Appended], *args: object) -> Appended:
@@ -131,11 +155,31 @@ class Partition:
             appended = append(*args)
         except OSError as error:
             raise self._refused(error) from error
-        self._advance(log.committable_offset)
+        self._advance(log)
         return appended
 
+    def may_acknowledge(self, end_offset: int, acks_all: bool) -> bool:
+        """Whether a batch that ends at `end_offset` may be acknowledged now, without a flush or a wait."""
+        log, leadership = self.log, self.leadership
+        assert log is not None
+        return (not acks_all or leadership.high_watermark >= end_offset) and not leadership.flush_due(
+            log.state.log_end_offset, log.flusher.recovery_point
+        )
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether the log must be flushed before its newest records are acknowledged."""
+        log = self.log
+        return log is not None and self.leadership.flush_due(log.state.log_end_offset, log.flusher.recovery_point)
+
+    async def flush_if_due(self) -> None:
+        """Flush the log if its newest records may not be acknowledged before. ApiError as `flush`."""
+        self.require_leader()
+        if self.flush_due:
+            await self.flush()
+
     async def flush(self) -> None:
-        """Make all that was appended durable; a failure is final for its log."""
+        """Make all appended records durable. ApiError: the fsync failed, which is final for this log."""
         while self.throttle is not None and self.throttle.is_paused:
             await self.throttle.wait()
         log = self.require_leader()
@@ -145,41 +189,42 @@ class Partition:
         except ApiError:
             if log is self.log:
                 raise
-        if log is not self.log:  # a copy in another directory has taken over meanwhile
+        if log is not self.log:  # a move replaced the log meanwhile
             await self.flush()
         elif self.is_leader:
-            self._advance(log.committable_offset)
+            self._advance(log)
 
     async def commit(self) -> None:
-        """Commit what those who appended it no longer wait to see durable, as when their connection ended."""
+        """Commit records that no request waits for any more, as when the connection of the producer ended."""
         if self.is_online and self.is_leader and self.log is not None and self.high_watermark < self.log.log_end_offset:
             await self.flush()
 
     async def retain(self, now_ms: int) -> None:
-        """Let go of what the log's retention does not keep. ApiError: what its disk refused."""
+        """Delete the segments that retention does not keep. ApiError: the disk refused."""
         log = self.log
         if self.is_online and log is not None:
             try:
                 with self._guarded():
                     await log.retain(now_ms, self.high_watermark)
             except ApiError:
-                if log is self.log:  # else a copy in another directory has taken over meanwhile
+                if log is self.log:  # otherwise a move replaced the log meanwhile
                     raise
 
     async def scrub(self, pace: Paced) -> None:
-        """See that all that is stored holds. ApiError: it does not, and the partition is offline; or the disk's."""
+        """Check all stored batches. ApiError: one is damaged and the partition offline, or the disk failed."""
         if self.is_online and self.log is not None:
             with self._guarded():
                 await self.log.scrub(pace)
 
     def upper_offset(self, *, committed_only: bool) -> int:
-        """Where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
+        """Return where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
+        high_watermark = self.leadership.high_watermark
         if committed_only and self.log is not None:
-            return self.log.reader.last_stable_offset(self.high_watermark)
-        return self.high_watermark
+            return self.leadership.upper_offset(self.log.reader.last_stable_offset(high_watermark), committed_only=True)
+        return high_watermark
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
+        """Return whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
         assert self.log is not None
         try:
             return self.log.reader.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
@@ -187,32 +232,32 @@ class Partition:
             raise self._refused(error) from error
 
     async def wait_cached(self, missing: NotCached) -> None:
-        """Wait for what a plain read misses."""
+        """Wait for the bytes that `read` needs."""
         with self._guarded():
             await missing.fetch()
 
     def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after this time. NotCached: `patiently`."""
+        """Return (timestamp, offset, leader epoch) of the first record since this time. NotCached: `patiently`."""
         log = self.require_leader()
         with self._guarded():
             return log.offset_for_timestamp(timestamp, upper_offset)
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
+        """Return (timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
         log = self.require_leader()
         with self._guarded():
             return log.max_timestamp()
 
     async def patiently(self, call: Callable[[], T]) -> T:
-        """The result of a plain call that asks this partition, after waiting for whatever it misses."""
+        """Return the result of a call that reads this partition, repeated after each wait for bytes that it needs."""
         with self._guarded():
             return await patiently(call)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """What a disk refuses is told as an ApiError. A log that turns out to be damaged goes offline, it alone.
+        """Turn a disk's refusal into an ApiError, and take a damaged log offline, alone.
 
-        What is refused, or damaged, where the partition was before it moved is no matter any more.
+        After a move, errors of the old log have no effect on the partition.
         """
         log = self.log
         try:
@@ -232,11 +277,14 @@ class Partition:
         return self._offline()
 
     async def wait_committed(self, offset: int) -> None:
-        """Until the high watermark has reached `offset`; NOT_LEADER_OR_FOLLOWER when leadership goes first."""
+        """Wait until the high watermark has reached `offset`, as acks=all does.
+
+        ApiError: NOT_LEADER_OR_FOLLOWER when the leadership ends first, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+        """
         watch = Watch((self,))
-        self._advance(self.require_leader().committable_offset)
+        self._advance(self.require_leader())
         try:
-            while self.high_watermark < offset:
+            while not self.leadership.is_committed(offset):
                 await watch.wait()
                 self.require_leader()
         finally:
@@ -246,20 +294,18 @@ class Partition:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
 
     def _refused(self, error: OSError) -> ApiError:
-        """What a client is told when the disk refuses; the directory decides whether it goes on."""
+        """Return the error for clients after a refusal of the disk, which may take the log directory offline."""
         self.directory.fail(error)
-        if error.errno != self._said:
+        if error.errno != self._reported_errno:
             logger.warning(
                 "%s-%d: the log directory %s refused a request: %s", self.topic, self.index, self.directory.path, error
             )
-            self._said = error.errno
+            self._reported_errno = error.errno
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 
-    def _advance(self, high_watermark: int) -> None:
-        if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
-            if self.watches:
-                self._wake()
+    def _advance(self, log: Log) -> None:
+        if self.leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
+            self._wake()
 
     def _wake(self) -> None:
         for watch in self.watches:

@@ -74,7 +74,7 @@ class Reading:
                 if partition in self._refused:
                     raise self._refused[partition]
                 if (
-                    partition.high_watermark == asked.fetch_offset == wanted.high_watermark
+                    partition.leadership.high_watermark == asked.fetch_offset == wanted.high_watermark
                     and log.state.log_start_offset == wanted.log_start_offset
                     and asked.last_fetched_epoch < 0
                 ):
@@ -107,6 +107,10 @@ class Reading:
                         break
         finally:
             watch.close()
+        return await self.read_patiently()
+
+    async def read_patiently(self) -> list[FetchedPartition]:
+        """Read as `read` does, and wait for the disk where that is needed."""
         return await patiently(self.read)
 
     def _has_enough(self) -> bool:
@@ -124,7 +128,7 @@ class Reading:
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
         """Return the answer for one partition. ApiError: OFFSET_OUT_OF_RANGE, or the disk failed."""
-        offset, high_watermark = asked.fetch_offset, partition.high_watermark
+        offset, high_watermark = asked.fetch_offset, partition.leadership.high_watermark
         stable = log.reader.last_stable_offset(high_watermark)
         data = PartitionData(
             asked.partition,

@@ -336,9 +336,8 @@ class Replicas:
             await trio.lowlevel.checkpoint()
             for few in portions(topic.partitions.values() if topic is not None else ()):
                 for partition in few:
-                    if partition.log is not None:
-                        partition.log.configure(config)
-                        self.moves.configure(partition)
+                    partition.configure(config)
+                    self.moves.configure(partition)
                 await trio.lowlevel.checkpoint()
 
     def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:

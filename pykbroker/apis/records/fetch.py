@@ -27,7 +27,6 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
@@ -81,7 +80,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         try:
             return self._read(context, request, fetching, reading, reading.read(), refused)
         except NotCached:
-            return Later(self._finish(context, fetching, patiently(reading.read), refused), holds_connection=False)
+            return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
 
     def _read_many(self, context: RequestContext, request: FetchRequest, fetching: Fetching) -> Steps[Answer]:
         located: Located = []
@@ -95,7 +94,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         try:
             found = yield from reading.read_slowly()
         except NotCached:
-            return Later(self._finish(context, fetching, patiently(reading.read), refused), holds_connection=False)
+            return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
         return self._read(context, request, fetching, reading, found, refused)
 
     def _reading(self, request: FetchRequest, located: Located) -> Reading:

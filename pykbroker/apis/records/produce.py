@@ -255,7 +255,7 @@ def append(
     partition = topic.partitions.get(part.index)
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    data, shown = part.records or b"", None
+    data, shown, acks_all = part.records or b"", None, request.acks == ACKS_ALL
     if version < ZSTD_VERSION_FIRST and is_zstd(data):
         return failed(part.index, ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no zstd in version {version}"))
     if is_transactional(data):
@@ -267,7 +267,7 @@ def append(
                 return failed(part.index, not_admitted(admission.refused[place], version))
             shown = admission.shown.get(place)
     try:
-        appended = partition.append(data, now_ms, shown)
+        appended = partition.append(data, now_ms, shown, acks_all)
     except ApiError as error:
         return refused(PartitionProduceResponse(part.index), error, partition)
     if appended is None:
@@ -279,9 +279,9 @@ def append(
     answer = PartitionProduceResponse(
         part.index, 0, appended.base_offset, appended.log_append_time_ms, log.state.log_start_offset
     )
-    uncommitted = request.acks == ACKS_ALL and partition.high_watermark <= appended.last_offset
-    if uncommitted or log.flush_due:
-        unsettled.append(Unsettled(partition, answer, appended.last_offset + 1 if uncommitted else 0))
+    end_offset = appended.last_offset + 1
+    if not partition.may_acknowledge(end_offset, acks_all):
+        unsettled.append(Unsettled(partition, answer, end_offset if acks_all else 0))
     return answer
 
 
@@ -299,15 +299,10 @@ class Unsettled:
     async def open(self, now_ms: int, acks_all: bool) -> None:
         """Read the records off the loop and append the batch."""
         answer, partition = self.answer, self.partition
-        appended = await partition.append_off_loop(self.unopened, now_ms, self.shown)
+        appended = await partition.append_off_loop(self.unopened, now_ms, self.shown, acks_all)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
         answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
         answer.log_start_offset = partition.require_leader().state.log_start_offset
-
-    async def flush(self) -> None:
-        """Flush the log if `flush.messages` requires it."""
-        if self.partition.require_leader().flush_due:
-            await self.partition.flush()
 
     async def commit(self) -> None:
         """Wait until the high watermark reaches `offset`."""
@@ -331,7 +326,7 @@ async def settle(request: ProduceRequest, response: ProduceResponse, unsettled: 
     """Flush the logs that are due, and wait for followers up to the request's timeout."""
     forget_records(request)
     for each in unsettled:  # no timeout: nothing is acknowledged before it is flushed
-        await attempt(each, each.flush)
+        await attempt(each, each.partition.flush_if_due)
     with trio.move_on_after(max(0, request.timeout_ms) / 1000):
         for each in unsettled:
             await attempt(each, each.commit)

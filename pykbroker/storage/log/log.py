@@ -161,17 +161,6 @@ class Log:
         return self.state.is_deleted
 
     @property
-    def flush_due(self) -> bool:
-        """Whether the log must be flushed before the newest records are acknowledged."""
-        waiting = self.state.log_end_offset - self.flusher.recovery_point
-        return waiting >= self.config.flush_messages or (waiting > 0 and self.config.flush_before_ack)
-
-    @property
-    def committable_offset(self) -> int:
-        """Return the largest high watermark: the log end offset, or with `flush_before_ack` the recovery point."""
-        return self.flusher.recovery_point if self.config.flush_before_ack else self.state.log_end_offset
-
-    @property
     def cleaned_offset(self) -> int:
         """Return the offset below which the log was compacted. Compaction goes on there."""
         return self.state.opening.cleaned_offset

@@ -16,6 +16,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.files.errors import CorruptLog, Pending, patiently
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world.disk import NotCached
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -48,12 +49,9 @@ class FakeLog:
 
     def __init__(self, end: int, trouble: Exception | None = None) -> None:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
-        self.state = self.reader = self
+        self.state = self.reader = self.flusher = self
+        self.recovery_point, self.config = end, LogConfig()
         self.reads: list[tuple[int, bool]] = []
-
-    @property
-    def committable_offset(self) -> int:
-        return self.log_end_offset
 
     def become_leader(self, leader_epoch: int) -> None:
         pass
@@ -244,7 +242,8 @@ async def test_a_wait_ends_when_there_is_enough_and_reads_only_then():
             await trio.testing.wait_all_tasks_blocked()
             assert (found, log.reads) == ([], [])
             log.log_end_offset = end
-            partition._advance(end)
+            partition.leadership.advance(end, end)
+            partition._wake()
     assert sizes(found) == {0: 30}
     assert (len(log.reads), partition.watches) == (1, set())
 
@@ -289,7 +288,7 @@ async def test_what_comes_to_a_partition_after_it_was_read_is_not_waited_for(
     reading = Reading(where, 1, 1000, committed_only=False)
     steps = reading.read_slowly()
     next(steps)
-    logs[0].log_end_offset = where[0][1].high_watermark = 1
+    logs[0].log_end_offset = where[0][1].leadership.high_watermark = 1
     assert len([*steps]) == 1
     assert not reading.is_enough
     began_s = trio.current_time()

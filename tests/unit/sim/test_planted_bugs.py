@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.log.producers import Producers
+from pykbroker.core.partition.leadership import Leadership
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.log.flusher import Flusher
-from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.segment import ActiveSegment
 from pykbroker.storage.segments.walk import Walk
 
@@ -32,7 +32,8 @@ async def acknowledged_before_it_is_durable(simulation: Simulation) -> list[str]
 
 
 async def consumed_before_it_is_durable(simulation: Simulation) -> list[str]:
-    Log.committable_offset = property(lambda log: log.log_end_offset)
+    advance = Leadership.advance
+    Leadership.advance = lambda leadership, end_offset, _: advance(leadership, end_offset, end_offset)
     return await found(simulation, "fail_syncs")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -313,8 +312,8 @@ class Behind:
     def __init__(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
 
-    def require_leader(self) -> Any:
-        return SimpleNamespace(flush_due=False)
+    async def flush_if_due(self) -> None:
+        pass
 
     async def wait_committed(self, offset: int) -> None:
         if self.high_watermark < offset:
