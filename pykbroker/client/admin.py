@@ -1,4 +1,4 @@
-"""A small admin client: what the command line and the test fixture ask a broker to do with topics."""
+"""A small admin client for the command line and the test fixture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KNOWN_CODES = frozenset(ErrorCode)
 
 
 class TopicDescription(NamedTuple):
-    """A topic as the brokers know it."""
+    """A topic as the cluster's metadata describes it."""
 
     name: str
     internal: bool
@@ -45,25 +45,25 @@ class TopicDescription(NamedTuple):
 
     @property
     def replication_factor(self) -> int:
-        """Replicas of its first partition."""
+        """Return the number of replicas of the first partition."""
         return len(self.partitions[0].replica_nodes) if self.partitions else 0
 
 
 class Admin:
-    """Asks over one connection, which is the caller's to close. ApiError tells what the broker refused and why."""
+    """An admin client on one connection, which the caller closes. ApiError: the broker refused a request."""
 
     def __init__(self, connection: BrokerConnection) -> None:
         self._connection = connection
 
     async def topics(self, names: Sequence[str] | None = None) -> list[TopicDescription]:
-        """These topics, or all of them, by name."""
+        """Return the topics of these names, or all topics, sorted by name."""
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = await self._connection.call(request, MetadataResponse)
         return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
 
     async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-        """-1 partitions or replicas: the broker's default. Returns when the topic can be used."""
+        """Create a topic and wait until it can be used. -1 partitions or replicas select the broker's default."""
         wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
@@ -72,7 +72,7 @@ class Admin:
             check(result.error_code, result.error_message)
 
     async def delete_topic(self, name: str) -> None:
-        """Its records are gone for good."""
+        """Delete a topic and its records."""
         version = self._connection.newest_version(DeleteTopicsRequest.key)
         request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
         if version <= DELETE_BY_NAME_VERSION_LAST:
@@ -85,7 +85,7 @@ class Admin:
             check(result.error_code, f"Topic '{name}'{reason}")
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
-        """All configs of one `ConfigResource`, by name. A broker without a name: the cluster's defaults."""
+        """Return all configs of one `ConfigResource`, sorted by name. Broker "" stands for all brokers."""
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
         for result in answer.results:
@@ -95,7 +95,7 @@ class Admin:
     async def alter_configs(
         self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *, validate_only: bool = False
     ) -> None:
-        """All of the changes, or none."""
+        """Make all of the changes, or none."""
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         answer = await self._connection.call(request, IncrementalAlterConfigsResponse)
@@ -103,14 +103,14 @@ class Admin:
             check(result.error_code, result.error_message)
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
-        """The log directories of this broker and all they hold; one may have failed, and says so itself."""
+        """Return the broker's log directories and their partitions. A failed directory has an error code."""
         answer = await self._connection.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
         check(answer.error_code, None)
         return answer.results
 
 
 def topic_of(described: MetadataResponseTopic) -> TopicDescription:
-    """ApiError for a topic that the brokers cannot describe."""
+    """Return the description of a topic. ApiError: the broker could not describe it."""
     name = described.name or ""
     check(described.error_code, f"Topic '{name}'")
     partitions = sorted(described.partitions, key=lambda partition: partition.partition_index)
@@ -118,12 +118,12 @@ def topic_of(described: MetadataResponseTopic) -> TopicDescription:
 
 
 def check(error_code: int, message: str | None) -> None:
-    """Raise what the broker refused."""
+    """Raise ApiError unless the error code is 0."""
     if error_code:
         code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
         raise ApiError(code, f"{message} ({code.name})" if message else None)
 
 
 def error_name(error_code: int) -> str:
-    """As Kafka calls it."""
+    """Return Kafka's name of an error code."""
     return ErrorCode(error_code).name if error_code in KNOWN_CODES else f"error {error_code}"

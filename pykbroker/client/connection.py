@@ -1,4 +1,4 @@
-"""One connection to a broker: requests out, answers in, matched by correlation id."""
+"""One connection to a broker: sends requests and matches responses by correlation id."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ RECEIVE_BYTES = 65_536
 
 
 class Disconnected(Exception):
-    """The broker is gone, or said what no broker says; the connection is of no more use."""
+    """The error of a connection that is closed, or that received bytes which are no valid response."""
 
 
 class UnsupportedVersion(Exception):
-    """Broker and client have no version of this API in common."""
+    """The error of an API that broker and client have no common version of."""
 
 
 class BrokerConnection:
-    """Any number of tasks may call at once. Deadlines are the callers': an answer is waited for without limit."""
+    """A connection that any number of tasks may call at once. It has no timeouts: callers set their own deadlines."""
 
     def __init__(self, stream: trio.abc.Stream, client_id: str) -> None:
         self.versions: dict[int, Versions] = {}
@@ -42,21 +42,21 @@ class BrokerConnection:
         self._buffer = bytearray()
 
     async def negotiate(self) -> None:
-        """Learn what the broker takes. Version 0 is one that every broker answers."""
+        """Ask for the broker's API versions with ApiVersions v0, which every broker answers."""
         answer = await self.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
         if answer.error_code:
             raise Disconnected(f"ApiVersions was answered with error {answer.error_code}")
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
 
     def newest_version(self, key: int) -> int:
-        """The newest version that both sides have; UnsupportedVersion where there is none."""
+        """Return the newest version that both sides support. UnsupportedVersion: none."""
         ours, theirs = APIS[key].accepted, self.versions.get(key)
         if theirs is None or min(ours.last, theirs.last) < max(ours.first, theirs.first):
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")
         return min(ours.last, theirs.last)
 
     async def call(self, request: Request, answer: type[R], version: int | None = None) -> R:
-        """Send, and wait for the answer. Disconnected when there will be none."""
+        """Send a request and return the response. Disconnected: no response will come."""
         if version is None:
             version = self.newest_version(request.key)
         async with self._sending:
@@ -73,7 +73,7 @@ class BrokerConnection:
             raise Disconnected(f"the answer to {ApiKey(request.key).name} does not parse: {error}") from error
 
     async def aclose(self) -> None:
-        """Close without waiting for anybody; callers that wait get Disconnected."""
+        """Close at once. Waiting callers get Disconnected."""
         await trio.aclose_forcefully(self._stream)
 
     async def _send(self, frame: bytes) -> None:
@@ -86,7 +86,7 @@ class BrokerConnection:
             raise
 
     async def _frame(self) -> bytes:
-        """The next answer without its length."""
+        """Return the next response without its length."""
         await self._fill(LENGTH_BYTES)
         size = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)
         if not CORRELATION_ID_BYTES <= size <= REQUEST_BYTES_MAX:
@@ -98,7 +98,7 @@ class BrokerConnection:
         return frame
 
     async def _fill(self, size: int) -> None:
-        """Wait until the buffer holds that many bytes. Cancelled in between, nothing is lost."""
+        """Wait until the buffer holds `size` bytes. A cancellation loses no bytes."""
         while len(self._buffer) < size:
             try:
                 data = await self._stream.receive_some(RECEIVE_BYTES)
@@ -111,7 +111,7 @@ class BrokerConnection:
 
 @asynccontextmanager
 async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[BrokerConnection]:
-    """A connection that knows what its broker takes; closed when the block ends."""
+    """Yield a connection that knows the broker's API versions, and close it when the block ends."""
     connection = BrokerConnection(stream, client_id)
     try:
         await connection.negotiate()
@@ -121,5 +121,5 @@ async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[Br
 
 
 def correlation_id_of(frame: bytes) -> int:
-    """Every answer begins with it."""
+    """Return the correlation id, with which every response begins."""
     return int.from_bytes(frame[:CORRELATION_ID_BYTES], "big")

@@ -1,9 +1,9 @@
-"""A real broker for tests of users, with pytest's fixture `kafka_broker` or without pytest.
+"""A real broker for users' tests, as pytest's fixture `kafka_broker` or without pytest.
 
 1. The broker runs in a thread with a loop of its own, so a test may use any client, thread or loop.
-2. It listens on a free port of 127.0.0.1, keeps nothing, and is gone when its block ends.
-3. It is a guest in the user's process: no signal handler, no logging set up, no garbage collector settings, and nothing
-   heavy imported before a broker is asked for.
+2. It listens on a free port of 127.0.0.1, stores data in a temporary directory, and stops when its block ends.
+3. It changes nothing else in the user's process: no signal handlers, no logging configuration, no garbage collector
+   settings. Large modules are imported only when a broker is asked for.
 """
 
 from pykbroker.testing.running import RunningBroker, running_broker

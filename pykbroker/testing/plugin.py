@@ -1,4 +1,4 @@
-"""pytest's way to a broker; pytest finds this module by its entry point."""
+"""The pytest plugin, which pytest finds by its entry point."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from pykbroker.testing.running import RunningBroker, running_broker
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[RunningBroker]:
-    """A Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` the name of a fresh topic."""
+    """Provide a Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` creates a topic."""
     with running_broker() as broker:
         yield broker

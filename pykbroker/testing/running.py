@@ -27,9 +27,10 @@ CLIENT_ID = "pykbroker-testing"
 def running_broker(
     *, port: int = 0, topics: Mapping[str, int] | None = None, configs: Mapping[str, str] | None = None
 ) -> Iterator[RunningBroker]:
-    """A broker that serves until the block ends.
+    """Run a broker until the block ends.
 
-    `port` 0 is a free one, `topics` are partitions by name, `configs` broker configs by their Kafka names.
+    `port` 0 selects a free port, `topics` maps topics to their numbers of partitions, `configs` maps Kafka's names of
+    broker configs to values.
     """
     from pykbroker.core.config.config import BrokerConfig
     from pykbroker.core.config.table import ONE_BROKER
@@ -54,7 +55,7 @@ def running_broker(
 
 
 class RunningBroker:
-    """Serves from its construction to `stop`. Any thread may call its methods, also one that runs a loop of its own."""
+    """A broker that serves from its construction to `stop`. Any thread may call its methods."""
 
     def __init__(self, settings: Settings) -> None:
         self._started: Future[Serving] = Future()
@@ -72,17 +73,17 @@ class RunningBroker:
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT, what clients call their bootstrap servers."""
+        """Return HOST:PORT for a client's bootstrap servers."""
         return f"{self.host}:{self.port}"
 
     def topic(self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> str:
-        """Create a topic and return its name, a fresh one where none is given. ApiError says why it cannot be."""
+        """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
         name = name or f"topic-{uuid.uuid4().hex[:12]}"
         self._ask(lambda admin: admin.create_topic(name, partitions, -1, configs or {}))
         return name
 
     def stop(self) -> None:
-        """Stop in order and wait for it; a second time nothing happens."""
+        """Stop the broker in order and wait for it. A second call does nothing."""
         if self._thread.is_alive():
             self._token.run_sync_soon(self._stop.set)
             self._thread.join(STOP_S_MAX)
@@ -90,7 +91,7 @@ class RunningBroker:
             raise RuntimeError(f"the broker has not stopped within {STOP_S_MAX} s")
 
     def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
-        """Have the broker's thread ask the broker: the caller's thread may be running a loop itself."""
+        """Run `work` in the broker's thread, since the caller's thread may be running a loop of its own."""
         done: Future[None] = Future()
         self._token.run_sync_soon(self._nursery.start_soon, answer, done, self.host, self.port, work)
         done.result(ANSWER_S_MAX)
@@ -117,7 +118,7 @@ class RunningBroker:
 
 
 async def answer(done: Future[None], host: str, port: int, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect, work, and tell the thread that waits."""
+    """Connect, run `work`, and pass its outcome to the waiting thread."""
     import trio
 
     from pykbroker.client.admin import Admin

@@ -1,8 +1,10 @@
-"""The machine as the broker sees it: all that can fail, stall or differ between two runs.
+"""The machine as the broker sees it: everything that can fail, stall or differ between two runs.
 
-1. Each seam (disk, network, wall clock, work off the loop, workers, randomness) is a Protocol, handed over once;
-   only the composition root holds a whole `World`.
-2. Two implementations: the `system_*` modules here, and the simulation's. Nothing else touches the machine.
-3. A plain method ends on the loop; whatever may wait for hardware is async. Deadlines are trio's clock, no seam.
-4. Knows no Kafka: bytes, names and errors of the kernel.
+1. Each seam (disk, network, wall clock, work off the loop, workers, randomness) is a Protocol. Only the composition
+   root holds a whole `World`; a part gets the seams that it uses.
+2. Each Protocol has two implementations: a `system_*` module here, and one in the simulation. No other code touches
+   the machine.
+3. A plain method returns without waiting for hardware; a method that may wait is async. Deadlines use trio's clock,
+   which needs no seam.
+4. Nothing here knows Kafka: it handles bytes, names and the kernel's errors.
 """

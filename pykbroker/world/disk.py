@@ -1,4 +1,4 @@
-"""The disk seam: one log directory, its files, and slices of them that travel uncopied."""
+"""The disk seam: one log directory, its files, and file slices that are sent without copying."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Buffer = bytes | bytearray | memoryview
 
 
 MISSES_MAX = 10_000
-"""As often one call may wait for the same bytes of a file: a machine short of memory drops what was just read."""
+"""How often one call may wait for the same bytes: a machine short of memory may evict them after each read."""
 
 
 class NotCached(Exception):
-    """A plain call that must not wait would have to. `await fetch()`, then ask again.
+    """The error of a plain call that would have to wait. The caller awaits `fetch()` and repeats the call.
 
-    `key` names what is missing. A call that misses the same thing more than `waits_max` times makes no progress.
+    `key` identifies the missing data. A call that misses the same key more than `waits_max` times makes no progress.
     """
 
     key: Hashable
@@ -28,49 +28,52 @@ class NotCached(Exception):
         self.key = file, offset, size
 
     async def fetch(self) -> None:
-        """Wait for what is missing; here, for bytes to come into the page cache."""
+        """Wait for the missing data; in this class, until the bytes are in the page cache."""
         await self._file.read(self._offset, self._size)
 
 
 class Shortened(OSError):
-    """A file has become shorter than this process wrote or found it."""
+    """The error of reading a file that is shorter than this process wrote or found it."""
 
 
 class Locked(Exception):
-    """Another process owns the directory."""
+    """The error of locking a directory that another broker holds."""
 
 
 class File(Protocol):
-    """A file that grows at its end. Offsets and sizes in bytes; errors are the kernel's OSError."""
+    """A file that grows at its end. Offsets and sizes are in bytes; errors are the kernel's OSError."""
 
     size: int
-    """Bytes that belong to the file, as this process wrote or found them."""
+    """The file's size as this process wrote or found it."""
 
     def append(self, data: Buffer) -> int:
-        """Write all of `data` at the end, or nothing and raise; answers the new size."""
+        """Write all of `data` at the end and return the new size. When it raises, nothing was written."""
 
     def write_over(self, offset: int, data: Buffer) -> None:
-        """Write where the file has bytes already."""
+        """Overwrite bytes that the file already has."""
 
     def read_nowait(self, offset: int, size: int) -> Buffer:
-        """Read from memory alone, else NotCached. Shorter than asked only at the end of the file."""
+        """Read from the page cache. NotCached: the disk is needed. Shorter than `size` only at the end of the file."""
 
     async def read(self, offset: int, size: int) -> Buffer:
-        """Read, waiting for the disk off the loop. Shorter than asked only at the end of the file. Shortened: it is."""
+        """Read off the loop, waiting for the disk. Shorter than `size` only at the end of the file.
+
+        Shortened: the file no longer has all bytes that it should have.
+        """
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size`."""
+        """Truncate the file to `size`."""
 
     async def sync(self) -> None:
-        """Make the content durable. A failure is final: what was written may be lost though later calls succeed."""
+        """Make the content durable. After a failure, written bytes may be lost even if a later call succeeds."""
 
     def close(self) -> None:
-        """Give the descriptor back; twice is once. A file that is dropped closes itself."""
+        """Close the descriptor; a second call does nothing. A file that is no longer referenced closes itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """`size` bytes of `file` from `offset` on, for a pump to send without copying."""
+    """A range of a file, `size` bytes from `offset` on, that a pump sends without copying."""
 
     file: File
     offset: int
@@ -81,49 +84,49 @@ class FileSlice:
 
 
 class Disk(Protocol):
-    """One directory tree. Paths are relative to it, with "/"; listings are sorted."""
+    """A log directory. Paths are relative to it and use "/"; listings are sorted."""
 
     path: str
-    """The directory as the operator named it."""
+    """The path of the directory as the operator wrote it."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open for reading and appending. FileNotFoundError unless `create`."""
+        """Open a file for reading and appending. FileNotFoundError: it does not exist, and `create` is false."""
 
     def lock(self, path: str) -> None:
-        """Take the lock file for this process. Locked: another one has it."""
+        """Lock the file for this process. Locked: another broker holds it."""
 
     def unlock(self, path: str) -> None:
         """Release the lock file and remove it."""
 
     def make_directory(self, path: str) -> None:
-        """FileExistsError where there is one."""
+        """Create a directory. FileExistsError: it exists."""
 
     def size(self, path: str) -> int:
-        """Bytes of a file that is not open."""
+        """Return the size of a file that is not open."""
 
     def names(self, path: str) -> list[str]:
-        """Files and directories in `path` ("" is the root)."""
+        """Return the files and directories in `path`; "" is the root."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory of that name."""
+        """Whether a file or directory of that name exists."""
 
     def is_directory(self, path: str) -> bool:
         """Whether `path` is a directory."""
 
     def rename(self, old: str, new: str) -> None:
-        """Replace `new` by `old`, atomically."""
+        """Rename `old` to `new` atomically, replacing `new` if it exists."""
 
     def protect(self, path: str) -> None:
-        """Let nobody write the file any more (mode 0400). It can still be read, renamed and removed."""
+        """Make the file read-only (mode 0400). It can still be renamed and removed."""
 
     def remove(self, path: str) -> None:
         """Remove a file or an empty directory."""
 
     def free_bytes(self) -> int:
-        """Room left on the volume."""
+        """Return the free space of the volume."""
 
     def total_bytes(self) -> int:
-        """Size of the volume."""
+        """Return the size of the volume."""
 
     async def sync_directory(self, path: str, files: tuple[str, ...] = ()) -> None:
-        """Make names in `path` durable: creations, renames, removals. First the content of these files in it."""
+        """Make the names in `path` durable (creations, renames, removals), after the content of `files` in it."""

@@ -1,4 +1,4 @@
-"""How long the loop works between two waits, for all its tasks together: so long may somebody wait who comes then."""
+"""Measures the event loop's steps: a step is the work of all tasks between two waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.world.net import STEP_NS_SLOW, NetStatistics
 
 
 class LoopWatch(trio.abc.Instrument):
-    """`ticks` gives ns of a clock that only rises."""
+    """A trio instrument that counts and times steps. `ticks` returns the nanoseconds of a monotonic clock."""
 
     def __init__(self, ticks: Callable[[], int]) -> None:
         self._ticks = ticks
@@ -18,12 +18,12 @@ class LoopWatch(trio.abc.Instrument):
         self._steps = self._steps_slow = self._step_ns = self._step_ns_longest = self._idle_ns = 0
 
     def begin(self) -> None:
-        """Watch the loop that runs now, from now on."""
+        """Start to watch the loop that runs now."""
         self._woke_at = self._ticks()
         trio.lowlevel.add_instrument(self)
 
     def before_io_wait(self, timeout: float) -> None:
-        """All that could be done is done for now."""
+        """Count a step that ended."""
         self._rested_at = now = self._ticks()
         took_ns = now - self._woke_at
         self._steps += 1
@@ -34,10 +34,10 @@ class LoopWatch(trio.abc.Instrument):
             self._steps_slow += 1
 
     def after_io_wait(self, timeout: float) -> None:
-        """Something has happened, or is due."""
+        """Count a wait that ended."""
         self._woke_at = now = self._ticks()
         self._idle_ns += now - self._rested_at
 
     def statistics(self) -> NetStatistics:
-        """Since the start."""
+        """Return the counters since the start."""
         return NetStatistics(self._steps, self._steps_slow, self._step_ns, self._step_ns_longest, self._idle_ns)

@@ -1,9 +1,9 @@
-"""The network seam: who is connected, and the shape of what moves bytes.
+"""The network seam: connections without I/O, and the pumps that move their bytes.
 
-1. A connection is sans-I/O: the pump gives it bytes and sends what stands in its `out`.
-2. A pump belongs to one connection. It calls downwards only what `ConnectionMachine` names; a connection
-   that has new output, or wants input again, outside a call of its pump says so with `Pump.flush`.
-3. Every ready connection gets one turn in a pass of the loop; one that has more to do waits for the next.
+1. A connection is sans-I/O: its pump hands it received bytes and sends the contents of its `out`.
+2. A pump serves one connection and calls only the methods of `ConnectionMachine`. A connection calls `Pump.flush`
+   when it gets output, or wants input again, outside a call of its pump.
+3. Each ready connection gets one turn in a pass of the loop; a connection with more to do waits for the next pass.
 4. Nothing here knows Kafka.
 """
 
@@ -15,12 +15,12 @@ from typing import Protocol
 from pykbroker.world.disk import Buffer, FileSlice
 
 STEP_NS_SLOW = 20_000_000
-"""A step of the loop that takes longer keeps the other tasks waiting noticeably, and is counted."""
+"""A longer step of the loop delays the other tasks noticeably, and is counted as slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Both ends of an accepted connection; ports are TCP ports."""
+    """Both ends of an accepted connection. Ports are TCP ports."""
 
     host: str
     port: int
@@ -32,108 +32,108 @@ class Peer:
 
 
 class Pump(Protocol):
-    """Moves the bytes of one connection."""
+    """The mover of one connection's bytes."""
 
     def flush(self) -> None:
-        """Send what stands in `ConnectionMachine.out`, and look again at `ConnectionMachine.wants_input`."""
+        """Send `ConnectionMachine.out`, and check `ConnectionMachine.wants_input` again."""
 
     def close(self) -> None:
-        """Close the socket; the connection's `closed` is called once."""
+        """Close the socket. The connection's `closed` is called once."""
 
 
 class ConnectionMachine(Protocol):
-    """Bytes in, replies out, in request order."""
+    """A sans-I/O connection: takes bytes, and gives replies in the order of their requests."""
 
     out: list[Buffer | FileSlice]
-    """Ready to be sent; the pump empties it."""
+    """Bytes that can be sent now. The pump empties the list."""
     ended: bool
-    """True: the pump sends what stands in `out`, as far as it goes at once, and closes."""
+    """True asks the pump to send as much of `out` as the socket takes at once, and to close."""
     room: memoryview | None
-    """Where the next bytes belong while a large frame is incomplete; else None."""
+    """The buffer for the next bytes while a large frame is incomplete, else None."""
     behind: bool
-    """True: bytes taken earlier wait to be handled; the pump calls `resume` in the next pass, once `out` is sent."""
+    """True while received bytes wait to be handled. The pump calls `resume` in the next pass, once `out` is sent."""
 
     @property
     def wants_input(self) -> bool:
-        """False: the pump leaves what the peer sends in the kernel."""
+        """Whether the pump should read. Otherwise the peer's bytes stay in the kernel."""
 
     def received(self, data: bytes) -> None:
-        """Take bytes read while `room` is None."""
+        """Take bytes that were read while `room` was None."""
 
     def filled(self, size: int) -> None:
-        """Take `size` bytes that the pump wrote into `room`."""
+        """Take the `size` bytes that the pump has written into `room`."""
 
     def resume(self) -> None:
-        """Go on with bytes taken earlier."""
+        """Handle bytes that were received earlier."""
 
     def owes(self, size: int, kept_bytes: int) -> None:
-        """The peer takes no more, or some more: so many bytes are still to be sent, `kept_bytes` of them in memory."""
+        """Note that `size` bytes of `out` are unsent, `kept_bytes` of them in memory. (0, 0): none are left."""
 
     def closed(self) -> None:
-        """The pump's last call: the peer is gone or the connection was closed."""
+        """Note that the connection is closed, by either side. The pump calls nothing after it."""
 
 
 class Accept(Protocol):
-    """Makes connections of peers."""
+    """The maker of connections for accepted peers."""
 
     def has_room(self) -> bool:
-        """False: peers wait in the backlog, and are looked at again a little later."""
+        """Whether another peer may be accepted now. Otherwise peers wait in the backlog and accepting pauses."""
 
     def rests(self) -> None:
-        """Told when somebody waits for room."""
+        """Note that accepting pauses because there is no room."""
 
     def __call__(self, peer: Peer, pump: Pump) -> ConnectionMachine | None:
-        """The connection of a new peer; None refuses it."""
+        """Return the connection of a new peer, or None to refuse it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """What the kernel keeps for a listening socket and its connections. Sizes in bytes, -1 for the kernel's own."""
+    """Kernel settings of a listening socket and its connections. Sizes are in bytes; -1 keeps the kernel's default."""
 
     backlog: int = 50
-    """Peers that may wait to be accepted."""
+    """The number of peers that may wait to be accepted."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class NetStatistics:
-    """A step is what the loop does between two waits, for connections and all else."""
+    """Counters of the event loop. A step is the work of all tasks between two waits."""
 
     steps: int
     steps_slow: int
-    """Those that took longer than `STEP_NS_SLOW`."""
+    """Steps that took longer than `STEP_NS_SLOW`."""
     step_ns: int
-    """All of them together."""
+    """The duration of all steps."""
     step_ns_longest: int
     idle_ns: int
-    """Time in which the loop waited, and nothing could be done."""
+    """The time that the loop spent waiting with nothing to do."""
 
 
 class Bound(Protocol):
-    """An address that this broker has taken. Until `listen`, peers that connect there are refused."""
+    """An address that this broker has bound. Peers that connect before `listen` are refused."""
 
     host: str
     port: int
 
     def listen(self) -> None:
-        """Let peers connect from now on; they wait in the backlog until `Net.run` runs. OSError: it is refused."""
+        """Let peers connect. They wait in the backlog until `Net.run` runs. OSError: the kernel refuses."""
 
     def close(self) -> None:
-        """Stop accepting. Connections live on."""
+        """Stop accepting. Open connections stay open."""
 
 
 class Net(Protocol):
     """The network of one broker."""
 
     def bind(self, host: str, port: int, options: SocketOptions, /) -> Bound:
-        """Take an address now (port 0: any free one); OSError where that fails."""
+        """Bind an address; port 0 selects any free one. OSError: it cannot be bound."""
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
-        """All addresses of a host; OSError where it has none, or nobody can say."""
+        """Return all addresses of a host. OSError: it cannot be resolved."""
 
     async def run(self, accept: Accept) -> None:
         """Accept peers and pump all connections until cancelled, then close them."""
 
     def statistics(self) -> NetStatistics:
-        """Since the start."""
+        """Return the counters since the start."""

@@ -1,4 +1,4 @@
-"""The seam for work that would hold up the loop: waiting for the kernel, or long computation."""
+"""The seam for work that would block the loop: waiting for the kernel, or long computation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class OffLoop(Protocol):
-    """Runs a plain function away from the loop."""
+    """A caller of plain functions away from the loop."""
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """The result of `function(*args)`, or what it raised. It runs to its end even if the caller is cancelled."""
+        """Return the result of `function(*args)`, or raise its error. A cancellation does not end it."""

@@ -1,4 +1,4 @@
-"""A warning that many peers can provoke, and none may flood the log with."""
+"""A rate-limited warning, for events that peers could use to flood the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SILENT_S = 60
 
 
 class Seldom:
-    """One kind of warning: said at once, then at most once in `SILENT_S`, with how many were left out meanwhile."""
+    """A logger of one kind of warning, at most once in `SILENT_S`; the next line counts those that were left out."""
 
     def __init__(self, logger: logging.Logger, ticks: Callable[[], int]) -> None:
         self._logger, self._ticks = logger, ticks
@@ -17,7 +17,7 @@ class Seldom:
         self._left_out = 0
 
     def warn(self, message: str, *args: object) -> None:
-        """As a logger's `warning`."""
+        """Log a warning, or count it if another was logged less than `SILENT_S` ago."""
         now = self._ticks()
         if self._silent_until is not None and now < self._silent_until:
             self._left_out += 1

@@ -1,4 +1,4 @@
-"""The machine as it is: its files, sockets, clocks, threads and dice."""
+"""The machine itself: its files, sockets, clocks, threads and randomness."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pykbroker.world.world import World
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970 by the wall clock."""
+    """Return the milliseconds since 1970 by the wall clock."""
     return time.time_ns() // 1_000_000
 
 
 def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:
-    """A broker's seams to this machine; without `durable` nothing is flushed to the device."""
+    """Return a broker's seams to this machine. Unless `durable`, nothing is flushed to the device."""
     off_loop = SystemOffLoop()
     return World(
         disks=tuple(SystemDisk(path, off_loop, durable=durable) for path in data_dirs),

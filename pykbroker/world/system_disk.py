@@ -18,11 +18,11 @@ from pykbroker.world.system_syncs import Syncs
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 locked_here: set[str] = set()
-"""POSIX locks do not keep a process from itself."""
+"""Lock files that this process holds. A POSIX lock does not exclude its own process."""
 
 
 class SystemFile:
-    """A descriptor and the size it has grown to. Written by one task at a time."""
+    """A descriptor and the file's size. One task writes at a time."""
 
     __slots__ = ("__weakref__", "_fd", "_no_wait", "_off_loop", "_syncs", "path", "size")
 
@@ -32,7 +32,10 @@ class SystemFile:
         self.size = os.fstat(fd).st_size
 
     def fileno(self) -> int:
-        """For sendfile. OSError (EBADF) once closed, so that nobody sends from a reused descriptor."""
+        """Return the descriptor for sendfile.
+
+        OSError (EBADF): the file is closed. Nobody then sends from a descriptor that was reused.
+        """
         if self._fd < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         return self._fd
@@ -45,7 +48,7 @@ class SystemFile:
         return self.size
 
     def _append_rest(self, data: Buffer, written: int) -> None:
-        """After a short write (a full disk, a signal): go on, or take back what was written."""
+        """Finish a short write (a full disk, a signal), or truncate what was written and raise."""
         rest = memoryview(data)
         try:
             while written < len(data):
@@ -107,7 +110,7 @@ class SystemFile:
 
 
 class SystemDisk:
-    """The tree below `root`. With `durable` False (``--memory``) `sync` and `sync_directory` do nothing."""
+    """The directory tree below `root`. Unless `durable` (``--memory``), `sync` and `sync_directory` do nothing."""
 
     def __init__(self, root: str, off_loop: OffLoop, *, durable: bool = True) -> None:
         self.path = root
@@ -115,7 +118,7 @@ class SystemDisk:
         self._off_loop = off_loop
         self._syncs = Syncs(off_loop) if durable else None
         self._locks: dict[str, int] = {}
-        with suppress(OSError):  # told by the first thing that is done in it
+        with suppress(OSError):  # the first use of the directory reports it
             os.makedirs(self._root, exist_ok=True)
 
     def _at(self, path: str) -> str:
@@ -194,7 +197,7 @@ class SystemDisk:
 
 
 def _sync_paths(paths: tuple[str, ...]) -> None:
-    """The files, and at last their directory, for which Windows has no fsync."""
+    """Sync the files, then their directory, for which Windows has no fsync."""
     for path in paths[:-1]:
         _sync_path(path, os.O_RDWR, sync_descriptor)
     if sys.platform != "win32":

@@ -1,4 +1,4 @@
-"""What the platforms do differently with a descriptor: positional I/O, durable writes, locks, reads without waiting."""
+"""Platform differences of descriptors: positional I/O, durable writes, locks, and reads that do not wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if sys.platform == "win32":
     from pykbroker.world.disk import Buffer
 
     position = threading.Lock()
-    """A descriptor has one position, shared by the loop and the threads that read for it."""
+    """Guards a descriptor's position, which the loop and its threads share."""
 
     def pread(fd: int, size: int, offset: int) -> bytes:
         """Read at `offset`."""
@@ -21,13 +21,13 @@ if sys.platform == "win32":
             return os.read(fd, size)
 
     def pwrite(fd: int, data: Buffer, offset: int) -> int:
-        """Write at `offset`; answers how much went."""
+        """Write at `offset` and return the number of bytes written."""
         with position:
             os.lseek(fd, offset, os.SEEK_SET)
             return os.write(fd, data)
 
     def lock_whole(fd: int) -> None:
-        """Lock the file exclusively or raise OSError; never waits."""
+        """Lock the file exclusively without waiting. OSError: another process holds the lock."""
         msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 else:
     import fcntl
@@ -35,14 +35,14 @@ else:
     pread, pwrite = os.pread, os.pwrite
 
     def lock_whole(fd: int) -> None:
-        """Lock the file exclusively or raise OSError; never waits. The same lock as Java's FileLock."""
+        """Lock the file exclusively without waiting. The lock excludes Java's FileLock. OSError: it is taken."""
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 if sys.platform == "darwin":
 
     def sync_descriptor(fd: int) -> None:
-        """fsync leaves the data in the drive's cache on macOS."""
+        """Flush the drive's cache, too: on macOS, fsync leaves the data there."""
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 elif sys.platform == "linux":
     sync_descriptor = os.fdatasync
@@ -50,4 +50,4 @@ else:
     sync_descriptor = os.fsync
 
 NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""Flag of preadv: fail instead of waiting for the disk. 0 where the platform lacks it."""
+"""The preadv flag that fails instead of waiting for the disk; 0 where the platform lacks it."""

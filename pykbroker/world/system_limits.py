@@ -1,15 +1,15 @@
-"""What the operating system allows this process."""
+"""Limits that the operating system sets for this process."""
 
 from __future__ import annotations
 
 import sys
 
 OPEN_FILES_UNLIMITED = 1_048_576
-"""Taken for the limit of open files where there is none."""
+"""The value that stands for no limit of open files."""
 
 
 def open_files_max() -> int:
-    """Descriptors that this process may have open now: the soft limit."""
+    """Return the number of descriptors that this process may have open now: the soft limit."""
     if sys.platform == "win32":
         return OPEN_FILES_UNLIMITED
     import resource

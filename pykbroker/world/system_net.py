@@ -1,8 +1,8 @@
-"""The machine's network: one poller for all connections, so that one trio wait is shared by all that is ready.
+"""The machine's network: one poller for all connections, so that one trio wait serves all ready sockets.
 
-1. A connection has no task and, while idle, no buffer. `run` waits for the poller alone and serves every ready socket.
-2. A pass over the ready sockets that takes long lets the other tasks of the loop in before it goes on.
-3. Peers that may not connect yet wait in the backlog: nothing of them is in this process.
+1. A connection has no task and, while idle, no buffer. `run` waits for the poller alone and serves each ready socket.
+2. A long pass over the ready sockets lets the loop's other tasks run before it goes on.
+3. Peers that may not connect yet wait in the kernel's backlog and use nothing of this process.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump
 
 BACKLOG_MIN = 1024
-"""More than Kafka's 50: there a thread does nothing but accept, here that has to wait for its turn on the loop, and who
-finds no place in the backlog tries again only after a second."""
+"""The smallest backlog, above Kafka's default of 50. Kafka accepts in a thread of its own; here accepting waits for its
+turn on the loop, and a peer that finds the backlog full retries only after a second.
+"""
 ACCEPTS_MAX = 64
-"""Peers taken in one turn of a listener."""
+"""The number of peers accepted in one turn of a listener."""
 ACCEPT_REST_S = 0.1
-"""How long accepting rests when there is no room, or no descriptor left."""
+"""How long accepting pauses when there is no room for a connection, or no descriptor."""
 STEP_NS_MAX = 10_000_000
-"""After so long, a pass lets other tasks in."""
+"""The longest time for which a pass keeps other tasks waiting."""
 REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")
-"""Elsewhere SO_REUSEADDR lets a second socket take an address from the first."""
+"""Whether SO_REUSEADDR is safe: on Windows it would let a second socket take the address from the first."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = logging.getLogger(__name__)
 
 
 class SystemListener:
-    """A bound socket, which listens once it is told to. `port` is the real one where 0 was asked for."""
+    """A bound socket that starts to listen in `listen`. `port` is the actual port, also where port 0 was asked for."""
 
     def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
@@ -47,14 +48,14 @@ class SystemListener:
         self.host, self.port = sock.getsockname()[:2]
 
     def listen(self) -> None:
-        """Let peers connect, and leave the address to the next broker while connections of this one linger."""
+        """Let peers connect. The next broker may bind the address while connections of this one linger."""
         if REUSES_ADDRESS:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.listen(max(self._options.backlog, BACKLOG_MIN))
         self._net.watch(self)
 
     def turn(self, accept: Accept) -> None:
-        """Take the peers that wait, while there is room. Without it, or without descriptors, accepting rests."""
+        """Accept waiting peers while there is room. Without room or descriptors, accepting pauses."""
         try:
             if not accept.has_room():
                 self._net.rest(self)
@@ -85,7 +86,7 @@ class SystemListener:
         except OSError:
             sock.close()
             return
-        # thousands of connections come from few hosts: one string for each of these
+        # thousands of connections come from few hosts: interning keeps one string for each host
         peer = Peer(sys.intern(address[0]), address[1], sys.intern(local_host), local_port)
         pump = self._net.pump(sock)
         connection = accept(peer, pump)
@@ -95,13 +96,13 @@ class SystemListener:
             pump.start(connection)
 
     def close(self) -> None:
-        """Stop accepting; peers in the backlog are refused by the kernel."""
+        """Stop accepting. The kernel refuses the peers in the backlog."""
         self._net.forget(self)
         self._socket.close()
 
 
 class SystemNet:
-    """All sockets of one broker behind one poller."""
+    """All sockets of one broker and their poller."""
 
     def __init__(self) -> None:
         self._poll = open_poll()
@@ -112,45 +113,45 @@ class SystemNet:
         self._watch = LoopWatch(perf_counter_ns)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
-        """Bind one address; OSError says why that cannot be."""
+        """Bind one address. OSError: it cannot be bound."""
         sock = bound_socket(host, port)
         sock.setblocking(False)
-        if options.receive_buffer_bytes >= 0:  # before a peer comes, for TCP agrees on its window with the first packet
+        if options.receive_buffer_bytes >= 0:  # TCP agrees on its window with the first packet
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         return SystemListener(sock, options, self)
 
     def watch(self, listener: SystemListener) -> None:
-        """Serve a listener's peers: it listens now."""
+        """Start to accept the peers of a listener that listens."""
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 
     def pump(self, sock: socket.socket) -> SocketPump:
-        """The pump of a socket that was just accepted."""
+        """Return the pump of a socket that was just accepted."""
         return SocketPump(sock, self._poll, self._pumps)
 
     def forget(self, listener: SystemListener) -> None:
-        """A listener closes."""
+        """Stop watching a listener that closes."""
         if self._listeners.pop(listener.fd, None) is not None:
             self._resting.discard(listener)
             self._poll.forget(listener.fd)
 
     def rest(self, listener: SystemListener) -> None:
-        """Leave this listener's peers in its backlog for ACCEPT_REST_S."""
+        """Leave this listener's peers in its backlog for `ACCEPT_REST_S`."""
         self._poll.watch(listener.fd, False, False)
         self._resting.add(listener)
         self._tired.set()
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """As the resolver of this machine knows them."""
+        """Return all addresses of a host, from this machine's resolver."""
         found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
     def statistics(self) -> NetStatistics:
-        """Since the start."""
+        """Return the counters since the start."""
         return self._watch.statistics()
 
     async def run(self, accept: Accept) -> None:
-        """Serve until cancelled; then every socket is closed."""
+        """Serve until cancelled, then close all sockets."""
         self._watch.begin()
         try:
             async with trio.open_nursery() as nursery:
@@ -181,7 +182,7 @@ class SystemNet:
                     begun = perf_counter_ns()
 
     async def _rouse(self) -> None:
-        """Watch rested listeners again."""
+        """Watch paused listeners again."""
         while True:
             await self._tired.wait()
             await trio.sleep(ACCEPT_REST_S)
@@ -191,10 +192,10 @@ class SystemNet:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket that does not listen yet. OSError.
+    """Bind a TCP socket that does not listen yet. OSError: it cannot be bound.
 
-    Two sockets with SO_REUSEADDR may share an address on Linux until one of them listens, so it is bound without,
-    unless connections of an earlier broker linger there.
+    On Linux two sockets with SO_REUSEADDR may share an address until one of them listens. The socket is therefore bound
+    without that option first, and with it only where the address is in use, perhaps by an earlier broker's connections.
     """
     try:
         return _bound(host, port, reuse=False)

@@ -1,8 +1,8 @@
-"""Work off the loop on this machine: a thread of trio's pool (a hop costs about 0.1 ms).
+"""Work off the loop on this machine: threads of trio's pool. A hop to a thread and back costs about 0.1 ms.
 
-What a function raises crosses from the thread in a list, which is emptied when the loop raises it. An exception that
-trio itself carries over stays referenced by a frame of its own traceback: only the garbage collector, which runs seldom
-here, frees it, with every buffer of the function that failed.
+A function's error crosses from the thread in a list, and the list is emptied when the loop raises the error. An error
+that trio itself carries over stays referenced by a frame of its own traceback. Only the garbage collector, which runs
+seldom here, would free it, with every buffer of the failed function.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class SystemOffLoop:
-    """Threads, at most `threads_max` at a time; who comes later waits in line."""
+    """At most `threads_max` threads at a time; further callers wait in line."""
 
     def __init__(self, threads_max: int = 16) -> None:
         self._threads = threads_max
         self._limiter: trio.CapacityLimiter | None = None
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """Not cancelled while the function runs: a write half done is nobody's wish."""
+        """Call the function in a thread. A cancellation waits until it has returned: no write is left half done."""
         if self._limiter is None:
             self._limiter = trio.CapacityLimiter(self._threads)
         errors: list[Exception] = []
@@ -34,7 +34,7 @@ class SystemOffLoop:
 
 
 def answered(function: Callable[..., T], args: tuple[object, ...], errors: list[Exception]) -> T | None:
-    """Call the function and return its result; what it raises goes to `errors`."""
+    """Call the function and return its result, or append its error to `errors` and return None."""
     try:
         return function(*args)
     except Exception as error:  # noqa: BLE001 - the loop raises it

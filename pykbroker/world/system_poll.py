@@ -1,6 +1,6 @@
 """One kernel poller for many sockets: epoll on Linux, kqueue on macOS and the BSDs.
 
-Both are files that become readable when one of their sockets is ready, so trio waits for the poller alone.
+A poller's descriptor is readable when one of its sockets is ready, so trio waits for the poller alone.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import sys
 from typing import Protocol
 
 EVENTS_MAX = 256
-"""Ready sockets taken from the kernel in one pass."""
+"""The number of ready sockets taken from the kernel in one pass."""
 
 
 class Poll(Protocol):
-    """Descriptors in, ready descriptors out. Never blocks."""
+    """A set of watched descriptors. No method blocks."""
 
     def fileno(self) -> int:
-        """The descriptor that is readable when a watched one is ready."""
+        """Return the poller's descriptor, which is readable when a watched one is ready."""
 
     def watch(self, fd: int, reads: bool, writes: bool) -> None:
-        """Set what is watched for; with neither, only errors and hang-ups are seen."""
+        """Set what a descriptor is watched for. With neither, only errors and hang-ups are reported."""
 
     def forget(self, fd: int) -> None:
-        """Watch no longer. Before the descriptor is closed."""
+        """Stop watching a descriptor. Must be called before it is closed."""
 
     def ready(self) -> list[tuple[int, int]]:
-        """(descriptor, events) of at most EVENTS_MAX; events are the kernel's, for the log."""
+        """Return (descriptor, events) of at most `EVENTS_MAX` descriptors; events are the kernel's, for the log."""
 
     def close(self) -> None:
-        """Give the poller back."""
+        """Close the poller."""
 
 
 if sys.platform == "linux":
 
     class EpollPoll:
-        """epoll, level-triggered."""
+        """The poller of Linux: epoll, level-triggered."""
 
         def __init__(self) -> None:
             self._epoll = select.epoll()
@@ -63,13 +63,13 @@ if sys.platform == "linux":
             self._epoll.close()
 
     def open_poll() -> Poll:
-        """The poller of this platform."""
+        """Return a new poller of this platform's kind."""
         return EpollPoll()
 
 elif sys.platform != "win32":
 
     class KqueuePoll:
-        """kqueue; a socket has two filters, of which the watched ones are registered."""
+        """The poller of macOS and the BSDs: kqueue. A socket has two filters; only watched ones are registered."""
 
         def __init__(self) -> None:
             self._kqueue = select.kqueue()
@@ -101,5 +101,5 @@ elif sys.platform != "win32":
             self._kqueue.close()
 
     def open_poll() -> Poll:
-        """The poller of this platform."""
+        """Return a new poller of this platform's kind."""
         return KqueuePoll()

@@ -1,4 +1,4 @@
-"""Moves the bytes of one connected socket: one recv a turn, one send for all that is ready, files by sendfile."""
+"""Moves the bytes of one connected socket: one recv a turn, one send for all ready replies, sendfile for slices."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pykbroker.world.system_poll import Poll
 RECV_BYTES = 65536
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 NOTHING, READS, WRITES = range(3)
-"""What a socket is watched for. A connection that is behind is watched for writes: that is ready in the next pass."""
+"""Events that a socket is watched for. A connection that is `behind` waits for writes, which are ready at once."""
 
 logger = logging.getLogger(__name__)
 
 
 class SocketPump:
-    """One socket and its connection. A peer that takes no more is watched for room and not read."""
+    """The pump of one socket. While the peer takes no more bytes, the socket is watched for writes and not read."""
 
     __slots__ = ("_poll", "_pumps", "_socket", "_watched", "connection", "fd")
 
@@ -31,20 +31,20 @@ class SocketPump:
         self.connection: ConnectionMachine
 
     def start(self, connection: ConnectionMachine) -> None:
-        """From now on the poller serves this socket."""
+        """Start to serve this socket."""
         self.connection = connection
         self._pumps[self.fd] = self
         self._poll.watch(self.fd, False, False)
         self._settle(connection)
 
     def turn(self) -> None:
-        """The socket is ready: send first what is owed, else go on with what had come, else read once."""
+        """Serve a ready socket: send unsent output, else resume handling of received bytes, else read once."""
         connection = self.connection
         try:
             if self._watched == READS:
                 if connection.wants_input:
                     self._read(connection)
-            elif self._watched == NOTHING:  # then only an error or a hang-up is reported
+            elif self._watched == NOTHING:  # an error or a hang-up is all that is reported then
                 connection.ended = True
             elif connection.out:
                 self._send(connection)
@@ -55,11 +55,11 @@ class SocketPump:
             return
         except OSError as error:
             self._lost(error)
-        except Exception as error:  # noqa: BLE001 - what goes wrong with one connection is no other's trouble
+        except Exception as error:  # noqa: BLE001 - one broken connection must not end the others
             self._broke(error)
 
     def flush(self) -> None:
-        """Send what is ready, outside a turn. The peer may be gone already."""
+        """Send ready output outside a turn. Does nothing if the socket is closed."""
         if self._pumps.get(self.fd) is self:
             try:
                 self._settle(self.connection)
@@ -69,7 +69,7 @@ class SocketPump:
                 self._broke(error)
 
     def close(self) -> None:
-        """Close the socket and tell the connection; a second call does nothing."""
+        """Close the socket and notify the connection. A second call does nothing."""
         if self._pumps.get(self.fd) is self:
             del self._pumps[self.fd]
             self._poll.forget(self.fd)
@@ -82,7 +82,7 @@ class SocketPump:
             if data:
                 connection.received(data)
                 return
-        else:  # no name for the room here: the connection lets go of it to make another
+        else:  # a local name for `room` would keep it alive when the connection replaces it
             size = self._socket.recv_into(connection.room)
             if size:
                 connection.filled(size)
@@ -90,26 +90,26 @@ class SocketPump:
         connection.ended = True
 
     def _settle(self, connection: ConnectionMachine) -> None:
-        """Send what is ready, and watch for what comes next."""
+        """Send ready output, then watch the socket for the next event."""
         if connection.out and self._watched != WRITES:
             self._send(connection)
         if connection.ended:
             self.close()
             return
         if connection.out:
-            self._tell_debt(connection)
+            self._report_unsent(connection)
         watched = WRITES if connection.out or connection.behind else READS if connection.wants_input else NOTHING
         if watched != self._watched:
             self._poll.watch(self.fd, watched == READS, watched == WRITES)
             self._watched = watched
 
     def _send(self, connection: ConnectionMachine) -> None:
-        """Send as much as the socket takes; tell the connection when nothing is left that was."""
+        """Send as much as the socket takes. Notify the connection when earlier unsent output is gone."""
         out = connection.out
         try:
             data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
             sent = self._send_bytes(data)  # type: ignore[arg-type]
-        except TypeError:  # a slice of a file is no buffer
+        except TypeError:  # a file slice is not a buffer
             self._send_slices(out)
         else:
             out.clear()
@@ -118,7 +118,7 @@ class SocketPump:
         if not out and self._watched == WRITES:
             connection.owes(0, 0)
 
-    def _tell_debt(self, connection: ConnectionMachine) -> None:
+    def _report_unsent(self, connection: ConnectionMachine) -> None:
         size = kept_bytes = 0
         for part in connection.out:
             size += len(part)
@@ -132,7 +132,7 @@ class SocketPump:
             return 0
 
     def _send_slices(self, out: list[Buffer | FileSlice]) -> None:
-        """Runs of buffers by send, slices of files by sendfile, until the socket takes no more."""
+        """Send runs of buffers by send and file slices by sendfile, until the socket takes no more."""
         while out:
             run = next((i for i, part in enumerate(out) if isinstance(part, FileSlice)), len(out))
             if run:
@@ -145,7 +145,7 @@ class SocketPump:
                 return
 
     def _send_file(self, out: list[Buffer | FileSlice]) -> bool:
-        """Send some of the slice that is first in line. False: the socket takes no more."""
+        """Send some of the slice that is first in `out`, and return whether the socket may take more."""
         part = out[0]
         assert isinstance(part, FileSlice)
         try:
@@ -161,9 +161,9 @@ class SocketPump:
         return True
 
     def _lost(self, error: OSError) -> None:
-        logger.debug("connection lost: %s", error)
+        logger.debug("lost a connection: %s", error)
         self.close()
 
     def _broke(self, error: Exception) -> None:
-        logger.error("closing a connection: a fault of this broker", exc_info=error)
+        logger.error("closing a connection after an internal error of this broker", exc_info=error)
         self.close()

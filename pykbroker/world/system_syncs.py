@@ -1,7 +1,7 @@
-"""fsyncs of one disk, in few threads: a hop to a thread costs more than to sync a file beside others does.
+"""The fsyncs of one disk, in few threads: a hop to a thread costs more than an fsync that shares one with others.
 
-1. What waits to be synced when a thread is free goes there together.
-2. Two that want the same synced, and of which neither has begun, share one fsync: it covers what both had written.
+1. Syncs that wait while all threads are busy go to the next free thread together.
+2. Two callers that sync the same subject, before either sync has begun, share one fsync, which covers both writes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import trio
 from pykbroker.world.off_loop import OffLoop
 
 Subject = tuple[str, ...] | int
-"""What is synced: files by their paths, or one by its descriptor."""
+"""The files of a sync: by their paths, or one file by its descriptor."""
 THREADS_MAX = 8
 SYNCS_MAX = 64
-"""In one hop: the first one is told of its end when the last one has ended."""
+"""The number of syncs in one hop to a thread. Their callers go on when the last of them has ended."""
 
 
 class Sync:
-    """One fsync: `function` of `subject`. Once `done` is set, it has succeeded if `failure` is None."""
+    """One fsync, `function(subject)`. Once `done` is set, it has succeeded if `failure` is None."""
 
     __slots__ = ("done", "failure", "function", "subject")
 
@@ -31,7 +31,7 @@ class Sync:
         self.failure: Exception | None = RuntimeError("it did not run")
 
     def run(self) -> None:
-        """In a thread."""
+        """Run in a thread and note a failure."""
         try:
             self.function(self.subject)
             self.failure = None
@@ -40,7 +40,7 @@ class Sync:
 
 
 class Syncs:
-    """Those that wait for a thread, oldest first, by what they are to sync."""
+    """The syncs that wait for a thread, by subject, oldest first."""
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop = off_loop
@@ -48,9 +48,9 @@ class Syncs:
         self._threads = 0
 
     async def __call__(self, function: Callable[[Any], None], subject: Subject) -> None:
-        """Call `function(subject)` in a thread. It runs to its end, and is waited for, also if the caller is cancelled.
+        """Call `function(subject)` in a thread and wait until it has ended, even if the caller is cancelled.
 
-        OSError: as `function` raised it. RuntimeError: it raised something else, or no thread was to be had.
+        OSError: `function` raised it. RuntimeError: `function` raised another error, or no thread could be started.
         """
         sync = self._waiting.get(subject)
         if sync is None:
@@ -81,12 +81,12 @@ class Syncs:
             self._threads -= 1
 
     def _take(self) -> list[Sync]:
-        """A share of what waits, so that each thread has some."""
+        """Take a share of the waiting syncs, so that each thread gets some."""
         count = min(SYNCS_MAX, -(-len(self._waiting) // THREADS_MAX))
         return [self._waiting.pop(subject) for subject in list(self._waiting)[:count]]
 
 
 def run_all(syncs: list[Sync]) -> None:
-    """One after the other."""
+    """Run the syncs one after the other."""
     for sync in syncs:
         sync.run()

@@ -1,4 +1,4 @@
-"""A machine in a child process of this one: messages go through its pipes, each behind its size."""
+"""A worker in a child process: messages go through pipes, each preceded by its size."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PROGRAM = "pykbroker.world.worker_process"
 
 
 class SystemWorker:
-    """One child."""
+    """A worker in one child process."""
 
     def __init__(self, process: trio.Process) -> None:
         self._process = process
 
     async def ask(self, message: bytes) -> bytes:
-        """As `Worker.ask`. Who is cancelled meanwhile must not ask again."""
+        """Send a message and return the reply. After a cancelled call, the worker must not be asked again."""
         assert self._process.stdin is not None
         try:
             await self._process.stdin.send_all(len(message).to_bytes(SIZE_BYTES, "big") + message)
             size = int.from_bytes(await self._receive(SIZE_BYTES), "big")
             return bytes(await self._receive(size))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as broken:
-            raise WorkerGone(f"process {self._process.pid} is gone") from broken
+            raise WorkerGone(f"process {self._process.pid} has ended") from broken
 
     async def _receive(self, size: int) -> bytearray:
         assert self._process.stdout is not None
@@ -38,17 +38,17 @@ class SystemWorker:
         while len(data) < size:
             piece = await self._process.stdout.receive_some(size - len(data))
             if not piece:
-                raise trio.BrokenResourceError("it said no more")
+                raise trio.BrokenResourceError("the worker closed its pipe")
             data += piece
         return data
 
 
 class SystemWorkers:
-    """Each worker is a process, of lower priority than this one."""
+    """The starter of worker processes, which have a lower priority than this one."""
 
     @asynccontextmanager
     async def start(self, machine: type[ByteMachine]) -> AsyncIterator[SystemWorker]:
-        """As `Workers.start`. The process ends with this one, however that ends."""
+        """Start a worker process. It ends with this process, even if this process is killed. WorkerGone."""
         command = [sys.executable, "-m", PROGRAM, machine.__module__, machine.__qualname__]
         try:
             process = await trio.lowlevel.open_process(

@@ -1,7 +1,6 @@
-"""The loop, shared out: what takes long has one share of it at a time, and all that takes long has one share together.
+"""Time-slicing of the event loop: long work runs in shares, and all long work together gets one share at a time.
 
-Such work is a generator that yields where others may have their turn; what is done within the first share is done at
-once.
+Long work is a generator that yields where other tasks may run. Work that fits in its first share is done at once.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ import trio
 T = TypeVar("T")
 
 SHARE_NS = 4_000_000
-"""How long one request keeps the loop at a time."""
+"""How long one request may keep the loop at a time."""
 STEPS_A_LOOK = 16
-"""So many steps for each look at the clock."""
+"""The number of steps between two readings of the clock."""
 
 
 class Unfinished(Enum):
-    """Stands for a result that is not there yet."""
+    """The type of `UNFINISHED`, which stands for a result that does not exist yet."""
 
     UNFINISHED = 1
 
 
 def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | Unfinished:
-    """Go on for one share: the result, or UNFINISHED. `ticks` gives ns."""
+    """Run one share and return the result, or UNFINISHED. `ticks` returns nanoseconds."""
     ends_at = ticks() + SHARE_NS
     try:
         while True:
@@ -41,18 +40,18 @@ def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | Un
 
 
 class Turns:
-    """`ticks` gives ns of a clock that only rises. All of a broker that goes through steps shares one of these."""
+    """The scheduler of one broker's long work. `ticks` returns the nanoseconds of a monotonic clock."""
 
     def __init__(self, ticks: Callable[[], int]) -> None:
         self.ticks = ticks
         self._turn = trio.Lock()
 
     def begin(self, steps: Generator[None, None, T]) -> T | Unfinished:
-        """Do one share at once: the result, or UNFINISHED."""
+        """Run one share at once and return the result, or UNFINISHED."""
         return advance(steps, self.ticks)
 
     async def walk(self, steps: Generator[None, None, Any]) -> Any:
-        """Go on to the end; the result. Others have their turn after each share."""
+        """Run to the end, letting other tasks run after each share, and return the result."""
         result: Any = Unfinished.UNFINISHED
         while result is Unfinished.UNFINISHED:
             async with self._turn:
@@ -60,6 +59,6 @@ class Turns:
         return result
 
     async def through(self, steps: Generator[None, None, Any]) -> Any:
-        """As `begin`, and then as `walk` for what is not done by then."""
+        """Run one share at once, the rest as `walk` does, and return the result."""
         result = advance(steps, self.ticks)
         return await self.walk(steps) if result is Unfinished.UNFINISHED else result

@@ -1,4 +1,4 @@
-"""The seam for long computation that must leave the loop its core: a machine of bytes in a process of its own."""
+"""The seam for long computation that must leave the loop its CPU core: a machine in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Protocol
 
 
 class WorkerGone(Exception):
-    """Its process ended, or could not be started. What it knew is lost."""
+    """The error of a worker whose process ended or could not be started. Its state is lost."""
 
 
 class ByteMachine(Protocol):
-    """What a worker runs: made without arguments, by the name of its class; each message is answered by one."""
+    """The machine that a worker runs. It is constructed without arguments, by its class name."""
 
     def handle(self, message: bytes) -> bytes:
-        """The answer."""
+        """Return the reply to one message."""
 
 
 class Worker(Protocol):
-    """A machine elsewhere, for one task at a time."""
+    """A machine in another process. One task uses it at a time."""
 
     async def ask(self, message: bytes) -> bytes:
-        """The machine's answer. WorkerGone."""
+        """Return the machine's reply. WorkerGone: the process has ended."""
 
 
 class Workers(Protocol):
-    """Starts them."""
+    """The starter of workers."""
 
     def start(self, machine: type[ByteMachine]) -> AbstractAsyncContextManager[Worker]:
-        """A new worker, that ends with the context. WorkerGone: there can be none."""
+        """Start a worker that ends with the context. WorkerGone: it cannot be started."""

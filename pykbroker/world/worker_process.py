@@ -1,7 +1,6 @@
-"""The other end of a worker's pipes: makes the machine that is named by its module and class, and lets it answer.
+"""A worker's process: constructs the machine of the given module and class, and replies to messages.
 
-Started as a program. It ends when nobody writes to it, or reads from it, any more: its parent has ended or was killed,
-which is no error of its own.
+Run as a program. It ends without an error when its pipes are closed, since its parent has then ended.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ NICENESS = 10
 
 
 def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-    """Answer until `incoming` ends, in a message or before one, or `outgoing` is closed at its other end.
+    """Reply to messages until `incoming` ends, even inside a message, or the reader of `outgoing` has closed it.
 
-    A message, and its answer, stands behind its size.
+    Each message and each reply is preceded by its size.
     """
     machine = getattr(importlib.import_module(module), name)()
     while len(size := incoming.read(SIZE_BYTES)) == SIZE_BYTES:
         message = incoming.read(int.from_bytes(size, "big"))
         if len(message) < int.from_bytes(size, "big"):
             return
-        said = machine.handle(message)
+        reply = machine.handle(message)
         try:
-            outgoing.write(len(said).to_bytes(SIZE_BYTES, "big") + said)
+            outgoing.write(len(reply).to_bytes(SIZE_BYTES, "big") + reply)
             outgoing.flush()
         except BrokenPipeError:
             return
@@ -40,4 +39,4 @@ if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     answer(sys.argv[1], sys.argv[2], sys.stdin.buffer, sys.stdout.buffer)
-    os._exit(0)  # what is left in the buffer of a broken pipe would be written, and refused, once more
+    os._exit(0)  # a normal exit would write the broken pipe's buffer again, and fail

@@ -1,4 +1,4 @@
-"""All seams of one broker, built once and handed out piece by piece."""
+"""All seams of one broker, built once and handed out one by one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pykbroker.world.worker import Workers
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """One machine. Only the composition root holds it; each part gets the seam it uses."""
+    """All seams to one machine. Only the composition root holds it; each part gets the seams that it uses."""
 
     disks: tuple[Disk, ...]
     net: Net
     wall_ms: Callable[[], int]
-    """Milliseconds since 1970, for stamps in records, never for deadlines."""
+    """Milliseconds since 1970, for timestamps of records, never for deadlines."""
     ticks_ns: Callable[[], int]
-    """Nanoseconds of a monotonic clock, to measure how long things took."""
+    """Nanoseconds of a monotonic clock, for measuring durations."""
     off_loop: OffLoop
     workers: Workers
     rng: random.Random
     open_files_max: int = 1 << 20
-    """Descriptors that the process may have open: files and connections."""
+    """The number of descriptors that the process may have open for files and connections."""
