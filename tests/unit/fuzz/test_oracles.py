@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from pykbroker.cli.dumping import Damaged
+from pykbroker.server.handler import Later
 from pykbroker.server.table import Route
 from tools.fuzz.house import CANARY, Finding, House, check_logs, house
 from wire.frame import encode_request
@@ -39,7 +40,7 @@ def answers_what_does_not_fit(*given: Any) -> Any:
 
 
 def never_answers(*given: Any) -> Any:
-    return leaked()
+    return Later(leaked(), holds_connection=False)
 
 
 def leaks(*given: Any) -> Any:
