@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.context import TransactionContext, TransactionDecision
 from pykbroker.core.txn.requests import AddPartitions, TransactionAnswer, Verified, VerifyPartitions
-from pykbroker.core.txn.state import TransactionState
+from pykbroker.core.txn.state import PREPARED, TransactionState
 from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
@@ -29,4 +29,6 @@ def _open_to(context: TransactionContext, request: AddPartitions | VerifyPartiti
     known = context.of_producer(request.transactional_id, request.producer_id)
     if known.epoch != request.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if known.state in PREPARED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return known

@@ -155,6 +155,7 @@ def test_a_new_producer_id_follows_the_last_epoch(commit: bool) -> None:
     assert room.end(commit, epoch=LAST_EPOCH, version=2) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert room.end(commit=False, producer_id=200, version=2) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert room.add(ORDERS, producer_id=200, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert room.add(ORDERS, epoch=EPOCH_MAX, version=2) is ErrorCode.CONCURRENT_TRANSACTIONS, "the markers' own epoch"
     assert room.init(200, 0) == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
     room.complete()
     assert (room.known.producer_id, room.known.epoch, room.known.previous_producer_id) == (200, 0, 100)
