@@ -27,7 +27,7 @@ REQUEST = encode_request(ListConfigResourcesRequest(), 1, 77, "fuzz")
 Handler = Callable[..., Any]
 
 
-async def leaked() -> None:
+async def leaked() -> Any:
     await trio.sleep_forever()
 
 
