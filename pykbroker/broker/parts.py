@@ -27,6 +27,7 @@ from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.settings import Settings
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import BrokerIdentity, prepare
@@ -199,7 +200,7 @@ def transaction_coordinator(
         image,
         producer_ids,
         groups,
-        lambda topic, index: OwnLog(replicas.partition(topic, index)),
+        lambda topic, index: OwnLog(replicas.partition(TopicPartition(topic, index))),
         world.wall_ms,
         world.off_loop,
         turns,

@@ -19,6 +19,7 @@ import logging
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import Throttle
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -65,9 +66,9 @@ class Move:
         self._throttle: Throttle | None = None
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> TopicPartition:
         """Return topic and partition."""
-        return self.partition.topic, self.partition.index
+        return self.partition.key
 
     async def catch_up(self) -> int:
         """Copy all records that the log holds now, make the copy durable, and return the number of bytes copied.
@@ -138,8 +139,8 @@ class Move:
         """Limit clients' appends to half of the bytes copied."""
         if self._throttle is None:
             logger.info(
-                "%s-%d: the copy in %s does not catch up with the producers; throttling them until it does",
-                *self.key,
+                "%s: the copy in %s does not catch up with the producers; throttling them until it does",
+                self.key,
                 self.directory.path,
             )
             self._throttle = self.partition.throttle = Throttle()
@@ -179,12 +180,12 @@ class Move:
         """Replace the partition's log by the copy; return the directory of the old log. ApiError: nothing changed."""
         partition, log, before = self.partition, self._source(), self.partition.directory
         try:
-            before.release(*self.key)
+            before.release(self.key)
         except OSError as refusal:
             before.fail(refusal)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} refuses to rename it: {refusal}") from refusal
         self.log.take_over(log)
-        partition.log, partition.directory = self.directory.accept(*self.key, self.topic_id), self.directory
+        partition.log, partition.directory = self.directory.accept(self.key, self.topic_id), self.directory
         return before
 
     def _source(self) -> Log:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.move import HAND_OVER_BYTES_MAX, Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
@@ -40,7 +41,7 @@ class Moves:
 
     async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:
         """Begin to move the partition to this directory, in place of a move to another one. ApiError."""
-        directory = self.destination(partition.topic, partition.index, path)
+        directory = self.destination(partition.key, path)
         if not partition.is_online or partition.log is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         move = self._under_way.get(partition)
@@ -60,12 +61,12 @@ class Moves:
     async def _begin(self, partition: Partition, topic_id: bytes, directory: LogDirectory) -> None:
         log = partition.log
         assert log is not None, "a partition that is offline does not move"
-        copy = await directory.create_copy(partition.topic, partition.index, topic_id, log.config, log.log_start_offset)
+        copy = await directory.create_copy(partition.key, topic_id, log.config, log.log_start_offset)
         self._go(Move(partition, topic_id, directory, copy))
 
-    def destination(self, topic: str, index: int, path: str) -> LogDirectory:
+    def destination(self, key: TopicPartition, path: str) -> LogDirectory:
         """Return the log directory of this path. ApiError: the partition cannot move there."""
-        if not may_be_copied(topic, index):
+        if not may_be_copied(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         directory = next((one for one in self._places.directories if one.path == path), None)
         if directory is None:
@@ -79,11 +80,11 @@ class Moves:
 
         A copy that is longer than its log had begun to replace the log: only the directories have to be renamed.
         """
-        directory, log = self._places.coming.pop((partition.topic, partition.index), None), partition.log
+        directory, log = self._places.coming.pop(partition.key, None), partition.log
         if directory is None or log is None:
             return
         try:
-            copy = await directory.futures.open((partition.topic, partition.index), topic_id, log.config)
+            copy = await directory.futures.open(partition.key, topic_id, log.config)
             if copy.log_start_offset > log.log_start_offset:
                 raise CorruptLog(f"it begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
             move = Move(partition, topic_id, directory, copy)
@@ -104,27 +105,21 @@ class Moves:
             await self._take_over(move)
         except ApiError as refusal:
             logger.error(
-                "%s-%d: going offline: the copy in %s is longer than the log and cannot replace it: %s; restart"
+                "%s: going offline: the copy in %s is longer than the log and cannot replace it: %s; restart"
                 " the broker once the disk allows the rename",
-                *move.key,
+                move.key,
                 move.directory.path,
                 refusal,
             )
-            move.partition.directory.set_offline(*move.key)
+            move.partition.directory.set_offline(move.key)
             move.partition.log = None
             move.directory.futures.logs.pop(move.key).abandon()
 
     async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
         """Replace a damaged copy by an empty one."""
-        logger.warning(
-            "%s-%d: copying to %s anew: the copy is unusable: %s",
-            partition.topic,
-            partition.index,
-            directory.path,
-            damage,
-        )
+        logger.warning("%s: copying to %s anew: the copy is unusable: %s", partition.key, directory.path, damage)
         try:
-            directory.futures.drop((partition.topic, partition.index))
+            directory.futures.drop(partition.key)
             await self._begin(partition, topic_id, directory)
         except OSError as refusal:
             directory.fail(refusal)
@@ -158,7 +153,7 @@ class Moves:
                 await self._go_on(move, assign)
 
     def _go(self, move: Move) -> None:
-        logger.info("%s-%d: moving from %s to %s", *move.key, move.partition.directory.path, move.directory.path)
+        logger.info("%s: moving from %s to %s", move.key, move.partition.directory.path, move.directory.path)
         self._under_way[move.partition] = move
         self._begun.set()
         self._begun = trio.Event()
@@ -172,7 +167,7 @@ class Moves:
                     await self._finish(move, assign)
         except (ApiError, CorruptLog, OSError) as error:
             if self._is_under_way(move):
-                logger.error("%s-%d: the move to %s failed: %s", *move.key, move.directory.path, error)
+                logger.error("%s: the move to %s failed: %s", move.key, move.directory.path, error)
                 if isinstance(error, OSError):
                     move.directory.fail(error)
                 self._give_up(move)
@@ -205,11 +200,11 @@ class Moves:
         before = move.take_over()
         self._under_way.pop(move.partition, None)
         move.end_throttle()
-        self._places.moved(*move.key, move.directory)
+        self._places.moved(move.key, move.directory)
         with trio.CancelScope(shield=True):
-            await before.forget_released(*move.key)
-            await move.directory.settle(*move.key)
-        logger.info("%s-%d: moved to %s", *move.key, move.directory.path)
+            await before.forget_released(move.key)
+            await move.directory.settle(move.key)
+        logger.info("%s: moved to %s", move.key, move.directory.path)
 
     def _give_up(self, move: Move) -> None:
         """End a move that failed. The copy of a log that is offline is kept: it may be the only readable replica."""
@@ -221,6 +216,6 @@ class Moves:
 
     def _put_away(self, directory: LogDirectory, partition: Partition) -> None:
         try:
-            directory.futures.drop((partition.topic, partition.index))
+            directory.futures.drop(partition.key)
         except OSError as refusal:
             directory.fail(refusal)

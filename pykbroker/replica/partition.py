@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.partition.leadership import NO_EPOCH, Leadership
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -34,10 +35,11 @@ class Partition:
     `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None.
     """
 
-    __slots__ = ("_reported_errno", "directory", "index", "leadership", "log", "throttle", "topic", "watches")
+    __slots__ = ("_reported_errno", "directory", "index", "key", "leadership", "log", "throttle", "topic", "watches")
 
-    def __init__(self, topic: str, index: int, log: Log | None, directory: LogDirectory) -> None:
-        self.topic, self.index, self.log, self.directory = topic, index, log, directory
+    def __init__(self, key: TopicPartition, log: Log | None, directory: LogDirectory) -> None:
+        self.key, self.log, self.directory = key, log, directory
+        self.topic, self.index = key
         self.leadership = Leadership()
         self._reported_errno: int | None = None
         self.throttle: Throttle | None = None
@@ -270,9 +272,9 @@ class Partition:
     def _fallen(self, error: CorruptLog | OSError) -> ApiError:
         if not isinstance(error, (CorruptLog, Shortened)):
             return self._refused(error)
-        logger.error("%s-%d: going offline: %s", self.topic, self.index, error)
+        logger.error("%s: going offline: %s", self.key, error)
         self.log = None
-        self.directory.set_offline(self.topic, self.index)
+        self.directory.set_offline(self.key)
         self.resign(self.leader_epoch)
         return self._offline()
 
@@ -291,15 +293,13 @@ class Partition:
             watch.close()
 
     def _offline(self) -> ApiError:
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic}-{self.index} is offline")
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.key} is offline")
 
     def _refused(self, error: OSError) -> ApiError:
         """Return the error for clients after a refusal of the disk, which may take the log directory offline."""
         self.directory.fail(error)
         if error.errno != self._reported_errno:
-            logger.warning(
-                "%s-%d: the log directory %s refused a request: %s", self.topic, self.index, self.directory.path, error
-            )
+            logger.warning("%s: the log directory %s refused a request: %s", self.key, self.directory.path, error)
             self._reported_errno = error.errno
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import LOST, id_text, is_directory
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory
 
@@ -20,17 +21,17 @@ class Places:
 
     def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
         self.directories = directories
-        self.coming: dict[tuple[str, int], LogDirectory] = {}
+        self.coming: dict[TopicPartition, LogDirectory] = {}
         self._by_id = dict(zip(ids, directories, strict=True))
         self._ids = {directory: directory_id for directory_id, directory in self._by_id.items()}
-        self._of: dict[tuple[str, int], LogDirectory] = {}
+        self._of: dict[TopicPartition, LogDirectory] = {}
         self._sizes: Counter[LogDirectory] = Counter()
         for directory in directories:
             for found in directory.partitions():
-                twin = self._of.setdefault((found.topic, found.partition), directory)
+                twin = self._of.setdefault(found.key, directory)
                 if twin is not directory:
                     raise StartError(
-                        f"{found.topic}-{found.partition} is in {twin.path} and in {directory.path}: move one of them"
+                        f"{found.key} is in {twin.path} and in {directory.path}: move one of them"
                         " out of the log directories"
                     )
                 self._sizes[directory] += 1
@@ -50,9 +51,9 @@ class Places:
             strays = [found for found in directory.partitions() if is_stray(found)]
             await directory.set_aside(strays)
             for stray in strays:
-                self.forget(stray.topic, stray.partition)
+                self.forget(stray.key)
 
-    async def sort_copies(self, assigned: Callable[[str, int], bytes | None]) -> None:
+    async def sort_copies(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
         """Decide, at start, about each copy of a log.
 
         A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists.
@@ -62,11 +63,11 @@ class Places:
         for directory in self.directories:
             for key in list(directory.futures.names):
                 try:
-                    await self._sort(directory, key, assigned(*key))
+                    await self._sort(directory, key, assigned(key))
                 except OSError as refusal:
                     directory.fail(refusal)
 
-    async def _sort(self, directory: LogDirectory, key: tuple[str, int], assigned: bytes | None) -> None:
+    async def _sort(self, directory: LogDirectory, key: TopicPartition, assigned: bytes | None) -> None:
         if assigned is None:
             directory.futures.set_aside(key)
         elif key in self._of and key not in self.coming:
@@ -74,25 +75,25 @@ class Places:
         elif key in self._of:
             directory.futures.drop(key)
         elif assigned == self.id_of(directory) or not is_directory(assigned):
-            await directory.promote(*key)
-            self.moved(*key, directory)
+            await directory.promote(key)
+            self.moved(key, directory)
 
-    def moved(self, topic: str, index: int, directory: LogDirectory) -> None:
+    def moved(self, key: TopicPartition, directory: LogDirectory) -> None:
         """Record that the partition is in this directory."""
-        self.forget(topic, index)
-        self._of[topic, index] = directory
+        self.forget(key)
+        self._of[key] = directory
         self._sizes[directory] += 1
 
-    def find(self, topic: str, index: int, assigned: bytes) -> tuple[LogDirectory, bool]:
+    def find(self, key: TopicPartition, assigned: bytes) -> tuple[LogDirectory, bool]:
         """Return (the directory of a partition, whether the partition is new there).
 
         A new partition goes to the directory that the metadata assigns, or else to the one with the fewest partitions.
         """
-        directory = self._of.get((topic, index))
+        directory = self._of.get(key)
         if directory is not None:
             return directory, False
         directory = self._by_id.get(assigned) or self._emptiest()
-        self.moved(topic, index, directory)
+        self.moved(key, directory)
         return directory, True
 
     def _emptiest(self) -> LogDirectory:
@@ -103,13 +104,13 @@ class Places:
         """Whether a log directory that this broker registered before is not here now."""
         return any(one not in self._by_id for one in before)
 
-    def missing(self, topic: str, index: int, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
+    def missing(self, key: TopicPartition, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
         """Return (the assumed directory, the reason) for a lost partition, None for one that is here or was empty.
 
         The caller asks only about partitions that existed when this broker last ran. `lost`: a log directory of that
         time is not here now.
         """
-        if (topic, index) in self._of:
+        if key in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
             return self.directories[0], (
@@ -117,7 +118,7 @@ class Places:
                 " mount its disk, or add it to log.dirs"
             )
         for directory in self.directories:
-            if directory.high_watermark(topic, index) > 0:
+            if directory.high_watermark(key) > 0:
                 return directory, "its directory is missing, though it held records"
         if assigned == LOST or (lost and not is_directory(assigned)):
             return self.directories[0], (
@@ -125,8 +126,8 @@ class Places:
             )
         return None
 
-    def forget(self, topic: str, index: int) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """Remove a partition that is deleted."""
-        directory = self._of.pop((topic, index), None)
+        directory = self._of.pop(key, None)
         if directory is not None:
             self._sizes[directory] -= 1

@@ -21,6 +21,7 @@ from pykbroker.core.metadata.image import (
     TopicsImage,
 )
 from pykbroker.core.names import is_internal
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.moves import Moves
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
@@ -63,7 +64,7 @@ class Replicas:
         self._node_id, self._places, self._configs, self._descriptors = node_id, places, configs, descriptors
         self._by_name: dict[str, TopicReplicas] = {}
         self._by_id: dict[bytes, TopicReplicas] = {}
-        self._missing: dict[tuple[str, int], tuple[LogDirectory, str]] = {}
+        self._missing: dict[TopicPartition, tuple[LogDirectory, str]] = {}
         self._unmade: set[tuple[bytes, int]] = set()
         self._left_closed: list[str] = []
         self._metadata = MetadataImage()
@@ -83,10 +84,10 @@ class Replicas:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if named else ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
 
-    def partition(self, topic: str, index: int) -> Partition:
+    def partition(self, key: TopicPartition) -> Partition:
         """Return a partition by the name of its topic. ApiError: UNKNOWN_TOPIC_OR_PARTITION."""
-        known = self._by_name.get(topic)
-        partition = known.partitions.get(index) if known is not None else None
+        known = self._by_name.get(key.topic)
+        partition = known.partitions.get(key.partition) if known is not None else None
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
@@ -118,10 +119,10 @@ class Replicas:
             if partition.log is not None
         ]
 
-    def high_watermarks(self, directory: LogDirectory) -> dict[tuple[str, int], int]:
+    def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Return the high watermarks for the checkpoint of a directory."""
-        missing = {key: one.high_watermark(*key) for key, (one, _) in self._missing.items() if one is directory}
-        online = {(partition.topic, partition.index): partition.high_watermark for partition in self.online(directory)}
+        missing = {key: one.high_watermark(key) for key, (one, _) in self._missing.items() if one is directory}
+        online = {partition.key: partition.high_watermark for partition in self.online(directory)}
         return missing | online
 
     @property
@@ -157,14 +158,14 @@ class Replicas:
             self._tell_left_closed()
             await self._configure(delta)
 
-    async def move(self, topic: str, index: int, path: str) -> None:
+    async def move(self, key: TopicPartition, path: str) -> None:
         """Begin to move a partition to another log directory (KIP-113). ApiError: it cannot move there."""
         async with self._changing:
-            self.moves.destination(topic, index, path)
-            known = self._by_name.get(topic)
-            partition = known.partitions.get(index) if known is not None else None
+            self.moves.destination(key, path)
+            known = self._by_name.get(key.topic)
+            partition = known.partitions.get(key.partition) if known is not None else None
             if known is None or partition is None:
-                elsewhere = self._metadata.topics.partition(topic, index) is not None
+                elsewhere = self._metadata.topics.partition(*key) is not None
                 raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             await self.moves.begin(partition, known.id, path)
 
@@ -179,7 +180,7 @@ class Replicas:
     async def _make_up(self, partition: Partition, image: TopicImage) -> None:
         made = await self._partition(image, partition.index)
         if made.log is not None:
-            logger.info("%s-%d: online: its log could be opened now", image.name, partition.index)
+            logger.info("%s: online: its log could be opened now", partition.key)
             partition.log, partition.directory = made.log, made.directory
             self._follow(partition, image.partitions[partition.index])
 
@@ -190,22 +191,21 @@ class Replicas:
     def _check_room_for_copy(self, partition: Partition) -> None:
         if self._is_full():
             logger.warning(
-                "%s-%d: not moving to another log directory, as no file descriptor is free for the copy: %s",
-                partition.topic,
-                partition.index,
+                "%s: not moving to another log directory, as no file descriptor is free for the copy: %s",
+                partition.key,
                 self._descriptors.limit_text(),
             )
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def _leave_closed(self, image: TopicImage, index: int, directory: LogDirectory, is_new: bool) -> Partition:
+    def _leave_closed(self, image: TopicImage, key: TopicPartition, directory: LogDirectory, is_new: bool) -> Partition:
         """Return the partition, offline until a file descriptor is free. A log that needs recovery keeps needing it."""
-        self._left_closed.append(f"{image.name}-{index}")
-        self._unmade.add((image.id, index))
+        self._left_closed.append(str(key))
+        self._unmade.add((image.id, key.partition))
         if is_new:
-            self._places.forget(image.name, index)
+            self._places.forget(key)
         elif not directory.clean:
-            directory.set_offline(image.name, index)
-        return Partition(image.name, index, None, directory)
+            directory.set_offline(key)
+        return Partition(key, None, directory)
 
     def _tell_left_closed(self) -> None:
         if self._left_closed:
@@ -225,12 +225,12 @@ class Replicas:
         A directory with the name of an assigned partition is no stray, even if its topic id differs: the file that
         holds the id may be damaged.
         """
-        placed = topics.partition(found.topic, found.partition)
+        placed = topics.partition(*found.key)
         return placed is None or self._node_id not in placed.replicas
 
-    def _assigned(self, topics: TopicsImage, topic: str, index: int) -> bytes | None:
+    def _assigned(self, topics: TopicsImage, key: TopicPartition) -> bytes | None:
         """Return the id of the log directory that the metadata assigns; None if the partition is not on this broker."""
-        placed = topics.partition(topic, index)
+        placed = topics.partition(*key)
         return None if placed is None or self._node_id not in placed.replicas else placed.directory(self._node_id)
 
     def _note_missing(self, metadata: MetadataImage) -> None:
@@ -240,12 +240,13 @@ class Replicas:
         for topic in metadata.topics.by_name.values():
             for index, placed in topic.partitions.items():
                 if self._node_id in placed.replicas:
-                    missing = self._places.missing(topic.name, index, placed.directory(self._node_id), lost=lost)
+                    key = TopicPartition(topic.name, index)
+                    missing = self._places.missing(key, placed.directory(self._node_id), lost=lost)
                     if missing is not None:
-                        self._missing[topic.name, index] = missing
+                        self._missing[key] = missing
 
     async def _drop(self, images: Iterable[TopicImage]) -> None:
-        deleted: dict[LogDirectory, list[tuple[str, int]]] = {}
+        deleted: dict[LogDirectory, list[TopicPartition]] = {}
         for image in images:
             topic = self._by_id.pop(image.id, None)
             if topic is None:
@@ -257,9 +258,9 @@ class Replicas:
                     await trio.lowlevel.checkpoint()
                 partition.resign(partition.leader_epoch)
                 self.moves.forget(partition)
-                deleted.setdefault(partition.directory, []).append((image.name, index))
-                self._places.forget(image.name, index)
-                self._missing.pop((image.name, index), None)
+                deleted.setdefault(partition.directory, []).append(partition.key)
+                self._places.forget(partition.key)
+                self._missing.pop(partition.key, None)
                 self._unmade.discard((image.id, index))
         for directory, keys in deleted.items():
             await directory.delete_logs(keys)
@@ -287,28 +288,29 @@ class Replicas:
 
     async def _partition(self, image: TopicImage, index: int) -> Partition:
         """Return the partition with its log, opened or new. Without a log, the reason is logged."""
-        if (image.name, index) in self._missing:
-            directory, why = self._missing[image.name, index]
-            logger.error("%s-%d: staying offline in %s: %s", image.name, index, directory.path, why)
-            return Partition(image.name, index, None, directory)
+        key = TopicPartition(image.name, index)
+        if key in self._missing:
+            directory, why = self._missing[key]
+            logger.error("%s: staying offline in %s: %s", key, directory.path, why)
+            return Partition(key, None, directory)
         assigned = image.partitions[index].directory(self._node_id)
-        directory, is_new = self._places.find(image.name, index, assigned)
+        directory, is_new = self._places.find(key, assigned)
         if self._is_full():
-            return self._leave_closed(image, index, directory, is_new)
+            return self._leave_closed(image, key, directory, is_new)
         config = self._log_config(image.name, self._metadata)
         try:
-            log = await (directory.create_log if is_new else directory.open_log)(image.name, index, image.id, config)
+            log = await (directory.create_log if is_new else directory.open_log)(key, image.id, config)
             if config.flush_before_ack:
                 await log.flush()
         except (CorruptLog, OSError) as error:
             if (image.id, index) not in self._unmade:
-                logger.error("%s-%d: staying offline in %s: %s", image.name, index, directory.path, error)
+                logger.error("%s: staying offline in %s: %s", key, directory.path, error)
             if is_new:
-                self._places.forget(image.name, index)
+                self._places.forget(key)
                 self._unmade.add((image.id, index))
-            return Partition(image.name, index, None, directory)
+            return Partition(key, None, directory)
         self._unmade.discard((image.id, index))
-        return Partition(image.name, index, log, directory)
+        return Partition(key, log, directory)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Return (topic id, index) and directory id of the changed partitions that the metadata places elsewhere."""
@@ -322,7 +324,7 @@ class Replicas:
                 assigned = placed[index].directory(self._node_id)
                 if partition.log is not None and assigned != directory_id:
                     found[topic_id, index] = directory_id
-                elif (partition.topic, index) in self._missing and assigned in (UNASSIGNED, MIGRATING):
+                elif partition.key in self._missing and assigned in (UNASSIGNED, MIGRATING):
                     found[topic_id, index] = LOST  # the next start then knows that no directory was lost
         return found
 

@@ -89,7 +89,7 @@ class Scrubber:
         try:
             await partition.scrub(self._pace)
         except ApiError as refusal:
-            logger.warning("%s-%d: scrub failed: %s", partition.topic, partition.index, refusal)
+            logger.warning("%s: scrub failed: %s", partition.key, refusal)
             self._count(partitions_damaged=self._statistics.partitions_damaged + (partition.log is None))
 
     async def _pace(self, size: int) -> None:

@@ -10,6 +10,7 @@ import trio
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.directory.log_directory import LogDirectory
 
@@ -34,7 +35,7 @@ class Upkeep:
         wall_ms: Callable[[], int],
     ) -> None:
         self._replicas, self._directories, self._config, self._wall_ms = replicas, directories, config, wall_ms
-        self._written: dict[str, dict[tuple[str, int], int]] = {}
+        self._written: dict[str, dict[TopicPartition, int]] = {}
 
     async def run(self) -> None:
         """Run all tasks until cancelled."""
@@ -84,4 +85,4 @@ class Upkeep:
             try:
                 await partition.retain(now_ms)
             except ApiError as refusal:
-                logger.warning("%s-%d: cannot delete old segments: %s", partition.topic, partition.index, refusal)
+                logger.warning("%s: cannot delete old segments: %s", partition.key, refusal)

@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 from kafka.errors import InvalidRecordError
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.checkpoints import decode_offsets
 from tests.interop.scenarios import CODECS
 from tests.interop.test_kafka_directories import KAFKA_PROPERTIES, STOP_S_MAX, Content, Written, java, served
@@ -68,7 +69,7 @@ def wait_cleaned(directory: Path) -> None:
     while True:
         with contextlib.suppress(FileNotFoundError):
             cleaned = decode_offsets((directory / "cleaner-offset-checkpoint").read_bytes())
-            if all(cleaned.get((topic, 0)) == active(directory, topic) for topic in TOPICS):
+            if all(cleaned.get(TopicPartition(topic, 0)) == active(directory, topic) for topic in TOPICS):
                 return
         assert time.monotonic() < deadline, f"only {cleaned} is compacted"
         time.sleep(0.1)

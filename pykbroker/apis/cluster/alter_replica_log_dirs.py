@@ -17,6 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import finish
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
@@ -46,36 +47,36 @@ class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
     async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        wanted: dict[tuple[str, int], str] = {}
+        wanted: dict[TopicPartition, str] = {}
         for count, (key, path) in enumerate(named(request), 1):
             wanted[key] = path
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
-        return now_or_later(answer({key: await self._move(*key, path) for key, path in wanted.items()}))
+        return now_or_later(answer({key: await self._move(key, path) for key, path in wanted.items()}))
 
     def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
         """Return `code` for every partition."""
         return finish(answer(dict.fromkeys(dict(named(request)), code)))
 
-    async def _move(self, topic: str, index: int, path: str) -> ErrorCode:
+    async def _move(self, key: TopicPartition, path: str) -> ErrorCode:
         try:
-            await self.replicas.move(topic, index, path)
+            await self.replicas.move(key, path)
         except ApiError as error:
             return error.code
         return ErrorCode.NONE
 
 
-def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
+def named(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[TopicPartition, str]]:
     """Yield each (topic, partition) with the path of its new directory."""
     return (
-        ((topic.name, index), directory.path)
+        (TopicPartition(topic.name, index), directory.path)
         for directory in request.dirs
         for topic in directory.topics
         for index in topic.partitions
     )
 
 
-def answer(codes: dict[tuple[str, int], ErrorCode]) -> Generator[None, None, AlterReplicaLogDirsResponse]:
+def answer(codes: dict[TopicPartition, ErrorCode]) -> Generator[None, None, AlterReplicaLogDirsResponse]:
     """Return the response for the error code of each (topic, partition), grouped by topic."""
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for (topic, index), code in codes.items():

@@ -14,6 +14,7 @@ import msgspec
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
@@ -48,12 +49,12 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: DescribeLogDirsRequest) -> Answer:
         if not permitted(self.authorizer, context.principal, self.key):
             return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        wanted: set[tuple[str, int]] | None = None
+        wanted: set[TopicPartition] | None = None
         if request.topics is not None:
-            wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+            wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
         return now_or_later(self._describe_all(wanted))
 
-    def _describe_all(self, wanted: set[tuple[str, int]] | None) -> Steps[Answer]:
+    def _describe_all(self, wanted: set[TopicPartition] | None) -> Steps[Answer]:
         response = DescribeLogDirsResponse()
         for directory, disk in zip(self.directories, self.disks, strict=True):
             response.results.append((yield from self._describe(directory, disk, wanted)))
@@ -61,7 +62,7 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
         return response
 
     def _describe(
-        self, directory: LogDirectory, disk: Disk, wanted: set[tuple[str, int]] | None
+        self, directory: LogDirectory, disk: Disk, wanted: set[TopicPartition] | None
     ) -> Generator[None, None, DescribeLogDirsResult]:
         if directory.failed is not None:
             return offline(directory.path)
@@ -71,7 +72,7 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
             return offline(directory.path)
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
         for partition in self.replicas.online(directory):
-            if wanted is None or (partition.topic, partition.index) in wanted:
+            if wanted is None or partition.key in wanted:
                 topics.setdefault(partition.topic, []).append(described(partition))
             yield
         for move in self.replicas.moves.into(directory):

@@ -16,6 +16,7 @@ from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, finish
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
@@ -49,7 +50,9 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
             answers = []
             for index, offset in offsets.items():
                 try:
-                    answers.append(DeleteRecordsPartitionResult(index, self._delete(context, name, index, offset)))
+                    answers.append(
+                        DeleteRecordsPartitionResult(index, self._delete(context, TopicPartition(name, index), offset))
+                    )
                 except ApiError as error:
                     answers.append(DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, error.code))
                 yield
@@ -67,12 +70,12 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
             ]
         )
 
-    def _delete(self, context: RequestContext, topic: str, index: int, offset: int) -> int:
+    def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> int:
         """Delete the records before `offset` and return the new log start offset."""
-        if not permitted(self.authorizer, context.principal, self.key, topic):
+        if not permitted(self.authorizer, context.principal, self.key, key.topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = self.replicas.partition(topic, index)
-        if is_internal(topic):
+        partition = self.replicas.partition(key)
+        if is_internal(key.topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         log = partition.require_leader()
         if "delete" not in log.config.cleanup_policy:

@@ -14,6 +14,7 @@ from pykbroker.core.names import check_topic_name
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, each
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
@@ -72,7 +73,7 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
             )
         found = []
         for index in indexes:
-            found.append((yield from self._partition(topic, index)))
+            found.append((yield from self._partition(TopicPartition(topic, index))))
             yield
         return found
 
@@ -83,12 +84,12 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
-    def _partition(self, topic: str, index: int) -> Steps[PartitionResponse]:
+    def _partition(self, key: TopicPartition) -> Steps[PartitionResponse]:
         try:
-            log = self.replicas.partition(topic, index).require_leader()
+            log = self.replicas.partition(key).require_leader()
         except ApiError as error:
-            return PartitionResponse(index, error.code)
-        response = PartitionResponse(index)
+            return PartitionResponse(key.partition, error.code)
+        response = PartitionResponse(key.partition)
         for few in portions(log.producers.entries()):
             response.active_producers += [
                 ProducerState(

@@ -21,6 +21,7 @@ from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
@@ -175,7 +176,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         if fetching.by_id and not wanted.topic:
             return ErrorCode.UNKNOWN_TOPIC_ID
         try:
-            self.replicas.partition(wanted.topic, wanted.asked.partition)
+            self.replicas.partition(TopicPartition(wanted.topic, wanted.asked.partition))
         except ApiError as error:
             return error.code
         if wanted.replica is None:

@@ -16,6 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
@@ -90,7 +91,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         """Return the partition if the client may describe it and its leader epoch is current."""
         if not permitted(self.authorizer, context.principal, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = self.replicas.partition(topic, asked.partition_index)
+        partition = self.replicas.partition(TopicPartition(topic, asked.partition_index))
         partition.require_leader(asked.current_leader_epoch)
         return partition
 

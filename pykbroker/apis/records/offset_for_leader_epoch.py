@@ -15,6 +15,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, each
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -61,7 +62,9 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
         try:
             if not permitted(self.authorizer, context.principal, self.key, topic):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            log = self.replicas.partition(topic, asked.partition).require_leader(asked.current_leader_epoch)
+            log = self.replicas.partition(TopicPartition(topic, asked.partition)).require_leader(
+                asked.current_leader_epoch
+            )
         except ApiError as error:
             return EpochEndOffset(error.code, asked.partition)
         return EpochEndOffset(0, asked.partition, *log.end_offset_for_epoch(asked.leader_epoch))

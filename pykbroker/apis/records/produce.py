@@ -171,7 +171,7 @@ class Produce(Handler):
                     except (ApiError, DecodeError, KeyError):
                         continue  # the append reports the error
                     if batch.producer_id >= 0:
-                        found.append(((topic.name, part.index), partition, batch))
+                        found.append((partition.key, partition, batch))
         return found
 
     async def _admit(
@@ -259,7 +259,7 @@ def append(
     if version < ZSTD_VERSION_FIRST and is_zstd(data):
         return failed(part.index, ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no zstd in version {version}"))
     if is_transactional(data):
-        place = topic.name, part.index
+        place = partition.key
         if request.transactional_id is None:
             return failed(part.index, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         if admission is not None:

@@ -16,6 +16,7 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
@@ -48,7 +49,7 @@ class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
             assert isinstance(reply, Decided)
             return AddOffsetsToTxnResponse(error_code=spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
 
-        place = GROUP_METADATA_TOPIC, self.partition_of(request.group_id)
+        place = TopicPartition(GROUP_METADATA_TOPIC, self.partition_of(request.group_id))
         return now_or_later(
             self.transactions.ask(
                 AddPartitions(

@@ -130,7 +130,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
             elif topic.name in known:
                 there = known[topic.name].partitions.keys()
             for few in portions(topic.partitions):
-                refused.update(((topic.name, index), code) for index in few if index not in there)
+                refused.update((TopicPartition(topic.name, index), code) for index in few if index not in there)
                 yield
         return refused
 
@@ -140,7 +140,7 @@ def places(topics: list[AddPartitionsToTxnTopic]) -> Generator[None, None, froze
     found = set[TopicPartition]()
     for topic in topics:
         for few in portions(topic.partitions):
-            found.update((topic.name, index) for index in few)
+            found.update(TopicPartition(topic.name, index) for index in few)
             yield
     return frozenset(found)
 
@@ -161,7 +161,8 @@ def results(
         answer = AddPartitionsToTxnTopicResult(topic.name, [])
         for few in portions(topic.partitions):
             answer.results_by_partition += [
-                AddPartitionsToTxnPartitionResult(index, refused.get((topic.name, index), others)) for index in few
+                AddPartitionsToTxnPartitionResult(index, refused.get(TopicPartition(topic.name, index), others))
+                for index in few
             ]
             yield
         found.append(answer)

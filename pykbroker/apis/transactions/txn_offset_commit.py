@@ -62,10 +62,10 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         refused = self._take_out(context.principal, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
-        place = GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id)
+        place = TopicPartition(GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id))
         adds = context.version >= ADDED_VERSION_FIRST
         admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
-        admission.begin(place, self.replicas.partition(*place).require_leader().producers, NO_SEQUENCE)
+        admission.begin(place, self.replicas.partition(place).require_leader().producers, NO_SEQUENCE)
         if admission.shown and (adds or self.verifies()):
             return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
         return self._commit(context.version, request, refused, admission.shown.get(place))

@@ -166,7 +166,11 @@ def from_record(key: TransactionLogKey, value: TransactionLogValue) -> Transacti
         value.transaction_timeout_ms,
         value.producer_epoch,
         TransactionState(value.transaction_status),
-        frozenset((part.topic, index) for part in value.transaction_partitions or () for index in part.partition_ids),
+        frozenset(
+            TopicPartition(part.topic, index)
+            for part in value.transaction_partitions or ()
+            for index in part.partition_ids
+        ),
         value.transaction_start_timestamp_ms,
         value.transaction_last_update_timestamp_ms,
         value.previous_producer_id,

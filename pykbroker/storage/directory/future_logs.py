@@ -134,6 +134,6 @@ class FutureLogs:
 def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:
     """Return an unused directory name for a deleted or stray partition or a copy."""
     unique = int.from_bytes(topic_id, "big")
-    while disk.exists(name := away_name(*key, f"{unique:032x}", why)):
+    while disk.exists(name := away_name(key, f"{unique:032x}", why)):
         unique = (unique + 1) % 2**128
     return name

@@ -142,54 +142,52 @@ class LogDirectory:
             traffic.flushes,
         )
 
-    def high_watermark(self, topic: str, partition: int) -> int:
+    def high_watermark(self, key: TopicPartition) -> int:
         """Return the last checkpointed high watermark, 0 without one."""
-        return self._checkpoints.left[HIGH_WATERMARKS].get((topic, partition), 0)
+        return self._checkpoints.left[HIGH_WATERMARKS].get(key, 0)
 
-    async def open_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+    async def open_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
         """Recover a partition's log. CorruptLog: it is damaged or another topic's, and must not be served.
 
         A directory without a topic id, of which no checkpoint has an offset, is what a crash left of a new partition:
         it gets this topic id. A log that is refused after a clean shutdown does not prevent the next shutdown from
         being clean: the next start then refuses it again, where a start after a crash might accept parts of it.
         """
-        self._offline.add((topic, partition))
+        self._offline.add(key)
         try:
-            log = await self._open_own(topic, partition, topic_id, config)
+            log = await self._open_own(key, topic_id, config)
         except CorruptLog:
             if self.clean:
-                self._offline.discard((topic, partition))
+                self._offline.discard(key)
             raise
-        self._offline.discard((topic, partition))
+        self._offline.discard(key)
         return log
 
-    async def _open_own(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
-        if self._topic_ids.get((topic, partition)) is None and self._directories.is_bare((topic, partition)):
-            await self._directories.claim((topic, partition), topic_id)
-        found_id = self._topic_ids.get((topic, partition))
+    async def _open_own(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
+        if self._topic_ids.get(key) is None and self._directories.is_bare(key):
+            await self._directories.claim(key, topic_id)
+        found_id = self._topic_ids.get(key)
         if found_id != topic_id:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
-            raise CorruptLog(f"{self.path}/{directory_name(topic, partition)}/{METADATA} {says}")
-        if self._directories.lacks_segments((topic, partition)):
-            raise CorruptLog(
-                f"{self.path}/{directory_name(topic, partition)} holds no segment, though there were records in it"
-            )
-        return await self._open(topic, partition, config)
+            raise CorruptLog(f"{self.path}/{directory_name(key)}/{METADATA} {says}")
+        if self._directories.lacks_segments(key):
+            raise CorruptLog(f"{self.path}/{directory_name(key)} holds no segment, though there were records in it")
+        return await self._open(key, config)
 
-    async def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> Log:
+    async def create_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
         """Create a partition's directory and an empty log. OSError: nothing was created.
 
         It becomes durable with the log's first flush, or with a checkpoint.
         """
-        name = directory_name(topic, partition)
+        name = directory_name(key)
         self._disk.make_directory(name)
         try:
-            await self._directories.release_name((topic, partition))
+            await self._directories.release_name(key)
             file = self._disk.open(f"{name}/{METADATA}", create=True)
             file.append(encode_metadata(topic_id))
             file.close()
-            self._topic_ids[topic, partition] = topic_id
-            self.logs[topic, partition] = log = Log.create(
+            self._topic_ids[key] = topic_id
+            self.logs[key] = log = Log.create(
                 self._disk,
                 name,
                 config,
@@ -200,16 +198,16 @@ class LogDirectory:
             )
             return log
         except OSError:
-            self._directories.forget((topic, partition))
+            self._directories.forget(key)
             with suppress(OSError):
                 remove_tree(self._disk, name)
             raise
 
-    async def _open(self, topic: str, partition: int, config: LogConfig) -> Log:
-        key, left = (topic, partition), self._checkpoints.left
+    async def _open(self, key: TopicPartition, config: LogConfig) -> Log:
+        left = self._checkpoints.left
         self.logs[key] = log = await Log.open(
             self._disk,
-            directory_name(topic, partition),
+            directory_name(key),
             config,
             off_loop=self._opener,
             now_ms=self._wall_ms(),
@@ -247,65 +245,62 @@ class LogDirectory:
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
         """Rename the directories of partitions that do not exist, for the operator to examine."""
-        moved = [(one, await self._directories.put_away((one.topic, one.partition), STRAY)) for one in strays]
+        moved = [(one, await self._directories.put_away(one.key, STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(
                 "%s/%s belongs to a topic or partition that does not exist, and is set aside as %s",
                 self.path,
-                directory_name(one.topic, one.partition),
+                directory_name(one.key),
                 away,
             )
         if moved:
             await self.sync_names()
 
-    async def create_copy(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, start: int) -> Log:
+    async def create_copy(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start: int) -> Log:
         """Create an empty copy, from offset `start` on, of a partition in another directory. OSError: none was made."""
-        await self._checkpoints.erase([(topic, partition)])
-        return await self.futures.create((topic, partition), topic_id, config, start)
+        await self._checkpoints.erase([key])
+        return await self.futures.create(key, topic_id, config, start)
 
-    def release(self, topic: str, partition: int) -> None:
+    def release(self, key: TopicPartition) -> None:
         """Remove a partition's log, which a copy in another directory has replaced. OSError: nothing changed."""
-        key = topic, partition
         log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
         log.retire(away)
         del self.logs[key]
-        self._directories.forget((topic, partition))
+        self._directories.forget(key)
         self._chores.doom([away], log.config.file_delete_delay_ms)
 
-    async def forget_released(self, topic: str, partition: int) -> None:
+    async def forget_released(self, key: TopicPartition) -> None:
         """Make it durable that this partition is no longer here."""
         await self.sync_names()
         try:
-            await self._checkpoints.erase([(topic, partition)])
+            await self._checkpoints.erase([key])
         except OSError as refusal:
             self.fail(refusal)
 
-    def accept(self, topic: str, partition: int, topic_id: bytes) -> Log:
+    def accept(self, key: TopicPartition, topic_id: bytes) -> Log:
         """Make the copy the partition's log; `settle` then renames its directory."""
-        self._topic_ids[topic, partition] = topic_id
-        self.logs[topic, partition] = log = self.futures.take((topic, partition))
+        self._topic_ids[key] = topic_id
+        self.logs[key] = log = self.futures.take(key)
         return log
 
-    async def settle(self, topic: str, partition: int) -> None:
+    async def settle(self, key: TopicPartition) -> None:
         """Rename the directory of an accepted copy to the partition's. After an error the next start does that."""
         try:
-            await self.logs[topic, partition].rename(directory_name(topic, partition))
+            await self.logs[key].rename(directory_name(key))
         except OSError as refusal:
             logger.error(
-                "%s: the directory of the copy of %s-%d cannot be renamed; the next start renames it: %s",
+                "%s: the directory of the copy of %s cannot be renamed; the next start renames it: %s",
                 self.path,
-                topic,
-                partition,
+                key,
                 refusal,
             )
             self.fail(refusal)
         await self.sync_names()
 
-    async def promote(self, topic: str, partition: int) -> None:
+    async def promote(self, key: TopicPartition) -> None:
         """Make a copy that is not open the partition's log: a start found no other. OSError: it stays a copy."""
-        key = topic, partition
         topic_id = await self.futures.topic_id(key)
-        self._disk.rename(self.futures.names[key], directory_name(topic, partition))
+        self._disk.rename(self.futures.names[key], directory_name(key))
         del self.futures.names[key]
         self._topic_ids[key] = topic_id
         await self.sync_names()
@@ -345,13 +340,13 @@ class LogDirectory:
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
-    def set_offline(self, topic: str, partition: int) -> None:
+    def set_offline(self, key: TopicPartition) -> None:
         """Note that this partition's log is damaged: the next start must check it as closely as after a crash."""
-        self._offline.add((topic, partition))
+        self._offline.add(key)
 
-    async def truncate(self, topic: str, partition: int, offset: int) -> None:
+    async def truncate(self, key: TopicPartition, offset: int) -> None:
         """Truncate a log to `offset`. The recovery point checkpoint is lowered first."""
-        log = self.logs[topic, partition]
+        log = self.logs[key]
         log.flusher.limit_recovery_point(offset)
         await self.checkpoint()
         await log.shrinker.truncate(offset)
@@ -406,7 +401,7 @@ class LogDirectory:
                         log.directory,
                         failure,
                     )
-                    self.set_offline(*key)
+                    self.set_offline(key)
                     if isinstance(failure, OSError):
                         self.fail(failure)
 

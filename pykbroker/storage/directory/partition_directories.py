@@ -70,9 +70,9 @@ class PartitionDirectories:
     def partitions(self) -> list[PartitionDirectory]:
         """Return the partitions that have a directory, except that of the cluster's metadata."""
         return [
-            PartitionDirectory(*key, topic_id)
+            PartitionDirectory(key, topic_id)
             for key, topic_id in self.topic_ids.items()
-            if key[0] != CLUSTER_METADATA_TOPIC
+            if key.topic != CLUSTER_METADATA_TOPIC
         ]
 
     def forget(self, key: TopicPartition) -> bytes | None:
@@ -83,7 +83,7 @@ class PartitionDirectories:
     async def claim(self, key: TopicPartition, topic_id: bytes) -> None:
         """Give a partition's directory this topic id, and erase all offsets of another topic of that name."""
         await self.release_name(key)
-        replace(self._disk, f"{directory_name(*key)}/{METADATA}", encode_metadata(topic_id))
+        replace(self._disk, f"{directory_name(key)}/{METADATA}", encode_metadata(topic_id))
         self.topic_ids[key] = topic_id
 
     async def release_name(self, key: TopicPartition) -> None:
@@ -98,7 +98,7 @@ class PartitionDirectories:
             return False
         if not self._clean:
             return True
-        name = directory_name(*key)
+        name = directory_name(key)
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
 
     def lacks_segments(self, key: TopicPartition) -> bool:
@@ -106,12 +106,12 @@ class PartitionDirectories:
         left = self._checkpoints.left
         if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
             return False
-        return not any(file.endswith((".log", SWAP)) for file in self._disk.names(directory_name(*key)))
+        return not any(file.endswith((".log", SWAP)) for file in self._disk.names(directory_name(key)))
 
     async def put_away(self, key: TopicPartition, why: str) -> str | None:
         """Rename a partition's directory and return the name; None if it does not exist, or the disk refuses."""
         await trio.lowlevel.checkpoint()
-        name, topic_id = directory_name(*key), self.forget(key)
+        name, topic_id = directory_name(key), self.forget(key)
         try:
             away = free_name(self._disk, key, topic_id or b"", why)
             self._disk.rename(name, away)

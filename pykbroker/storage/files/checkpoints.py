@@ -35,7 +35,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     for line in _decode(data):
         try:
             topic, partition, offset = line.split(" ")
-            found[topic, int(partition)] = int(offset)
+            found[TopicPartition(topic, int(partition))] = int(offset)
         except ValueError:
             raise CorruptCheckpoint(f"{line!r} is not `topic partition offset`") from None
     return found

@@ -12,6 +12,7 @@ import re
 import msgspec
 
 from pykbroker.core.metadata.ids import id_bytes, id_text
+from pykbroker.core.topic_partition import TopicPartition
 
 METADATA = "partition.metadata"
 NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
@@ -25,34 +26,33 @@ DELETE, STRAY, FUTURE = "delete", "stray", "future"
 class PartitionDirectory(msgspec.Struct, frozen=True):
     """A partition that has a directory. `topic_id` is None if partition.metadata is missing or invalid."""
 
-    topic: str
-    partition: int
+    key: TopicPartition
     topic_id: bytes | None
 
 
-def directory_name(topic: str, partition: int) -> str:
+def directory_name(key: TopicPartition) -> str:
     """Return the name of a partition's directory."""
-    return f"{topic}-{partition}"
+    return str(key)
 
 
-def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> tuple[str, int] | None:
-    """Return (topic, partition) of a directory, None for any other name. `pattern` FUTURE_NAME parses a copy's name."""
+def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> TopicPartition | None:
+    """Return the partition of a directory, None for any other name. `pattern` FUTURE_NAME parses a copy's name."""
     found = pattern.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    return TopicPartition(found[1], int(found[2])) if found else None
 
 
-def away_name(topic: str, partition: int, unique: str, why: str) -> str:
+def away_name(key: TopicPartition, unique: str, why: str) -> str:
     """Return a directory name for a deleted or stray partition or a copy.
 
     `unique`: 32 hexadecimal digits. `why`: the suffix.
     """
-    end = f"-{partition}.{unique}-{why}"
-    return topic[: NAME_MAX - len(end)] + end
+    end = f"-{key.partition}.{unique}-{why}"
+    return key.topic[: NAME_MAX - len(end)] + end
 
 
-def may_be_copied(topic: str, partition: int) -> bool:
+def may_be_copied(key: TopicPartition) -> bool:
     """Whether the name of a copy's directory has room for the full topic name."""
-    return len(f"{topic}-{partition}.-{FUTURE}") + 32 <= NAME_MAX
+    return len(f"{key}.-{FUTURE}") + 32 <= NAME_MAX
 
 
 def encode_metadata(topic_id: bytes) -> bytes:

@@ -11,6 +11,7 @@ from pykbroker.apis.cluster.alter_replica_log_dirs import AT_ONCE_MAX, AlterRepl
 from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import TransactionAnswer, Verified
 from pykbroker.server.handler import EncodedResponse, Later, resolve
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
@@ -130,7 +131,7 @@ async def test_a_brokers_partitions_are_verified_in_portions() -> None:
 
 async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -> None:
     class Moving:
-        async def move(self, topic: str, index: int, path: str) -> None:
+        async def move(self, key: TopicPartition, path: str) -> None:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
     replicas: Any = Moving()

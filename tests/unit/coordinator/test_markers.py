@@ -24,6 +24,7 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker, Producers
 from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions,
@@ -116,7 +117,8 @@ class House:
         """A transaction over these partitions; its producer."""
         producer = await self.transactions.asked(InitProducer(NAME, 60_000))
         assert isinstance(producer, TransactionAnswer)
-        added = AddPartitions(NAME, producer.producer_id, producer.epoch, frozenset(places), version)
+        partitions = frozenset(TopicPartition(*place) for place in places)
+        added = AddPartitions(NAME, producer.producer_id, producer.epoch, partitions, version)
         assert await self.transactions.asked(added) == TransactionAnswer()
         return producer
 
@@ -307,7 +309,7 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
         producer = await house.begin(("a", 0), version=2)
         house.partitions["a", 0].held = True
         bumped = await house.end(producer, commit=True, version=2)
-        log, place = Producers(), ("b", 3)
+        log, place = Producers(), TopicPartition("b", 3)
 
         def admission() -> Admission:
             asked = Admission(bumped.producer_id, bumped.epoch, adds=True, now_ms=WALL_MS)
@@ -367,7 +369,9 @@ async def test_who_waits_for_an_end_learns_that_the_coordinator_is_gone() -> Non
         producer = await house.begin(("a", 0))
         house.partitions["a", 0].held = True
         await house.end(producer, commit=True)
-        answer = house.transactions.ask(AddPartitions(NAME, 7, 0, frozenset({("b", 3)})), lambda reply: reply)
+        answer = house.transactions.ask(
+            AddPartitions(NAME, 7, 0, frozenset({TopicPartition("b", 3)})), lambda reply: reply
+        )
         assert isinstance(answer, Coroutine)
 
         async def go() -> None:
@@ -384,7 +388,7 @@ async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> No
         producer = await house.begin(("a", 0), version=2)
         bumped = await house.end(producer, commit=True, version=2)
         await trio.testing.wait_all_tasks_blocked()
-        log, place = Producers(), ("b", 3)
+        log, place = Producers(), TopicPartition("b", 3)
         asked = Admission(bumped.producer_id, bumped.epoch, adds=True, now_ms=WALL_MS)
         asked.begin(place, log, 0)
         log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
@@ -401,7 +405,7 @@ async def test_what_is_refused_for_good_is_forgotten_by_its_log(coordinated: boo
     async with hosting() as house:
         if not coordinated:
             house.runtime.follow(1, {})
-        log, place = Producers(), ("b", 3)
+        log, place = Producers(), TopicPartition("b", 3)
         asked = Admission(7, 0, adds=False, now_ms=WALL_MS)
         asked.begin(place, log, 0)
         await asked.ask(house.transactions, "nobody")
@@ -412,7 +416,7 @@ async def test_what_is_refused_for_good_is_forgotten_by_its_log(coordinated: boo
 async def test_admission_names_what_takes_no_part() -> None:
     async with hosting() as house:
         await house.begin(("a", 0))
-        places = frozenset({("a", 0), ("b", 3)})
+        places = frozenset({TopicPartition("a", 0), TopicPartition("b", 3)})
         assert await house.transactions.admit(NAME, 7, 0, places, add=False) == {
             ("b", 3): ErrorCode.TRANSACTION_ABORTABLE
         }
@@ -441,7 +445,7 @@ async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
 
 async def test_the_partitions_of_a_large_transaction_are_sorted_and_awaited_in_portions() -> None:
     turns, appended, awaited_at, left = 0, list[tuple[str, int]](), list[int](), list[Any]()
-    places = frozenset((topic, index) for topic in ("u", "t") for index in range(3 * SORTED_AT_ONCE_MAX))
+    places = frozenset(TopicPartition(topic, index) for topic in ("u", "t") for index in range(3 * SORTED_AT_ONCE_MAX))
 
     class Ending:
         async def wait(self) -> None:

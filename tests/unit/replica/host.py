@@ -10,6 +10,7 @@ import trio
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
@@ -59,7 +60,7 @@ class Host:
                 )
             )
         )
-        return self.replicas.partition("t", 0)
+        return self.replicas.partition(TopicPartition("t", 0))
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
         (self.assigned,) = placed.values()

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 import trio
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
 from pykbroker.sim.volume import DiskCall, Volume
@@ -40,7 +41,7 @@ class Life:
         for path in ("two", "one"):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.go_on)
-                await self.host.replicas.move("t", 0, path)
+                await self.host.replicas.move(TopicPartition("t", 0), path)
                 await self.host.move_away(self.partition)
                 nursery.cancel_scope.cancel()
             await self.append(0)

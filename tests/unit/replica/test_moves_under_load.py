@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica import move as moving
 from pykbroker.replica import moves
 from pykbroker.replica.move import UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX, Move
@@ -81,7 +82,7 @@ async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[N
 async def arrives(host: Host, partition: Partition, *tasks: Callable[[], object]) -> None:
     """Move it to the second directory."""
     async with under_way(host, *tasks):
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
         await until(lambda: partition.directory is host.directories[1] and is_named(partition))
 
 
@@ -225,9 +226,9 @@ async def test_clients_append_again_before_the_names_of_directories_are_durable(
     host, partition = await a_host()
     settle, throttles = LogDirectory.settle, list[object]()
 
-    async def noted(directory: LogDirectory, topic: str, index: int) -> None:
+    async def noted(directory: LogDirectory, key: TopicPartition) -> None:
         throttles.append(partition.throttle)
-        await settle(directory, topic, index)
+        await settle(directory, key)
 
     monkeypatch.setattr(LogDirectory, "settle", noted)
     await arrives(host, partition)
@@ -262,7 +263,7 @@ async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
 @asynccontextmanager
 async def under_way_not_run(host: Host) -> AsyncIterator[Move]:
     """A move to the second directory that nobody carries out."""
-    await host.replicas.move("t", 0, "two")
+    await host.replicas.move(TopicPartition("t", 0), "two")
     (move,) = host.replicas.moves.into(host.directories[1])
     yield move
 
@@ -377,12 +378,12 @@ async def test_no_throttle_outlives_its_move(autojump_clock: object, end: str) -
     await filled(partition, 300)
     host.disks[1].faults.wait_s = 0.01
     async with under_way(host):
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
         (move,) = host.replicas.moves.into(host.directories[1])
         await trio.sleep(0.01)
         move.pause()
         if end == "forgotten":
-            await host.replicas.move("t", 0, "one")
+            await host.replicas.move(TopicPartition("t", 0), "one")
             assert partition.throttle is None
         elif end == "given up":
             host.disks[1].faults.sync_fails = 1
@@ -401,7 +402,7 @@ async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_serv
     host, partition = await a_host()
     await filled(partition, 300)
     async with under_way(host):
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
         host.disks[1].faults.wait_s = 0.001
         await trio.sleep(0.001)
         setattr(host.disks[1].faults, fault, 2_000_000 if code == errno.ENOSPC else 1)
@@ -430,7 +431,7 @@ async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
     await filled(partition, 300)
     host.disks[1].faults.wait_s = 0.01
     async with under_way(host):
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
         await trio.sleep(0.02)
         if how == "its directory fails":
             host.directories[0].fail(OSError(errno.EIO, "broken"))
@@ -438,7 +439,7 @@ async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
             partition.log = None
         else:
 
-            def refuse(topic: str, index: int) -> None:
+            def refuse(key: TopicPartition) -> None:
                 raise OSError(errno.EIO, "broken")
 
             monkeypatch.setattr(host.directories[0], "release", refuse)
@@ -454,7 +455,7 @@ async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
     assert partition.log is not None
     log, partition.log = partition.log, None
     with pytest.raises(ApiError) as caught:
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     partition.log = log
     host.disks[0].faults.sync_fails = 1
@@ -463,7 +464,7 @@ async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
         await log.flush()
     assert host.directories[0].failed is None
     with pytest.raises(ApiError) as caught:
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert not any(list(host.replicas.moves.into(one)) for one in host.directories)
 
@@ -487,7 +488,7 @@ async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
     monkeypatch.setattr(log, "read", refused)
     refusals = moving.READ_TRIES_MAX
     async with under_way(host):
-        await host.replicas.move("t", 0, "two")
+        await host.replicas.move(TopicPartition("t", 0), "two")
         await ended(host)
     assert (refusals, partition.directory) == (0, host.directories[0])
     refusals = moving.READ_TRIES_MAX - 1
@@ -537,7 +538,7 @@ async def test_a_start_whose_disk_refuses_to_let_go_of_the_shorter_log_leaves_th
     assert isinstance(stored, Inode)
     volumes[0].truncate(stored.number, 5 * BATCH_BYTES)
 
-    def refuse(directory: LogDirectory, topic: str, index: int) -> None:
+    def refuse(directory: LogDirectory, key: TopicPartition) -> None:
         raise OSError(code, "refused")
 
     monkeypatch.setattr(LogDirectory, "release", refuse)

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.upkeep import Upkeep
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -42,7 +43,11 @@ async def directory(tmp_path: Path) -> LogDirectory:
 @pytest.fixture
 async def partition(directory: LogDirectory) -> Partition:
     """Led in epoch 3; three batches."""
-    one = Partition("t", 0, await directory.create_log("t", 0, TOPIC_ID, LogConfig(segment_bytes=100)), directory)
+    one = Partition(
+        TopicPartition("t", 0),
+        await directory.create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(segment_bytes=100)),
+        directory,
+    )
     one.lead(3)
     for _ in range(3):
         one.append(batch(), NOW)
@@ -124,7 +129,7 @@ async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
     async def delete_meanwhile(data: bytes, now_ms: int) -> object:
         found = await opened(data, now_ms)
         partition.resign(3)
-        await partition.directory.delete_logs([("t", 0)])
+        await partition.directory.delete_logs([TopicPartition("t", 0)])
         return found
 
     monkeypatch.setattr(partition.log, "open_off_loop", delete_meanwhile)
@@ -140,7 +145,11 @@ async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
     config = replace(LogConfig(), segment_bytes=100, retention_bytes=0)
     partitions = []
     for index in range(3):
-        one = Partition("t", index, await directory.create_log("t", index, TOPIC_ID, config), directory)
+        one = Partition(
+            TopicPartition("t", index),
+            await directory.create_log(TopicPartition("t", index), TOPIC_ID, config),
+            directory,
+        )
         one.lead(0)
         for _ in range(3):
             one.append(batch(), NOW)
@@ -176,7 +185,7 @@ async def test_a_log_lets_nothing_go_before_a_checkpoint_knows_of_it(
     retain = Log.retain
 
     async def telling(log: Log, now_ms: int, high_watermark: int) -> None:
-        told.append(decode_offsets((tmp_root / RECOVERY_POINTS).read_bytes())["t", 0])
+        told.append(decode_offsets((tmp_root / RECOVERY_POINTS).read_bytes())[TopicPartition("t", 0)])
         await retain(log, now_ms, high_watermark)
 
     class Replicas:

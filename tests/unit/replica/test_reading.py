@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from pykbroker.core.fetch.session import SessionPartition
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
 from pykbroker.replica.watch import Watch
@@ -31,7 +32,7 @@ class Directory:
     failed: OSError | None = None
     path = "data"
 
-    def set_offline(self, topic: str, partition: int) -> None:
+    def set_offline(self, key: TopicPartition) -> None:
         pass
 
     def fail(self, failure: OSError) -> None:
@@ -83,7 +84,7 @@ def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[Sessi
     """A partition for each log, led in epoch 3, asked for from `offset`; `told` is the high watermark told last."""
     found = []
     for index, log in enumerate(logs):
-        partition = Partition("t", index, log, Directory())  # type: ignore[arg-type]
+        partition = Partition(TopicPartition("t", index), log, Directory())  # type: ignore[arg-type]
         partition.lead(3)
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
         found.append((SessionPartition(("t", index), NIL, "t", asked, told, 0 if told >= 0 else -1), partition))

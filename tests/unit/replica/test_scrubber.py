@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, ScrubStatistics
 from pykbroker.sim.disk import SimDisk
@@ -34,7 +35,7 @@ class House:
     async def fill(self, count: int) -> House:
         directory = await self._opened()
         for index in range(count):
-            log = await directory.create_log("t", index, bytes(15) + bytes([index]), SMALL)
+            log = await directory.create_log(TopicPartition("t", index), bytes(15) + bytes([index]), SMALL)
             for number in range(BATCHES):
                 builder = BatchBuilder()
                 builder.append(None, b"%2d" % number * 20, timestamp=NOW)
@@ -42,8 +43,8 @@ class House:
         await directory.close(high_watermarks={})
         directory = await self._opened()
         for index in range(count):
-            log = await directory.open_log("t", index, bytes(15) + bytes([index]), SMALL)
-            self.partitions.append(Partition("t", index, log, directory))
+            log = await directory.open_log(TopicPartition("t", index), bytes(15) + bytes([index]), SMALL)
+            self.partitions.append(Partition(TopicPartition("t", index), log, directory))
         return self
 
     async def _opened(self) -> LogDirectory:
@@ -123,7 +124,7 @@ async def test_a_log_that_is_deleted_meanwhile_is_not_damaged(autojump_clock: Mo
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.scrub)
         await trio.sleep(1)
-        await house.partitions[0].directory.delete_logs([("t", 0)])
+        await house.partitions[0].directory.delete_logs([TopicPartition("t", 0)])
     assert scrubber.statistics().partitions_damaged == 0
     assert house.partitions[0].directory.failed is None
     assert scrubber.statistics().passes == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.checkpoints import decode_offsets
@@ -36,5 +37,5 @@ class House:
         self.disk.unlock(".lock")
         self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
 
-    def offsets(self, name: str) -> Mapping[tuple[str, int], int]:
+    def offsets(self, name: str) -> Mapping[TopicPartition, int]:
         return decode_offsets((self.path / name).read_bytes())

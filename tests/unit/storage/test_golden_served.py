@@ -10,6 +10,7 @@ from struct import pack
 import pytest
 
 from pykbroker.core.metadata.ids import id_bytes
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
@@ -69,7 +70,7 @@ async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: st
     seen = 0
     for topic, facts in expected(kind).items():
         for partition, levels in facts["p"].items():
-            log = await house.open_log(topic, int(partition), id_bytes(facts["id"]), config_of(topic))
+            log = await house.open_log(TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic))
             end = log.log_end_offset
             everything = levels["read_uncommitted"]
             found = await served(log, end, committed=False)
@@ -87,7 +88,7 @@ async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: st
                 assert (kind, topic) == ("unclean", "txn")
             if kind == "clean":
                 assert end == everything["end"]
-                assert house.high_watermark(topic, int(partition)) == end
+                assert house.high_watermark(TopicPartition(topic, int(partition))) == end
             seen += 1
     assert seen >= 15
 
@@ -100,7 +101,7 @@ async def test_opening_and_closing_kafkas_directory_changes_no_file(tmp_path: Pa
     topics = expected("clean")
     for topic, facts in topics.items():
         for partition in facts["p"]:
-            log = await house.open_log(topic, int(partition), id_bytes(facts["id"]), config_of(topic))
+            log = await house.open_log(TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic))
             await served(log, log.log_end_offset, committed=True)
     await house.close(broker_epoch=238, high_watermarks={})
     after = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
@@ -115,6 +116,6 @@ async def test_without_the_transaction_index_aborted_records_stay_hidden(tmp_pat
     for index in path.glob("txn-0/*.txnindex"):
         index.unlink()
     house, facts = await directory(path), expected("clean")["txn"]
-    log = await house.open_log("txn", 0, id_bytes(facts["id"]), LogConfig())
+    log = await house.open_log(TopicPartition("txn", 0), id_bytes(facts["id"]), LogConfig())
     found = await served(log, log.log_end_offset, committed=True)
     assert checksum(found) == facts["p"]["0"]["read_committed"]["crc"]

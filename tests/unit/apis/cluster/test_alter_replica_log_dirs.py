@@ -9,6 +9,7 @@ import pytest
 from pykbroker.apis.cluster.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.operation import Operation
+from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
@@ -42,9 +43,9 @@ class Moving:
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, str]] = []
 
-    async def move(self, topic: str, index: int, path: str) -> None:
-        self.asked.append((topic, index, path))
-        if index == 7:
+    async def move(self, key: TopicPartition, path: str) -> None:
+        self.asked.append((*key, path))
+        if key.partition == 7:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
 

@@ -14,6 +14,7 @@ from pykbroker.apis.records.fetch import Fetch
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.server.advertised import Advertised
 from pykbroker.server.handler import RequestContext
@@ -250,8 +251,8 @@ class OneTopic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return SimpleNamespace(name="b", partitions={0: self._partition})
 
-    def partition(self, name: str, index: int) -> Partition:
-        if not self.known or index:
+    def partition(self, key: TopicPartition) -> Partition:
+        if not self.known or key.partition:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._partition
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
 from pykbroker.core.outcome import Entry
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
     AddPartitions,
@@ -33,7 +34,7 @@ from wire.stored.transaction_log import TRANSACTION_RECORDS, TransactionLogKey, 
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"
 NOW_MS = 1_795_266_164_877
 NAME = "copier"
-ORDERS, PAYMENTS = ("orders", 0), ("payments", 3)
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 3)
 
 Rsp = TypeVar("Rsp")
 
@@ -106,7 +107,8 @@ class Room:
         return self.ask(InitProducer(NAME, timeout_ms, producer_id, epoch))
 
     def add(self, *partitions: tuple[str, int], producer_id: int = 100, epoch: int = 0, version: int = 0) -> ErrorCode:
-        return self.ask(AddPartitions(NAME, producer_id, epoch, frozenset(partitions), version)).error_code
+        added = frozenset(TopicPartition(*place) for place in partitions)
+        return self.ask(AddPartitions(NAME, producer_id, epoch, added, version)).error_code
 
     def end(self, commit: bool, *, producer_id: int = 100, epoch: int = 0, version: int = 0) -> TransactionAnswer:
         return self.ask(EndTransaction(NAME, producer_id, epoch, commit, version))

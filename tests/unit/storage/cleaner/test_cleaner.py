@@ -14,6 +14,7 @@ import trio
 import trio.testing
 
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
@@ -55,7 +56,7 @@ class House:
 
     async def add(self, name: str, batches: int = 20, **config: object) -> Part:
         """Add a partition with this number of batches, all with the same key."""
-        log = await self.directory.create_log(name, 0, ID, msgspec.structs.replace(COMPACTED, **config))
+        log = await self.directory.create_log(TopicPartition(name, 0), ID, msgspec.structs.replace(COMPACTED, **config))
         part = Part(log, self.directory)
         self.parts.append(part)
         await self.fill(part, batches)
@@ -66,7 +67,7 @@ class House:
             put(part.log, [(b"key", b"%d" % number * 50)])
         await part.log.flush()
 
-    def checkpointed(self) -> dict[tuple[str, int], int]:
+    def checkpointed(self) -> dict[TopicPartition, int]:
         file = self.disk.open(CLEANED)
         return decode_offsets(file_bytes(file))
 
@@ -224,9 +225,9 @@ async def test_the_next_start_continues_at_the_cleaned_offset(house: House) -> N
     cleaned = part.log.cleaned_offset
     await house.directory.close(high_watermarks={})
     again = await opened(house.disk)
-    log = await again.open_log("part", 0, ID, COMPACTED)
+    log = await again.open_log(TopicPartition("part", 0), ID, COMPACTED)
     assert log.cleaned_offset == cleaned > 0
-    await again.delete_logs([("part", 0)])
+    await again.delete_logs([TopicPartition("part", 0)])
     assert house.checkpointed() == {}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
@@ -17,7 +18,7 @@ from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.log_directory import LogDirectory
 from tests.unit.storage.logs import NOW, SMALL, batch
 
-KEY = "t", 0
+KEY = TopicPartition("t", 0)
 ENDINGS = 6
 
 
@@ -48,10 +49,10 @@ async def lived(lives: int) -> Recording[Known]:
         known = Known(topic_id, before=known.topic_id)
         recording.note(known)
         if known.before is not None:
-            await directory.delete_logs([("t", 0)])
+            await directory.delete_logs([TopicPartition("t", 0)])
         known = replace(known, before=None)
         recording.note(known)
-        log = await directory.create_log(*KEY, topic_id, SMALL)
+        log = await directory.create_log(KEY, topic_id, SMALL)
         for number in range(12 - 4 * life):
             log.append(batch(b"%d" % number * 40), 0, NOW)
         await directory.checkpoint_high_watermarks({KEY: log.log_end_offset})
@@ -74,13 +75,13 @@ async def check(ending: PowerLoss[Known]) -> None:
     directory = await opened(ending.volume)
     if known.topic_id is None:
         return
-    found = {(one.topic, one.partition): one.topic_id for one in directory.partitions()}
+    found = {one.key: one.topic_id for one in directory.partitions()}
     if KEY not in found:
-        assert directory.high_watermark(*KEY) == 0 or known.before is not None, f"{where}: its directory is gone"
+        assert directory.high_watermark(KEY) == 0 or known.before is not None, f"{where}: its directory is gone"
         assert known.synced == 0, where
-        await directory.create_log(*KEY, known.topic_id, SMALL)
+        await directory.create_log(KEY, known.topic_id, SMALL)
     elif known.before is None or found[KEY] != known.before:
-        await directory.open_log(*KEY, known.topic_id, SMALL)
+        await directory.open_log(KEY, known.topic_id, SMALL)
     else:
         return
     log = directory.logs[KEY]

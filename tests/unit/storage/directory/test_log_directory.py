@@ -14,6 +14,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory import log_directory
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.log import flusher
@@ -30,11 +31,11 @@ TOPIC_ID = bytes(range(16))
 async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(house: House) -> None:
     first = await house.open()
     assert not first.clean
-    log = await first.create_log("topic", 3, TOPIC_ID, SMALL)
+    log = await first.create_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
     filled(log, 30)
     whole, end = await every_byte(log), log.log_end_offset
     log.delete_records(5)
-    await first.close(broker_epoch=17, high_watermarks={("topic", 3): end})
+    await first.close(broker_epoch=17, high_watermarks={TopicPartition("topic", 3): end})
     assert json.loads((house.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
     assert house.offsets("replication-offset-checkpoint") == {("topic", 3): end}
@@ -44,9 +45,9 @@ async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs
     second = await house.open()
     assert second.clean
     assert not (house.path / ".kafka_cleanshutdown").exists()
-    assert [(one.topic, one.partition, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
-    assert second.high_watermark("topic", 3) == end
-    log = await second.open_log("topic", 3, TOPIC_ID, SMALL)
+    assert [(*one.key, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
+    assert second.high_watermark(TopicPartition("topic", 3)) == end
+    log = await second.open_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (5, end, end)
     assert whole.endswith(await every_byte(log))
     await second.close(high_watermarks={})
@@ -54,7 +55,7 @@ async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs
 
 async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house: House) -> None:
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     await log.flush()
     point = log.log_end_offset
@@ -65,7 +66,7 @@ async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house
         file.write(b"half a batch")
     directory = await house.open()
     assert not directory.clean
-    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
 
 
@@ -92,7 +93,7 @@ async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
         (house.path / name).mkdir()
     (house.path / "a file-0").touch()
     directory = await house.open()
-    assert [(one.topic, one.partition, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
+    assert [(*one.key, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"{house.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
     ]
@@ -103,8 +104,8 @@ async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
 )
 async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(house: House, content: bytes | None) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
-    await directory.close(high_watermarks={("topic", 0): 3})
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
     metadata = house.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     if content is not None:
@@ -112,7 +113,7 @@ async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(house:
     before = sorted(path.name for path in house.path.glob("topic-0/*.log"))
     directory = await house.open()
     with pytest.raises(CorruptLog):
-        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+        await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
     assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
     assert (house.path / ".kafka_cleanshutdown").exists()
@@ -122,25 +123,25 @@ async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(house:
 
 async def test_an_invalid_checkpoint_is_ignored(house: House) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
-    await directory.close(high_watermarks={("topic", 0): 3})
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
     (house.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
     (house.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
     directory = await house.open()
-    assert directory.high_watermark("topic", 0) == 0
-    log = await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+    assert directory.high_watermark(TopicPartition("topic", 0)) == 0
+    log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert log.log_end_offset == 6
 
 
 async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(house: House) -> None:
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 3)
-    await directory.delete_logs([("topic", 0)])
+    await directory.delete_logs([TopicPartition("topic", 0)])
     assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
-    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
-    await directory.delete_logs([("topic", 0)])
+    await directory.delete_logs([TopicPartition("topic", 0)])
     assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
     house.now_ms += 59_999
     await directory._chores.round()
@@ -152,8 +153,8 @@ async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_
 
 async def test_a_deletion_continues_after_a_restart(house: House) -> None:
     directory = await house.open()
-    await directory.create_log("a" * 249, 0, TOPIC_ID, SMALL)
-    await directory.delete_logs([("a" * 249, 0)])
+    await directory.create_log(TopicPartition("a" * 249, 0), TOPIC_ID, SMALL)
+    await directory.delete_logs([TopicPartition("a" * 249, 0)])
     house.crash()
     directory = await house.open()
     assert directory.partitions() == []
@@ -167,11 +168,11 @@ async def test_background_work_flushes_removes_and_checkpoints(
 ) -> None:
     """Rolled segments and records older than flush.ms are fsynced; deleted files go; checkpoints are written."""
     directory = await house.open()
-    rolled = await directory.create_log("rolled", 0, TOPIC_ID, SMALL)
+    rolled = await directory.create_log(TopicPartition("rolled", 0), TOPIC_ID, SMALL)
     filled(rolled, 30)
-    waits = await directory.create_log("waits", 0, TOPIC_ID, replace(LogConfig(), flush_ms=5000))
+    waits = await directory.create_log(TopicPartition("waits", 0), TOPIC_ID, replace(LogConfig(), flush_ms=5000))
     waits.append(batch(producer_id=3, producer_epoch=0, base_sequence=0), 0, NOW)
-    never = await directory.create_log("never", 0, TOPIC_ID, LogConfig())
+    never = await directory.create_log(TopicPartition("never", 0), TOPIC_ID, LogConfig())
     never.append(batch(), 0, NOW)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(directory.run)
@@ -200,8 +201,8 @@ async def test_background_work_flushes_removes_and_checkpoints(
 
 async def test_the_event_loop_runs_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = await house.open(SystemOffLoop())
-    await directory.create_log("topic", 0, TOPIC_ID, SMALL)
-    await directory.delete_logs([("topic", 0)])
+    await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
+    await directory.delete_logs([TopicPartition("topic", 0)])
     house.now_ms += 60_000
     threads, remove = set(), SystemDisk.remove
 
@@ -218,7 +219,7 @@ async def test_the_event_loop_runs_while_files_are_removed(house: House, monkeyp
 
 async def test_a_failed_disk_gets_no_clean_shutdown_marker(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
 
     async def fail(_: SystemFile) -> None:
@@ -258,7 +259,7 @@ async def test_deleting_a_partition_during_its_flush_does_not_fail_the_disk(
 ) -> None:
     house.disk = SystemDisk(str(house.path), SystemOffLoop())
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     waiting, go, sync = trio.Event(), trio.Event(), SystemFile.sync
 
@@ -272,7 +273,7 @@ async def test_deleting_a_partition_during_its_flush_does_not_fail_the_disk(
         nursery.start_soon(directory._chores.round)
         nursery.start_soon(directory.checkpoint)
         await waiting.wait()
-        await directory.delete_logs([("topic", 0)])
+        await directory.delete_logs([TopicPartition("topic", 0)])
         go.set()
     with pytest.raises(ApiError):
         await log.flush()
@@ -284,7 +285,7 @@ async def test_deleting_a_partition_while_its_epochs_are_written_does_not_fail_t
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
     waiting, go = trio.Event(), trio.Event()
 
@@ -298,7 +299,7 @@ async def test_deleting_a_partition_while_its_epochs_are_written_does_not_fail_t
         nursery.start_soon(directory._chores.round)
         log.configure(replace(SMALL, flush_ms=0))
         await waiting.wait()
-        await directory.delete_logs([("topic", 0)])
+        await directory.delete_logs([TopicPartition("topic", 0)])
         go.set()
     assert log.failed is directory.failed is None
 
@@ -308,7 +309,7 @@ async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
 ) -> None:
     directory = await house.open()
     for partition in range(3):
-        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+        await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     rename = SystemDisk.rename
 
     def refuse(disk: SystemDisk, old: str, new: str) -> None:
@@ -317,7 +318,7 @@ async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
         rename(disk, old, new)
 
     monkeypatch.setattr(SystemDisk, "rename", refuse)
-    await directory.delete_logs([("topic", index) for index in range(3)])
+    await directory.delete_logs([TopicPartition("topic", index) for index in range(3)])
     assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
     assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
@@ -333,7 +334,7 @@ async def test_deleting_a_topic_lists_no_directory_and_syncs_once(
     """Listing a directory costs time per partition, and one fsync is enough for all partitions."""
     directory = await house.open()
     for partition in range(20):
-        await directory.create_log("topic", partition, TOPIC_ID, SMALL)
+        await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     listed, synced = [], []
 
     async def note(_: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
@@ -341,7 +342,7 @@ async def test_deleting_a_topic_lists_no_directory_and_syncs_once(
 
     monkeypatch.setattr(SystemDisk, "names", lambda _, path: listed.append(path))
     monkeypatch.setattr(SystemDisk, "sync_directory", note)
-    await directory.delete_logs([("topic", index) for index in range(20)])
+    await directory.delete_logs([TopicPartition("topic", index) for index in range(20)])
     assert (listed, synced) == ([], [""])
 
 
@@ -354,10 +355,10 @@ async def test_background_work_continues_on_a_full_disk(
     """Files are still removed, logs that need no room are flushed, and one line tells of the full disk."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
-    needs = await directory.create_log("needs", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
-    other = await directory.create_log("other", 0, TOPIC_ID, replace(LogConfig(), flush_ms=0))
-    await directory.create_log("old", 0, TOPIC_ID, SMALL)
-    await directory.delete_logs([("old", 0)])
+    needs = await directory.create_log(TopicPartition("needs", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    other = await directory.create_log(TopicPartition("other", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
+    await directory.create_log(TopicPartition("old", 0), TOPIC_ID, SMALL)
+    await directory.delete_logs([TopicPartition("old", 0)])
     needs.append(batch(), 0, NOW)
     other.append(batch(), 0, NOW)
     written = SystemFile.append
@@ -387,7 +388,9 @@ async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_not_the
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = await house.open()
-    damaged, sound = [await directory.create_log("topic", partition, TOPIC_ID, SMALL) for partition in range(2)]
+    damaged, sound = [
+        await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL) for partition in range(2)
+    ]
     filled(damaged, 30)
     filled(sound, 3)
 
@@ -396,15 +399,15 @@ async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_not_the
 
     with monkeypatch.context() as patch:
         patch.setattr(SealedSegment, "require_loaded", refuse)
-        await directory.close(high_watermarks={("topic", 1): 6})
+        await directory.close(high_watermarks={TopicPartition("topic", 1): 6})
     assert not (house.path / ".kafka_cleanshutdown").exists()
     assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
 
 
 async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(house: House) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
-    directory.set_offline("topic", 0)
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
+    directory.set_offline(TopicPartition("topic", 0))
     await directory.close(high_watermarks={})
     assert not (house.path / ".kafka_cleanshutdown").exists()
 
@@ -413,30 +416,30 @@ async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(ho
     """The log does not end where it was closed. After a crash such an end could be a tail that was not fsynced."""
     directory = await house.open()
     for partition, count in enumerate((3, 9)):
-        filled(await directory.create_log("topic", partition, TOPIC_ID, LogConfig()), count)
+        filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, LogConfig()), count)
     await directory.close(high_watermarks={})
     one, other = (house.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
     one.write_bytes(other.read_bytes())
     for _ in range(3):
         directory = await house.open()
         with pytest.raises(CorruptLog, match="its last segment is not its own"):
-            await directory.open_log("topic", 0, TOPIC_ID, LogConfig())
-        filled(await directory.open_log("topic", 1, TOPIC_ID, LogConfig()), 1)
+            await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, LogConfig())
+        filled(await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, LogConfig()), 1)
         await directory.close(high_watermarks={})
 
 
 async def test_a_partition_with_unreadable_metadata_goes_offline_alone(house: House) -> None:
     directory = await house.open()
     for partition in range(2):
-        filled(await directory.create_log("topic", partition, TOPIC_ID, SMALL), 3)
+        filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
     metadata = house.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     metadata.mkdir()
     directory = await house.open()
     with pytest.raises(CorruptLog, match="does not say"):
-        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
-    assert (await directory.open_log("topic", 1, TOPIC_ID, SMALL)).log_end_offset == 6
+        await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
+    assert (await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, SMALL)).log_end_offset == 6
 
 
 @pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
@@ -454,9 +457,9 @@ async def test_a_partition_that_cannot_be_created_leaves_no_files(
     with monkeypatch.context() as patch:
         patch.setattr(SystemDisk, "open", full)
         with pytest.raises(OSError, match="No space"):
-            await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+            await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (directory.partitions(), list(house.path.glob("topic-0*"))) == ([], [])
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
     assert (house.path / ".kafka_cleanshutdown").exists()
 
@@ -464,50 +467,50 @@ async def test_a_partition_that_cannot_be_created_leaves_no_files(
 async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(house: House) -> None:
     (house.path / "topic-0").mkdir()
     directory = await house.open()
-    assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+    assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
     await directory.close(high_watermarks={})
     assert [one.topic_id for one in (await house.open()).partitions()] == [TOPIC_ID]
 
 
 async def test_a_partition_with_checkpointed_records_is_not_created_again(house: House) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
-    await directory.close(high_watermarks={("topic", 0): 6})
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
     for path in house.path.glob("topic-0/*"):
         path.unlink()
     with pytest.raises(CorruptLog, match="does not say"):
-        await (await house.open()).open_log("topic", 0, TOPIC_ID, SMALL)
+        await (await house.open()).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_log_whose_segments_are_missing_is_not_started_empty(house: House, is_known: bool) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     if is_known:
-        await directory.checkpoint_high_watermarks({("topic", 0): 6})
+        await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 6})
     house.crash()
     (house.path / "topic-0" / f"{0:020d}.log").unlink()
     directory = await house.open()
     if is_known:
         with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
-            await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+            await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
         assert not list(house.path.glob("topic-0/*.log"))
     else:
-        assert (await directory.open_log("topic", 0, TOPIC_ID, SMALL)).log_end_offset == 0
+        assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
 
 
 async def test_a_stray_partition_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
     directory = await house.open()
-    filled(await directory.create_log("topic", 0, TOPIC_ID, SMALL), 3)
-    await directory.close(high_watermarks={("topic", 0): 6})
+    filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
+    await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
     directory = await house.open()
     await directory.set_aside(directory.partitions())
     stray = f"topic-0.{TOPIC_ID.hex()}-stray"
     assert f"{house.path}/topic-0 belongs to a topic" in caplog.text
     assert stray in caplog.text
-    assert (directory.partitions(), directory.high_watermark("topic", 0)) == ([], 0)
+    assert (directory.partitions(), directory.high_watermark(TopicPartition("topic", 0))) == ([], 0)
     assert (house.path / stray / f"{0:020d}.log").stat().st_size > 0
-    again = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
     house.now_ms += 10**9
     await directory.close(high_watermarks={})
@@ -517,7 +520,7 @@ async def test_a_stray_partition_is_kept_under_another_name(house: House, caplog
 
 async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_after_a_crash(house: House) -> None:
     directory = await house.open()
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(b"a"), 0, NOW)
     end_of_first = log.size_bytes
     log.append(batch(b"b"), 0, NOW)
@@ -527,7 +530,7 @@ async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_afte
     os.truncate(house.path / "topic-0" / f"{0:020d}.log", end_of_first)
     directory = await house.open()
     with pytest.raises(CorruptLog, match="ends at offset 1; all below 2 was synced"):
-        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
+        await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -536,22 +539,22 @@ async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_one_of_
 ) -> None:
     directory = await house.open()
     for topic in ("topic", "other"):
-        log = await directory.create_log(topic, 0, TOPIC_ID, SMALL)
+        log = await directory.create_log(TopicPartition(topic, 0), TOPIC_ID, SMALL)
         filled(log, 9)
         await log.flush()
     end = log.log_end_offset
-    directory.logs["topic", 0].delete_records(4)
+    directory.logs[TopicPartition("topic", 0)].delete_records(4)
     await directory.checkpoint()
-    await directory.checkpoint_high_watermarks({("topic", 0): end, ("other", 0): end})
+    await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): end, TopicPartition("other", 0): end})
     if restart:
         house.crash()
         directory = await house.open()
-        await directory.open_log("topic", 0, TOPIC_ID, SMALL)
-    await directory.delete_logs([("topic", 0)])
+        await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
+    await directory.delete_logs([TopicPartition("topic", 0)])
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         assert house.offsets(name) == {("other", 0): end}
     assert house.offsets("log-start-offset-checkpoint") == {}
-    log = await directory.create_log("topic", 0, bytes(reversed(TOPIC_ID)), SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), bytes(reversed(TOPIC_ID)), SMALL)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
@@ -560,14 +563,14 @@ async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is
 ) -> None:
     directory = await house.open()
     for index in range(2):
-        filled(await directory.create_log("topic", index, TOPIC_ID, SMALL), 2)
+        filled(await directory.create_log(TopicPartition("topic", index), TOPIC_ID, SMALL), 2)
 
     async def refuse(disk: SystemDisk, path: str, files: tuple[str, ...] = ()) -> None:
         if path == "topic-0":
             raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
-    await directory.checkpoint_high_watermarks({("topic", 0): 2, ("topic", 1): 2})
+    await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 2, TopicPartition("topic", 1): 2})
     assert house.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.disk import DiskFaults, SimDisk, SimFile
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.power_loss import Luck, after_power_loss
@@ -18,7 +19,7 @@ from pykbroker.storage.files.reading import CHUNK_BYTES
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte
 
-KEY, TOPIC_ID = ("t", 0), bytes(range(16))
+KEY, TOPIC_ID = TopicPartition("t", 0), bytes(range(16))
 ALL_LOST = Luck(in_order=False, kept=0.0, zeros=0.0, names_in_order=True, names_kept=0.0)
 
 
@@ -31,7 +32,7 @@ async def failed(flushed: int) -> Volume:
     volume, faults = Volume(), DiskFaults()
     disk = SimDisk(volume, faults=faults)
     directory = await opened(disk)
-    log = await directory.create_log(*KEY, TOPIC_ID, SMALL)
+    log = await directory.create_log(KEY, TOPIC_ID, SMALL)
     for number in range(40):
         if number == flushed:
             await log.flush()
@@ -49,12 +50,12 @@ async def test_records_acknowledged_after_a_failed_fsync_survive_a_power_failure
     volume = await failed(flushed)
     disk = SimDisk(volume)
     directory = await opened(disk)
-    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    log = await directory.open_log(KEY, TOPIC_ID, SMALL)
     seen = await every_byte(log)
     await log.flush()
     assert log.recovery_point == log.log_end_offset > max(flushed, 0)
     directory = await opened(SimDisk(after_power_loss(volume, Random(0), ALL_LOST)))
-    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    log = await directory.open_log(KEY, TOPIC_ID, SMALL)
     assert await every_byte(log) == seen
 
 
@@ -64,10 +65,10 @@ async def test_the_note_stays_until_a_clean_shutdown() -> None:
     for _ in range(2):
         assert lost_writes.are_noted(disk)
         directory = await opened(disk)
-        await directory.open_log(*KEY, TOPIC_ID, SMALL)
+        await directory.open_log(KEY, TOPIC_ID, SMALL)
         disk.release()
     directory = await opened(disk)
-    await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    await directory.open_log(KEY, TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
     assert not lost_writes.are_noted(disk)
     assert (await opened(disk)).clean
@@ -75,13 +76,13 @@ async def test_the_note_stays_until_a_clean_shutdown() -> None:
 
 async def test_without_a_failed_fsync_a_start_rewrites_nothing() -> None:
     volume = Volume()
-    log = await (await opened(disk := SimDisk(volume))).create_log(*KEY, TOPIC_ID, SMALL)
+    log = await (await opened(disk := SimDisk(volume))).create_log(KEY, TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
     disk.release()
     directory = await opened(SimDisk(volume))
     calls: list[str] = []
     volume.noted = lambda name, args: calls.append(name)
-    await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    await directory.open_log(KEY, TOPIC_ID, SMALL)
     assert calls.count("write") == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.disk import SimDisk, SimFile
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
@@ -11,7 +12,7 @@ from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.disk import Buffer
 from tests.unit.storage.logs import NOW, SMALL, batch, every_batch
 
-KEY = "t", 0
+KEY = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
 WRITES_MAX = 400
 
@@ -57,7 +58,7 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
     assert directory is not None
     for number in range(60):
         try:
-            log = directory.logs.get(KEY) or await directory.create_log(*KEY, TOPIC_ID, SMALL)
+            log = directory.logs.get(KEY) or await directory.create_log(KEY, TOPIC_ID, SMALL)
             acknowledged.append(
                 log.append(batch(b"%d" % number, producer_id=1, base_sequence=len(acknowledged)), 0, NOW).base_offset
             )
@@ -83,7 +84,7 @@ async def test_no_acknowledged_record_is_lost_whichever_write_finds_the_disk_ful
         directory = await LogDirectory.open(
             SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5
         )
-        log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+        log = await directory.open_log(KEY, TOPIC_ID, SMALL)
         assert [one.base_offset for one in await every_batch(log)] == acknowledged == list(range(len(acknowledged)))
         assert len(acknowledged) > 50
         if not was_full:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log import flusher
@@ -39,7 +40,7 @@ async def test_a_new_partition_costs_one_directory_and_two_files(
             return _call(disk, path, *rest, **named)
 
         monkeypatch.setattr(SystemDisk, name, noted)
-    log = await directory.create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.become_leader(0)
     assert done == ["make_directory topic-0", "open topic-0/partition.metadata", f"open topic-0/{0:020d}.log"]
 
@@ -48,7 +49,7 @@ async def test_leader_epochs_are_written_with_the_first_flush_that_leaves_much_t
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", 0)
-    log = await (await opened(disk)).create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await (await opened(disk)).create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.become_leader(4)
     assert log.epochs.entries == ((4, 0),)
     assert not disk.exists(EPOCHS)
@@ -58,7 +59,7 @@ async def test_leader_epochs_are_written_with_the_first_flush_that_leaves_much_t
 
 
 async def test_a_kill_before_the_first_flush_loses_no_leader_epoch(disk: SystemDisk) -> None:
-    log = await (await opened(disk)).create_log("topic", 0, TOPIC_ID, SMALL)
+    log = await (await opened(disk)).create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     for epoch in (4, 7):
         log.become_leader(epoch)
         log.append(batch(), epoch, NOW)
@@ -66,5 +67,5 @@ async def test_a_kill_before_the_first_flush_loses_no_leader_epoch(disk: SystemD
     assert [epoch for epoch, _ in entries] == [4, 7]
     disk.unlock(".lock")
     assert not disk.exists(EPOCHS)
-    again = await (await opened(disk)).open_log("topic", 0, TOPIC_ID, SMALL)
+    again = await (await opened(disk)).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.epochs.entries == entries

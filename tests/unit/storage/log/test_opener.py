@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.opener import OPENED_AT_ONCE_MAX, Opener
@@ -76,7 +77,9 @@ async def test_the_logs_of_all_directories_share_one_opener(tmp_path: Path) -> N
                 opener=opener,
             )
             for index in range(OPENED_AT_ONCE_MAX):
-                log = await directory.create_log("topic", index, bytes(16), LogConfig(validate_records=True))
+                log = await directory.create_log(
+                    TopicPartition("topic", index), bytes(16), LogConfig(validate_records=True)
+                )
                 assert log.needs_off_loop(data)
                 nursery.start_soon(log.open_off_loop, data, NOW)
         await wait_all_tasks_blocked()

@@ -32,7 +32,7 @@ async def lived(cut: int) -> Recording[Known]:
     known = Known()
     recording = Recording(known)
     directory = await opened(recording.volume)
-    log = await directory.create_log(*KEY, TOPIC_ID, SMALL)
+    log = await directory.create_log(KEY, TOPIC_ID, SMALL)
     await directory.checkpoint()
     before = b""
     for number in range(OLD):
@@ -47,7 +47,7 @@ async def lived(cut: int) -> Recording[Known]:
     await directory.checkpoint()
     known = replace(known, durable=before[: cut * len(batch(b"old  0"))])
     recording.note(known)
-    await directory.truncate(*KEY, cut)
+    await directory.truncate(KEY, cut)
     after = known.durable
     for number in range(cut, cut + NEW):
         stored = batch(b"new %2d" % number)
@@ -66,10 +66,10 @@ async def lived(cut: int) -> Recording[Known]:
 async def check(ending: PowerLoss[Known]) -> None:
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     directory = await opened(ending.volume)
-    if KEY not in {(one.topic, one.partition) for one in directory.partitions()}:
+    if KEY not in {one.key for one in directory.partitions()}:
         assert not ending.known.durable, where
         return
-    log = await directory.open_log(*KEY, TOPIC_ID, SMALL)
+    log = await directory.open_log(KEY, TOPIC_ID, SMALL)
     found = await every_byte(log)
     assert log.log_start_offset == 0, where
     assert any(content.startswith(found) for content in ending.known.contents), where

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files import checkpoints
 from pykbroker.storage.files.checkpoints import CorruptCheckpoint
 from pykbroker.storage.files.meta_properties import CorruptMeta, MetaProperties
@@ -154,8 +155,8 @@ def test_the_tail_bounds_the_bytes_it_keeps(sizes: list[int], count: int) -> Non
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
 
-@given(st.dictionaries(st.tuples(TOPICS, st.integers(0, 10**6)), st.integers(0, 2**63 - 1), max_size=8))
-def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[tuple[str, int], int]) -> None:
+@given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 10**6)), st.integers(0, 2**63 - 1), max_size=8))
+def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[TopicPartition, int]) -> None:
     data = checkpoints.encode_offsets(offsets)
     assert checkpoints.decode_offsets(data) == offsets
     for cut in range(1, len(data)):
@@ -164,7 +165,7 @@ def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[tuple[str, 
 
 
 def test_checkpoints_as_kafka_writes_them() -> None:
-    assert checkpoints.encode_offsets({("b", 1): 2, ("a", 0): 5}) == b"0\n2\na 0 5\nb 1 2\n"
+    assert checkpoints.encode_offsets({TopicPartition("b", 1): 2, TopicPartition("a", 0): 5}) == b"0\n2\na 0 5\nb 1 2\n"
     assert checkpoints.encode_epochs([(0, 0), (2, 60)]) == b"0\n2\n0 0\n2 60\n"
     assert checkpoints.decode_offsets(b"") == {}
     for wrong in (
@@ -184,8 +185,8 @@ def test_checkpoints_as_kafka_writes_them() -> None:
 
 @given(TOPICS, st.integers(0, 10**6))
 def test_directory_names_are_parsed_and_built(topic: str, partition: int) -> None:
-    assert parse_name(directory_name(topic, partition)) == (topic, partition)
-    doomed = away_name(topic * 13, partition, "0" * 32, DELETE)
+    assert parse_name(directory_name(TopicPartition(topic, partition))) == (topic, partition)
+    doomed = away_name(TopicPartition(topic * 13, partition), "0" * 32, DELETE)
     assert DOOMED.fullmatch(doomed)
     assert len(doomed) <= 255
 
