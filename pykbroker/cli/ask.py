@@ -1,4 +1,4 @@
-"""One conversation with a running broker, for commands that ask it something."""
+"""A connection to a running broker for one command."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ bootstrap_option = click.option(
     metavar="HOST:PORT",
     default="127.0.0.1:9092",
     show_default=True,
-    help="The broker to ask.",
+    help="The broker to connect to.",
 )
 
 
 def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Do `work` with an admin client of this broker. click.ClickException for what the broker refuses, or has none."""
+    """Run `work` with an admin client of this broker. click.ClickException: no broker answers, or it refuses."""
     import trio
 
     from pykbroker.client.connection import Disconnected, UnsupportedVersion
@@ -36,16 +36,16 @@ def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
         trio.run(converse, bootstrap, work)
     except OSError as error:
         raise click.ClickException(
-            f"no broker answers on {bootstrap} ({error}): start one, or name another with --bootstrap"
+            f"no broker answers on {bootstrap} ({error}): start one, or choose another with --bootstrap"
         ) from None
     except trio.TooSlowError:
-        raise click.ClickException(f"the broker on {bootstrap} has not answered in {ANSWER_S_MAX} s") from None
+        raise click.ClickException(f"the broker on {bootstrap} has not answered within {ANSWER_S_MAX} s") from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:
         raise click.ClickException(str(error)) from None
 
 
 async def converse(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect, work, hang up, within `ANSWER_S_MAX`."""
+    """Connect, run `work` and disconnect, within `ANSWER_S_MAX`."""
     import trio
 
     from pykbroker.client.admin import Admin

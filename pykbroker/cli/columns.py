@@ -1,4 +1,4 @@
-"""Tables on stdout."""
+"""Prints tables to stdout."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def print_columns(rows: Sequence[Sequence[object]]) -> None:
-    """Columns as wide as their widest word."""
+    """Print rows in columns, each as wide as its longest word."""
     texts = [[str(word) for word in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:

@@ -1,4 +1,4 @@
-"""`pykbroker configs`: what topics and brokers of a running cluster are configured to do, and changes of it."""
+"""`pykbroker configs`: describes and alters the configs of topics and brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wire.messages.describe_configs import DescribeConfigsResourceResult
     from wire.messages.incremental_alter_configs import AlterableConfig
 
-SET, DELETE, APPEND, SUBTRACT = range(4)  # as IncrementalAlterConfigs counts them
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
 
 kind_argument = click.argument("kind", type=click.Choice(["topic", "broker"]))
 name_argument = click.argument("name", default="")
@@ -25,25 +25,25 @@ name_argument = click.argument("name", default="")
 
 @click.group()
 def configs() -> None:
-    """Configs of the topics and brokers of a running cluster."""
+    """Describe and alter the configs of topics and brokers."""
 
 
 @configs.command()
 @kind_argument
 @name_argument
-@click.option("--all", "everything", is_flag=True, help="Also what stands at its default.")
+@click.option("--all", "everything", is_flag=True, help="Also list configs that have their defaults.")
 @bootstrap_option
 def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None:
-    """Configs of a topic, or of a broker by its id.
+    """Describe the configs of a topic, or of a broker by its id.
 
-    `broker` without an id shows the dynamic defaults of all brokers.
+    `broker` without an id describes the dynamic defaults of all brokers.
     """
     from pykbroker.core.config.entries import Source
 
     async def work(admin: Admin) -> None:
         found = await admin.configs(resource(kind, name), name)
-        shown = [each for each in found if everything or each.config_source != Source.DEFAULT_CONFIG]
-        print_columns([("CONFIG", "VALUE", "SOURCE"), *map(row, shown)])
+        listed = [each for each in found if everything or each.config_source != Source.DEFAULT_CONFIG]
+        print_columns([("CONFIG", "VALUE", "SOURCE"), *map(row, listed)])
 
     ask(bootstrap, work)
 
@@ -51,13 +51,15 @@ def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None
 @configs.command()
 @kind_argument
 @name_argument
-@click.option("--set", "values", type=config, metavar="KEY=VALUE", multiple=True, help="Give a value. Repeatable.")
-@click.option("--delete", "deleted", metavar="KEY", multiple=True, help="Back to the default. Repeatable.")
-@click.option("--append", "added", type=config, metavar="KEY=VALUE", multiple=True, help="Add to a list. Repeatable.")
+@click.option("--set", "values", type=config, metavar="KEY=VALUE", multiple=True, help="Set a value. Repeatable.")
+@click.option("--delete", "deleted", metavar="KEY", multiple=True, help="Restore the default. Repeatable.")
 @click.option(
-    "--subtract", "taken", type=config, metavar="KEY=VALUE", multiple=True, help="Take from a list. Repeatable."
+    "--append", "added", type=config, metavar="KEY=VALUE", multiple=True, help="Append to a list. Repeatable."
 )
-@click.option("--dry-run", is_flag=True, help="Only ask whether it could be done.")
+@click.option(
+    "--subtract", "taken", type=config, metavar="KEY=VALUE", multiple=True, help="Remove from a list. Repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Only validate the changes.")
 @bootstrap_option
 def alter(
     kind: str,
@@ -69,9 +71,9 @@ def alter(
     dry_run: bool,
     bootstrap: Address,
 ) -> None:
-    """Change configs of a topic, or of a broker by its id, all at once or none.
+    """Alter configs of a topic, or of a broker by its id. Either all changes are made or none.
 
-    `broker` without an id changes the dynamic defaults of all brokers.
+    `broker` without an id alters the dynamic defaults of all brokers.
     """
     from wire.messages.incremental_alter_configs import AlterableConfig
 
@@ -80,7 +82,7 @@ def alter(
     for operation, pairs in ((SET, values), (APPEND, added), (SUBTRACT, taken)):
         changes += [AlterableConfig(key, operation, value) for key, value in pairs]
     if not changes:
-        raise click.UsageError("nothing to change: say --set KEY=VALUE, --delete KEY, --append or --subtract")
+        raise click.UsageError("nothing to change: add --set KEY=VALUE, --delete KEY, --append or --subtract")
 
     async def work(admin: Admin) -> None:
         await admin.alter_configs(resource(kind, name), name, changes, validate_only=dry_run)
@@ -89,20 +91,20 @@ def alter(
 
 
 def resource(kind: str, name: str) -> int:
-    """The number of a kind. click.UsageError for a topic without a name, or a broker without a number."""
+    """Return the `ConfigResource` of a kind. click.UsageError: a topic has no name, or a broker's id is no number."""
     from pykbroker.core.config.resource import ConfigResource
 
     if kind == "topic" and not name:
-        raise click.UsageError("which topic? Say its name")
+        raise click.UsageError("the name of the topic is missing")
     if kind == "broker" and name and not (name.isascii() and name.isdigit()):
-        raise click.UsageError(f"a broker is named by its id, a number, and not {name!r}")
+        raise click.UsageError(f"{name!r} is not a broker id, which is a number")
     return ConfigResource[kind.upper()]
 
 
 def check_names(kind: str, names: Iterable[str]) -> None:
-    """click.UsageError for a name that Kafka does not have, with the one that was probably meant.
+    """Check the names of configs. click.UsageError: Kafka has no such config; the message suggests the nearest name.
 
-    A broker would take it for the config of a plugin, and never tell.
+    A broker would accept the name as the config of a plugin, without any warning.
     """
     from pykbroker.core.config.config import known
     from pykbroker.core.config.table import BROKER, TOPIC
@@ -116,7 +118,7 @@ def check_names(kind: str, names: Iterable[str]) -> None:
 
 
 def row(found: DescribeConfigsResourceResult) -> tuple[str, str, str]:
-    """Name, value and source of one config."""
+    """Return the name, value and source of one config."""
     from pykbroker.core.config.entries import Source
 
     value = "(hidden)" if found.is_sensitive else "(none)" if found.value is None else found.value

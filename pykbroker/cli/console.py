@@ -1,4 +1,4 @@
-"""`pykbroker start --console`: its socket, bound before the broker starts, and the task that answers on it."""
+"""`pykbroker start --console`: a socket that is bound before the broker starts, and the task that serves on it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ import click
 from pykbroker.cli.parameters import Address
 from pykbroker.world.system_off_loop import SystemOffLoop
 
-NEEDED = ("prometheus_client", "hypercorn")
+REQUIRED = ("prometheus_client", "hypercorn")
 
 logger = logging.getLogger(__name__)
 
 
 class Console:
-    """Bound, but silent until `run`. click.ClickException: a package is missing, or the address cannot be had."""
+    """The console's address, bound but not served until `run`.
+
+    click.ClickException: a package is missing, or the address cannot be bound.
+    """
 
     def __init__(self, address: Address) -> None:
-        missing = [name for name in NEEDED if find_spec(name) is None]
+        missing = [name for name in REQUIRED if find_spec(name) is None]
         if missing:
             raise click.ClickException(
-                f"--console needs {' and '.join(missing)}, absent here: pip install 'pykbroker[console]'"
+                f"--console requires {' and '.join(missing)}, which is missing: pip install 'pykbroker[console]'"
             )
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
@@ -39,15 +42,15 @@ class Console:
         self.address = Address(*self._socket.getsockname()[:2])
 
     def close(self) -> None:
-        """For a broker that does not come to serve."""
+        """Close the socket when the broker does not start."""
         self._socket.close()
 
     async def run(self, statistics: Callable[[], Any]) -> None:
-        """Answer until cancelled. It may fail, and the broker goes on."""
+        """Serve until cancelled. A failure is logged and does not affect the broker."""
         try:
             off_loop = SystemOffLoop()
             endpoint = await off_loop(import_module, "pykbroker.console.endpoint")
-            logger.info("metrics on http://%s/metrics", self.address)
+            logger.info("console: serving metrics on http://%s/metrics", self.address)
             await endpoint.serve(self._socket.detach(), statistics, off_loop)
         except Exception:
-            logger.exception("the console has failed; the broker goes on")
+            logger.exception("the console has failed and serves no metrics; the broker goes on")

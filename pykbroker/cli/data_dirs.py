@@ -1,4 +1,4 @@
-"""Where a broker keeps its data: the default place, and making sure that a place can be used."""
+"""The broker's data directory: its default path, and checks that it can be used."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 
 from pykbroker.core.errors import StartError
 
-OTHERWISE = "name another with --data-dir, or keep nothing with --memory"
+OTHERWISE = "choose another with --data-dir, or keep no data with --memory"
 
 
 def default_data_dir() -> str:
-    """A directory of this user, which lasts."""
+    """Return a permanent directory of this user."""
     home = os.path.expanduser("~")
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "pykbroker")
@@ -21,10 +21,10 @@ def default_data_dir() -> str:
 
 
 def make_data_dir(path: str) -> None:
-    """Make what is missing. StartError for a directory that this user cannot make or write."""
+    """Create the directory unless it exists. StartError: this user cannot create or write it."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise StartError(f"cannot make the data directory {path} ({error.strerror}): {OTHERWISE}") from None
+        raise StartError(f"cannot create the data directory {path} ({error.strerror}): {OTHERWISE}") from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise StartError(f"this user cannot write the data directory {path}: {OTHERWISE}")

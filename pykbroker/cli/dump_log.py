@@ -1,4 +1,4 @@
-"""`pykbroker dump-log`: what stands in the files of a log, a line for each batch, record or entry."""
+"""`pykbroker dump-log`: prints the files of a log, a line for each batch, record or entry."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ EXIT_CODE_DAMAGED = 1
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False), metavar="FILE...")
-@click.option("--deep", is_flag=True, help="Also the records of each batch; those of the cluster's own topics decoded.")
+@click.option(
+    "--deep", is_flag=True, help="Also print the records of each batch. Records of internal topics are decoded."
+)
 @click.pass_context
 def dump_log(context: click.Context, files: Sequence[str], deep: bool) -> None:
-    """Show what .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files hold.
+    """Print the contents of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
-    Damage is told with its position, and ends that file; the exit code is 1 then. Nothing is changed.
+    At damage, its position is printed, the rest of the file is skipped, and the exit code is 1. No file is changed.
     """
     from pykbroker.cli.dumping import Damaged, dumped
 
@@ -39,7 +41,7 @@ def dump_log(context: click.Context, files: Sequence[str], deep: bool) -> None:
 
 
 def content(path: str) -> memoryview:
-    """The file in memory as far as it is looked at; one that is larger than memory can be dumped, too."""
+    """Return the file, mapped into memory, so that a file larger than memory can be printed."""
     try:
         with open(path, "rb") as file:
             if not os.fstat(file.fileno()).st_size:

@@ -1,4 +1,4 @@
-"""The lines of `pykbroker dump-log`: a generator for each kind of file, which raises Damaged where bytes are wrong."""
+"""The lines of `pykbroker dump-log`: a generator for each kind of file. Damaged: the file holds invalid bytes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wire.records.batch import Batch
 
 INDEX_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
-AWAY = (".deleted", ".cleaned", ".swap")
+SUFFIXES = (".deleted", ".cleaned", ".swap")
 
 
 class Damaged(Exception):
-    """The bytes at `position` are not what was once written; the text says what is wrong with them."""
+    """The error of invalid bytes at `position`. Its text says what is wrong with them."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -29,39 +29,43 @@ class Damaged(Exception):
 
 
 def dumped(path: str, data: memoryview, *, deep: bool) -> Iterator[str]:
-    """What the file at `path` holds; its name tells of what kind it is. ValueError: of none that is known."""
+    """Return the lines of the file at `path`, whose suffix gives its kind. ValueError: the suffix is unknown."""
     folder, name = os.path.split(path)
-    for ending in AWAY:
+    for ending in SUFFIXES:
         name = name.removesuffix(ending)
     stem, kind = os.path.splitext(name)
     if kind in (".log", ".checkpoint"):
         topic = (parse_name(os.path.basename(folder)) or ("", 0))[0]
         return batches(data, CLUSTER_METADATA_TOPIC if kind == ".checkpoint" else topic, deep=deep)
     if kind not in KINDS:
-        raise ValueError(f"{kind or 'this'} is no ending of a log's file; known are .log .checkpoint {' '.join(KINDS)}")
+        raise ValueError(
+            f"{kind or 'this'} is not the suffix of a log's file; known are .log .checkpoint {' '.join(KINDS)}"
+        )
     return KINDS[kind](data, int(stem) if stem.isdigit() else 0)
 
 
 def batches(data: memoryview, topic: str, *, deep: bool) -> Iterator[str]:
-    """A line for each batch, and with `deep` one for each record."""
-    position, following, read = 0, 0, reader(topic)
+    """Yield a line for each batch, and with `deep` a line for each record."""
+    position, expected, read = 0, 0, reader(topic)
     while position < len(data):
         try:
             batch = Batch.read(data, position)
             if not batch.crc_ok():
-                raise DecodeError(f"the batch of offset {batch.base_offset} does not have its checksum {batch.crc:08x}")
-            if batch.base_offset < following:
-                raise DecodeError(f"a batch of offset {batch.base_offset}, where {following} or more was due")
+                raise DecodeError(
+                    f"the batch of offset {batch.base_offset} does not match its checksum {batch.crc:08x}"
+                )
+            if batch.base_offset < expected:
+                raise DecodeError(f"a batch of offset {batch.base_offset}, where {expected} or more was expected")
             yield line_of(batch, position)
             if deep:
                 yield from read(batch)
         except DecodeError as error:
             raise Damaged(position, str(error)) from None
-        position, following = position + batch.size, batch.last_offset + 1
+        position, expected = position + batch.size, batch.last_offset + 1
 
 
 def line_of(batch: Batch, position: int) -> str:
-    """The facts of a batch's header."""
+    """Return the fields of a batch's header as text."""
     flags = [
         name
         for name, holds in (
@@ -82,21 +86,21 @@ def line_of(batch: Batch, position: int) -> str:
 
 
 def entries(data: memoryview, shape: Struct) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """(position, fields) of each entry. Room that a broker which did not stop in order left unused is passed over."""
+    """Yield (position, fields) of each entry. Preallocated space, which an unclean stop leaves, is skipped."""
     for position in range(0, len(data) - len(data) % shape.size, shape.size):
         fields = shape.unpack_from(data, position)
         if not any(fields) and len(data) > shape.size:
             if bytes(data[position:]).count(0) == len(data) - position:
                 return
             if position:
-                raise Damaged(position, "an entry of zeros, and others after it")
+                raise Damaged(position, "an entry of zeros precedes other entries")
         yield position, fields
     if len(data) % shape.size:
-        raise Damaged(len(data) - len(data) % shape.size, f"{len(data) % shape.size} bytes are no entry")
+        raise Damaged(len(data) - len(data) % shape.size, f"{len(data) % shape.size} bytes are not a whole entry")
 
 
 def offset_index(data: memoryview, base_offset: int) -> Iterator[str]:
-    """Both columns rise."""
+    """Yield a line for each entry. Damaged: offsets or positions do not rise."""
     last = (-1, -1)
     for at, (relative, position) in entries(data, INDEX_ENTRY):
         if relative <= last[0] or position <= last[1]:
@@ -110,7 +114,7 @@ def offset_index(data: memoryview, base_offset: int) -> Iterator[str]:
 
 
 def time_index(data: memoryview, base_offset: int) -> Iterator[str]:
-    """Timestamps rise; offsets do not go back."""
+    """Yield a line for each entry. Damaged: timestamps do not rise, or offsets fall."""
     last = (-1, -1)
     for at, (timestamp, relative) in entries(data, TIME_ENTRY):
         if timestamp <= last[0] or relative < max(last[1], 0):
@@ -124,10 +128,10 @@ def time_index(data: memoryview, base_offset: int) -> Iterator[str]:
 
 
 def txn_index(data: memoryview, _: int) -> Iterator[str]:
-    """The aborted transactions."""
+    """Yield a line for each aborted transaction."""
     for at in range(0, len(data), TXN_ENTRY.size):
         if at + TXN_ENTRY.size > len(data):
-            raise Damaged(at, f"{len(data) - at} bytes are no entry of {TXN_ENTRY.size}")
+            raise Damaged(at, f"{len(data) - at} bytes are not a whole entry of {TXN_ENTRY.size}")
         version, producer_id, first, last, stable = TXN_ENTRY.unpack_from(data, at)
         if version != TXN_VERSION or last < first:
             raise Damaged(at, f"version {version}, offsets {first} to {last}")
@@ -135,7 +139,7 @@ def txn_index(data: memoryview, _: int) -> Iterator[str]:
 
 
 def producer_snapshot(data: memoryview, _: int) -> Iterator[str]:
-    """The producers of the log at an offset."""
+    """Yield a line for each producer."""
     try:
         producers = decode(bytes(data))
     except CorruptSnapshot as error:

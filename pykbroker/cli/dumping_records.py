@@ -1,4 +1,4 @@
-"""Records as lines of `pykbroker dump-log`: those of the cluster's own topics decoded, secrets hidden."""
+"""Records as lines of `pykbroker dump-log`: records of internal topics are decoded, and secrets are hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wire.stored.share_state import SHARE_RECORDS
 from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 BATCH_BYTES_MAX = 1 << 28
-"""Of one batch, decompressed."""
+"""The largest batch that is decompressed."""
 SECRETS = frozenset(("salt", "stored_key", "server_key", "hmac"))
 SENSITIVE = tuple(name for name, row in BROKER.items() if row.sensitive)
 HIDDEN = "(hidden)"
@@ -41,7 +41,7 @@ CATALOGUES: dict[str, Catalogue] = {
 
 
 def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
-    """How to show the records of a batch of this topic. What it answers raises DecodeError for damage."""
+    """Return a function that yields a line for each record of a batch of this topic. DecodeError: damage."""
     show = metadata_record if topic == CLUSTER_METADATA_TOPIC else plain_record
     if topic in CATALOGUES:
         show = partial(coordinator_record, CATALOGUES[topic])
@@ -58,19 +58,19 @@ def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
 
 
 def control_line(record: Any) -> str:
-    """A mark for brokers and clients."""
+    """Return the line of a control record."""
     known = {kind.value: kind.name for kind in ControlType}
     value = "" if record.value is None else f" {as_json(record.value)}"
     return f"  offset={record.offset} {known.get(record.type, record.type)}{value}"
 
 
 def plain_record(record: Record) -> str:
-    """Key and value as they are."""
+    """Return key and value of a record."""
     return f"key={text_of(record.key)} value={text_of(record.value)}"
 
 
 def metadata_record(record: Record) -> str:
-    """What a record says of the cluster."""
+    """Return the decoded record of the metadata log."""
     try:
         message = decode_metadata(record.value or b"")
     except UnknownRecordType:
@@ -79,7 +79,7 @@ def metadata_record(record: Record) -> str:
 
 
 def coordinator_record(catalogue: Catalogue, record: Record) -> str:
-    """What a record says of a group or a transaction."""
+    """Return the decoded record of a group or a transaction."""
     try:
         key = decode_key(catalogue, record.key or b"")
     except UnknownRecordType:
@@ -90,7 +90,7 @@ def coordinator_record(catalogue: Catalogue, record: Record) -> str:
 
 
 def text_of(data: bytes | None) -> str:
-    """JSON text where it is text, hexadecimal digits where it is not."""
+    """Return UTF-8 text as a JSON string, other bytes as hexadecimal digits."""
     if data is None:
         return "null"
     try:
@@ -100,12 +100,12 @@ def text_of(data: bytes | None) -> str:
 
 
 def as_json(message: msgspec.Struct) -> str:
-    """All fields; those that are secret are hidden."""
+    """Return all fields as JSON, with secrets hidden."""
     return json.dumps(plain(message))
 
 
 def plain(value: Any) -> Any:
-    """Made of what JSON has."""
+    """Return the value made of JSON's types, with secrets hidden."""
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         if not fields.get(UNKNOWN_TAGS):

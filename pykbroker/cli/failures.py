@@ -1,4 +1,4 @@
-"""Failures that the operator can mend, each as a sentence."""
+"""Sentences for failures that the operator can correct."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pykbroker.core.errors import StartError, StopError
 
 
 def explain(error: BaseException) -> str | None:
-    """A sentence, or None for what only a traceback explains."""
+    """Return a sentence, or None if the failure needs a traceback."""
     reasons = [explain_one(each) for each in leaves(error)]
     return None if None in reasons else "; ".join(dict.fromkeys(filter(None, reasons)))
 
 
 def explain_end(error: BaseException) -> str | None:
-    """Why a broker that served has ended, in a sentence; None for what only a traceback explains."""
+    """Return why a running broker has ended, or None if the failure needs a traceback."""
     reasons = list(leaves(error))
     return str(reasons[0]) if all(isinstance(reason, StopError) for reason in reasons) else None
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The failures inside of groups."""
+    """Yield the failures inside nested exception groups."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves(each)
@@ -29,7 +29,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def explain_one(error: BaseException) -> str | None:
-    """A sentence for one failure, or None."""
+    """Return a sentence for one failure, or None."""
     match error:
         case StartError() | StopError():
             return str(error)

@@ -1,4 +1,4 @@
-"""`pykbroker log-dirs`: how large the partitions in each log directory are, of a running broker or on this disk."""
+"""`pykbroker log-dirs`: prints the sizes of partitions by log directory, from a running broker or from the files."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LogDirRow = tuple[str, int, int, object, str]
 
 @click.command()
 @click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
-@click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic. Repeatable.")
+@click.option("--topic", "topics", metavar="NAME", multiple=True, help="List only this topic. Repeatable.")
 @bootstrap_option
 def log_dirs(directories: Sequence[str], topics: Sequence[str], bootstrap: Address) -> None:
-    """Sizes of the partitions in each log directory.
+    """Print the sizes of the partitions in each log directory.
 
-    Asks a running broker, which knows the lag of each one, too; or looks into directories of this machine. `future`
-    is a copy that is being moved there.
+    Without a DIR, a running broker is asked, which also knows the lag of each partition. With a DIR, its files are
+    read. FUTURE marks a copy that is being moved to the directory.
     """
     if directories:
         for directory in directories:
@@ -46,13 +46,13 @@ def log_dirs(directories: Sequence[str], topics: Sequence[str], bootstrap: Addre
 
 
 def show(name: str, rows: Sequence[LogDirRow], topics: Sequence[str]) -> None:
-    """A directory's line, then one for each partition."""
+    """Print a line for the directory, then one for each partition."""
     click.echo(name)
     print_columns([HEAD, *sorted(row for row in rows if not topics or row[0] in topics)])
 
 
 def title(found: DescribeLogDirsResult) -> str:
-    """Its path, and how it is."""
+    """Return the path of a directory and its state."""
     from pykbroker.client.admin import error_name
 
     if found.error_code:
@@ -61,7 +61,7 @@ def title(found: DescribeLogDirsResult) -> str:
 
 
 def described(found: DescribeLogDirsResult) -> Iterator[LogDirRow]:
-    """What the broker says of a directory."""
+    """Yield the partitions of a directory as the broker describes them."""
     for topic in found.topics:
         for part in topic.partitions:
             future = "yes" if part.is_future_key else "no"
@@ -69,11 +69,11 @@ def described(found: DescribeLogDirsResult) -> Iterator[LogDirRow]:
 
 
 def measured(directory: str) -> Iterator[LogDirRow]:
-    """What the files say. click.ClickException for a directory that no broker made, or that cannot be read."""
+    """Yield the partitions of a directory from its files. click.ClickException: not a log directory, or unreadable."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         if not any(entry.name == "meta.properties" for entry in entries):
-            raise click.ClickException(f"{directory} is no log directory: it has no meta.properties")
+            raise click.ClickException(f"{directory} is not a log directory: it has no meta.properties")
         for entry in entries:
             found = DIRECTORY.fullmatch(entry.name)
             if found and entry.is_dir():

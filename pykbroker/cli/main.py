@@ -1,4 +1,4 @@
-"""The group of all commands."""
+"""The group that holds all commands."""
 
 from __future__ import annotations
 

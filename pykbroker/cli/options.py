@@ -1,4 +1,4 @@
-"""What the command line and a config file say together: options become the `Settings` of a broker."""
+"""Turns the command line and the config file into the `Settings` of a broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEFAULT_ADDRESS = Address("127.0.0.1", 9092)
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `pykbroker start` as they were given."""
+    """The options of `pykbroker start`, as given."""
 
     listen: Address | None = None
     advertise: Address | None = None
@@ -34,7 +34,10 @@ class Options:
     file: str | None = None
 
     def settings(self, temporary_dir: str | None = None) -> Settings:
-        """`temporary_dir` is where the data goes with --memory. click.UsageError or StartError: it cannot be."""
+        """Return the settings of the broker. `temporary_dir` holds the data with --memory.
+
+        click.UsageError or StartError: the options or the file are invalid.
+        """
         texts = self._texts()
         listen = self.listen or listening_address(texts) or DEFAULT_ADDRESS
         advertise = self.advertise or (None if self.listen else advertised_address(texts))
@@ -60,7 +63,7 @@ class Options:
         )
 
     def without_effect(self) -> Iterator[str]:
-        """A sentence for each config of the file that nobody knows; Kafka, too, goes on without it."""
+        """Yield a sentence for each unknown config in the file. They do not prevent a start, as in Kafka."""
         for name in self._file.texts:
             if not known(name):
                 yield f"{self._file.place(name)}: {unknown_config(name)} It has no effect."
@@ -70,7 +73,7 @@ class Options:
         return read_properties(self.file) if self.file else ServerProperties()
 
     def _blamed(self, reason: str) -> str:
-        """Where in the file the config stands that a refusal names."""
+        """Return the reason, preceded by FILE:LINE if it names a config of the file."""
         words = reason.replace(":", " ").split()
         named = [name for name in self._file.texts if name not in self.configs and name in words]
         return f"{self._file.place(named[0])}: {reason}" if named else reason
@@ -84,9 +87,9 @@ class Options:
     def _data_dirs(self, texts: Mapping[str, str], temporary_dir: str | None) -> tuple[str, ...]:
         if self.memory:
             if self.data_dir:
-                raise click.UsageError("--memory keeps nothing, --data-dir keeps everything: choose one of them")
+                raise click.UsageError("--memory and --data-dir contradict each other: choose one of them")
             if temporary_dir is None:
-                raise ValueError("with --memory a temporary directory is needed")
+                raise ValueError("--memory requires a temporary directory")
             return (temporary_dir,)
         if self.data_dir:
             return (os.path.abspath(self.data_dir),)
@@ -97,7 +100,7 @@ class Options:
 
 
 def unknown_config(name: str) -> str:
-    """A sentence that says which name was probably meant."""
+    """Return a sentence that suggests the nearest known name."""
     if name in TOPIC_SYNONYMS:
         return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}."
     nearest = difflib.get_close_matches(name, BROKER, n=1)

@@ -1,4 +1,4 @@
-"""What options are made of: an address, a topic with its partitions, a config."""
+"""The types of options: an address, a topic with its number of partitions, a config."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PORT_MAX = 65_535
 
 
 class Address(NamedTuple):
-    """Where to listen or to connect; an IPv6 host stands in brackets as text."""
+    """An address to listen on or to connect to. As text, an IPv6 host stands in brackets."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """HOST:PORT or [IPV6]:PORT; the host may be empty. ValueError."""
+    """Parse HOST:PORT or [IPV6]:PORT. The host may be empty. ValueError: the text is neither."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or (":" in host and not bracketed):
@@ -31,18 +31,18 @@ def parse_address(text: str) -> Address:
 
 
 def address(text: str) -> Address:
-    """HOST:PORT as an option."""
+    """Parse the HOST:PORT of an option."""
     try:
         parsed = parse_address(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not parsed.host:
-        raise click.BadParameter(f"{text!r} has no host; for all interfaces say 0.0.0.0:{parsed.port}")
+        raise click.BadParameter(f"{text!r} has no host; for all interfaces use 0.0.0.0:{parsed.port}")
     return parsed
 
 
 def topic(text: str) -> tuple[str, int]:
-    """NAME:PARTITIONS as an option."""
+    """Parse the NAME:PARTITIONS of an option."""
     from pykbroker.core.errors import ApiError
     from pykbroker.core.names import check_topic_name
 
@@ -57,7 +57,7 @@ def topic(text: str) -> tuple[str, int]:
 
 
 def config(text: str) -> tuple[str, str]:
-    """KEY=VALUE as an option."""
+    """Parse the KEY=VALUE of an option."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise click.BadParameter(f"{text!r} is not KEY=VALUE, such as num.partitions=3")

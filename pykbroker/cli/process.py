@@ -1,4 +1,4 @@
-"""Settings of the whole process, which only the command line may change: log, open files, memory, collection."""
+"""Process-wide settings, which only the command line may change: log, open files, memory, garbage collection."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt, from glibc's malloc.h."""
 FREED_BYTES_KEPT = 64 << 20
 MAPPED_BYTES_MIN = 32 << 20
-"""A buffer from this size on is given back as soon as it is freed."""
+"""The size from which on a buffer is returned to the kernel as soon as it is freed."""
 GARBAGE_THRESHOLDS = (10_000, 20, 50)
-"""To look through 50,000 new objects that stay, as when a million offsets are loaded, took a step of 46 ms."""
+"""The collector's thresholds. With the first at 50,000, a collection while a million offsets were loaded took 46 ms."""
 
 
 class OneLine(logging.Formatter):
-    """Keeps an event on one line, whatever a client put into it; only a traceback has more."""
+    """A formatter that keeps each event on one line, whatever text a client sent. Only tracebacks take more lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return "".join(each if each.isprintable() else repr(each)[1:-1] for each in super().formatMessage(record))
 
 
 class JsonLine(logging.Formatter):
-    """An object a line, for programs: `time` (RFC 3339, UTC), `level`, `logger`, `message`, and any `traceback`."""
+    """A formatter that writes one JSON object a line.
+
+    Its fields are `time` (RFC 3339, UTC), `level`, `logger`, `message`, and `traceback` where there is one.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -41,14 +44,14 @@ class JsonLine(logging.Formatter):
 
 
 def write_log(level: str, log_format: str) -> None:
-    """Events of this level and above go to stderr, as "text" or as "json"."""
+    """Write events of this level and above to stderr, as "text" or as "json"."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLine() if log_format == "json" else OneLine(LOG_FORMAT, LOG_TIME))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def raise_open_files_limit() -> None:
-    """A segment needs a few descriptors, a client one; 1,024, a common soft limit, are soon spent."""
+    """Raise the soft limit of open files, commonly 1,024. A segment needs a few descriptors, and a client needs one."""
     if sys.platform == "win32":
         return
     import resource
@@ -58,15 +61,15 @@ def raise_open_files_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (ValueError, OSError) as error:  # macOS has a lower bound of its own
-            logging.getLogger(__name__).debug("The limit of open files stays at %d: %s", soft, error)
+        except (ValueError, OSError) as error:  # macOS has a lower maximum
+            logging.getLogger(__name__).debug("the limit of open files stays at %d: %s", soft, error)
 
 
 def keep_freed_memory() -> None:
-    """Have glibc keep up to `FREED_BYTES_KEPT` that was freed, for the buffers of the next batch.
+    """Have glibc keep up to `FREED_BYTES_KEPT` of freed memory for the buffers of the next batch.
 
-    By default it gives 1 MB back to the kernel after each batch, and the kernel clears those pages anew for the next
-    one: 460 page faults, or 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
+    By default glibc returns 1 MB to the kernel after each batch, and the kernel clears those pages again for the next
+    one. That is 460 page faults, and 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -80,7 +83,7 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def garbage_collector_off() -> Iterator[None]:
-    """What is imported and made at a start stays: looking through it takes a twentieth of the time."""
+    """Disable collection during the block. A start's objects are permanent; scanning them takes 5 % of its time."""
     gc.disable()
     try:
         yield
@@ -89,7 +92,7 @@ def garbage_collector_off() -> Iterator[None]:
 
 
 def settle_garbage_collector() -> None:
-    """What start-up made stays, and requests make no cycles: looking less often saves 10 to 25 % of the time."""
+    """Exempt the start's objects from collection, and collect less often: requests take 10 to 25 % less time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

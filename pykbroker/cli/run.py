@@ -1,4 +1,4 @@
-"""A broker in this process, from its options to its exit code."""
+"""Runs a broker in this process, from its options to its exit code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 def run(options: Options, log_level: str, log_format: str, console: Address | None, noted: Sequence[int]) -> None:
-    """Serve until a signal, unless one was `noted` before. click.ClickException, a sentence, when it cannot start."""
+    """Serve until a signal. If `noted` holds a signal that came earlier, do not start.
+
+    click.ClickException: the broker cannot start; the message is one sentence.
+    """
     write_log(log_level, log_format)
     with console_on(console) as bound, temporary_directory() if options.memory else nullcontext() as temporary_dir:
         try:
@@ -47,7 +50,7 @@ def run(options: Options, log_level: str, log_format: str, console: Address | No
 
 @contextmanager
 def console_on(address: Address | None) -> Iterator[Console | None]:
-    """A console that is bound, if one is wanted."""
+    """Yield a bound console, or None without an address."""
     if address is None:
         yield None
         return
@@ -61,12 +64,12 @@ def console_on(address: Address | None) -> Iterator[Console | None]:
 
 
 def temporary_directory() -> tempfile.TemporaryDirectory[str]:
-    """Removed at exit."""
+    """Return a temporary directory that is removed at exit."""
     return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
 
 
 def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> None:
-    """Serve until a signal. click.ClickException: it does not start; click.exceptions.Exit: the machine ended it."""
+    """Serve until a signal. click.ClickException: the broker cannot start. click.exceptions.Exit: it has failed."""
     started = False
 
     def ready(serving: Serving) -> None:
@@ -87,18 +90,18 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
         if not started:
             raise click.ClickException(reason) from None
         logger.error("%s", reason)
-        logger.debug("Where that happened:", exc_info=error)
+        logger.debug("The failure came from:", exc_info=error)
         raise click.exceptions.Exit(EXIT_CODE_FAILED) from None
 
 
 async def serve_until_signal(settings: Settings, ready: Ready, console: Console | None, noted: Sequence[int]) -> None:
-    """The first SIGINT or SIGTERM stops the broker in order, also while it starts; the second one at once."""
+    """Serve until SIGINT or SIGTERM, which also interrupts a start. A second signal ends the process at once."""
     stop = trio.Event()
     with trio.open_signal_receiver(*STOPPING) as signals:
         if noted:
             logger.info("%s: not starting.", signal.Signals(noted[0]).name)
             return
-        from pykbroker import broker  # after the options were found to be right, which is quick
+        from pykbroker import broker  # importing it takes long, so the options are checked first
 
         async with trio.open_nursery() as nursery:
 
@@ -113,7 +116,7 @@ async def serve_until_signal(settings: Settings, ready: Ready, console: Console 
 
 
 async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
-    """Runs until it is cancelled."""
+    """Set `stop` at the first signal and end the process at the second, until cancelled."""
     async for number in signals:
         if stop.is_set():
             os._exit(EXIT_CODE_IMPATIENT)
@@ -122,7 +125,7 @@ async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
 
 
 def sentence(settings: Settings, serving: Serving) -> str:
-    """What stdout says once clients can connect."""
-    where = "nothing is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
+    """Return the line for stdout that reports that clients can connect."""
+    where = "no data is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
     address = Address(serving.host, serving.port)
     return f"pykbroker {VERSION} is listening on {address} (cluster {serving.cluster_id}, {where})"

@@ -1,4 +1,4 @@
-"""Kafka's server.properties: the file, and which of its listeners this broker takes."""
+"""Kafka's server.properties: reads the file and selects the listener that this broker uses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ CONTROLLER_NAMES = "CONTROLLER"
 
 @dataclass(frozen=True)
 class ServerProperties:
-    """The configs of a file, and in which line each one begins; the last one of a name counts."""
+    """The configs of a file and the line of each. If a name is repeated, its last line counts."""
 
     path: str = ""
     texts: Mapping[str, str] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def place(self, name: str) -> str:
-        """FILE:LINE."""
+        """Return FILE:LINE of a config."""
         return f"{self.path}:{self.lines[name]}"
 
 
 def read_properties(path: str) -> ServerProperties:
-    """Read a file in Java's format. StartError for one that does not parse."""
+    """Read a file in Java's properties format. StartError: it cannot be read or parsed."""
     import javaproperties
 
     texts, lines, line = {}, {}, 1
@@ -42,23 +42,23 @@ def read_properties(path: str) -> ServerProperties:
 
 
 def listening_address(texts: Mapping[str, str]) -> Address | None:
-    """The plaintext listener for clients; None where `listeners` is unset. StartError for what is not served yet."""
+    """Return the plaintext listener for clients, or None if `listeners` is unset. StartError: it is unsupported."""
     found = {name: address for name, address in listeners(texts, "listeners") if name not in controllers(texts)}
     if not found and "listeners" in texts:
         raise StartError(
-            "listeners names none for clients; add one such as PLAINTEXT://localhost:9092, or say --listen HOST:PORT"
+            "listeners has none for clients; add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT"
         )
     for name in found:
         protocol = protocols(texts).get(name, name)
         if protocol != "PLAINTEXT":
             raise StartError(
-                f"listener {name} speaks {protocol}, which pykbroker does not yet: change listeners, "
+                f"listener {name} uses {protocol}, which pykbroker does not support: change listeners, "
                 "or replace them with --listen HOST:PORT"
             )
     if len(found) > 1:
         raise StartError(
-            f"pykbroker has one listener, and listeners names {', '.join(found)}: "
-            "leave one, or replace them with --listen HOST:PORT"
+            f"pykbroker supports one listener, but listeners has {', '.join(found)}: "
+            "keep one, or replace them with --listen HOST:PORT"
         )
     for address in found.values():
         return Address(address.host or ALL_INTERFACES, address.port)
@@ -66,7 +66,7 @@ def listening_address(texts: Mapping[str, str]) -> Address | None:
 
 
 def advertised_address(texts: Mapping[str, str]) -> Address | None:
-    """What the file wants clients to be told."""
+    """Return the address of `advertised.listeners` for clients, or None."""
     for name, address in listeners(texts, "advertised.listeners"):
         if name not in controllers(texts) and address.host:
             return address
@@ -74,7 +74,7 @@ def advertised_address(texts: Mapping[str, str]) -> Address | None:
 
 
 def listeners(texts: Mapping[str, str], config: str) -> Iterator[tuple[str, Address]]:
-    """(NAME, address) of each NAME://HOST:PORT. StartError."""
+    """Yield (NAME, address) of each NAME://HOST:PORT. StartError: an entry has another form."""
     for listener in filter(None, map(str.strip, texts.get(config, "").split(","))):
         name, separator, address = listener.partition("://")
         if not separator:
@@ -86,11 +86,11 @@ def listeners(texts: Mapping[str, str], config: str) -> Iterator[tuple[str, Addr
 
 
 def controllers(texts: Mapping[str, str]) -> set[str]:
-    """Names of listeners that are for controllers alone."""
+    """Return the names of listeners that only controllers use."""
     return {name.strip().upper() for name in texts.get("controller.listener.names", CONTROLLER_NAMES).split(",")}
 
 
 def protocols(texts: Mapping[str, str]) -> dict[str, str]:
-    """Which security protocol each listener name stands for, where that is not the name itself."""
+    """Return the security protocol of each listener in `listener.security.protocol.map`."""
     pairs = (pair.partition(":") for pair in texts.get("listener.security.protocol.map", "").split(",") if pair)
     return {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs}

@@ -1,4 +1,4 @@
-"""Signals from the first line of `pykbroker start` on: what comes before a loop listens is noted for it."""
+"""Records signals that come before the event loop can handle them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """While the block runs, those that ask for a stop are appended to the list, and do nothing else."""
+    """Append each SIGINT or SIGTERM that comes during the block to the yielded list, with no other effect."""
     noted: list[int] = []
     before = {number: signal.signal(number, lambda number, frame: noted.append(number)) for number in STOPPING}
     try:

@@ -15,25 +15,25 @@ LOG_FORMATS = ("text", "json")
     "--listen",
     type=address,
     metavar="HOST:PORT",
-    help="Where clients connect; port 0 takes a free one. [default: 127.0.0.1:9092, this machine only]",
+    help="The address that clients connect to; port 0 selects a free one. [default: 127.0.0.1:9092, this machine only]",
 )
 @click.option(
     "--advertise",
     type=address,
     metavar="HOST:PORT",
-    help="What clients are told to use, behind port forwarding or NAT. [default: what each one reached]",
+    help="The address that clients are told to use, for port forwarding or NAT. [default: the one each client used]",
 )
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Where topics are kept. [default: a directory of your user: $XDG_DATA_HOME/pykbroker, else "
+    help="The directory for all data. [default: a directory of your user: $XDG_DATA_HOME/pykbroker, else "
     "~/.local/share/pykbroker, on macOS ~/Library/Application Support/pykbroker]",
 )
 @click.option(
     "--memory",
     is_flag=True,
-    help="Keep nothing: a temporary directory, never flushed to the device and removed at exit.",
+    help="Keep no data: use a temporary directory that is never flushed to the device, and removed at exit.",
 )
 @click.option(
     "--topic",
@@ -49,34 +49,34 @@ LOG_FORMATS = ("text", "json")
     type=config,
     metavar="KEY=VALUE",
     multiple=True,
-    help="A broker config by its Kafka name. Repeatable.",
+    help="Set a broker config by its Kafka name. Repeatable.",
 )
 @click.option(
     "--config",
     "file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A server.properties of Kafka; other options win over it.",
+    help="Read configs from a server.properties of Kafka. Other options take precedence.",
 )
 @click.option(
     "--console",
     type=address,
     metavar="HOST:PORT",
-    help="Answer Prometheus there, at /metrics. Needs the extra: pip install 'pykbroker[console]'.",
+    help="Serve metrics to Prometheus at /metrics. Requires pip install 'pykbroker[console]'.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="info",
     show_default=True,
-    help="The least that the log on stderr tells.",
+    help="The least severe level that is written to stderr.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
     default="text",
     show_default=True,
-    help="Lines to read, or an object of JSON a line.",
+    help="Plain text, or one JSON object a line.",
 )
 def start(
     listen: Address | None,
@@ -92,7 +92,7 @@ def start(
 ) -> None:
     """Start a broker and run until Ctrl-C or SIGTERM.
 
-    The first line on stdout tells the address once clients can connect.
+    The first line on stdout reports the address once clients can connect.
     """
     from pykbroker.cli.signals import noted_signals
 

@@ -21,13 +21,13 @@ names_argument = click.argument("names", nargs=-1, required=True)
 
 @click.group()
 def topics() -> None:
-    """Topics of a running broker."""
+    """List, create, describe and delete the topics of a running broker."""
 
 
 @topics.command("list")
 @bootstrap_option
 def list_topics(bootstrap: Address) -> None:
-    """All topics, one a line."""
+    """List all topics."""
 
     async def work(admin: Admin) -> None:
         rows = [(topic.name, len(topic.partitions), topic.replication_factor) for topic in await admin.topics()]
@@ -64,7 +64,7 @@ def create(
 @names_argument
 @bootstrap_option
 def describe(names: Sequence[str], bootstrap: Address) -> None:
-    """Partitions of topics, and configs of their own."""
+    """Describe the partitions of topics, and the configs set for them."""
 
     async def work(admin: Admin) -> None:
         for topic in await admin.topics(names):
@@ -79,7 +79,7 @@ def describe(names: Sequence[str], bootstrap: Address) -> None:
 def delete(names: Sequence[str], bootstrap: Address) -> None:
     """Delete topics and all their records.
 
-    One that cannot be deleted does not keep the others.
+    A topic that cannot be deleted does not prevent the deletion of the others.
     """
     from pykbroker.core.errors import ApiError
 
@@ -97,7 +97,7 @@ def delete(names: Sequence[str], bootstrap: Address) -> None:
 
 
 async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
-    """What was configured for this topic alone; nothing, where the broker does not describe configs."""
+    """Return the configs set for this topic, or none if the broker does not support DescribeConfigs."""
     from pykbroker.client.connection import UnsupportedVersion
     from pykbroker.core.config.entries import Source
     from pykbroker.core.config.resource import ConfigResource
@@ -110,7 +110,7 @@ async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
 
 
 def print_topic(topic: TopicDescription, configs: dict[str, str | None]) -> None:
-    """Its name and configs, then a line for each partition."""
+    """Print a topic's name and configs, then a line for each partition."""
     click.echo(" ".join([topic.name, *(f"{name}={value}" for name, value in sorted(configs.items()))]))
     rows = [
         (part.partition_index, part.leader_id, part.leader_epoch, joined(part.replica_nodes), joined(part.isr_nodes))
@@ -120,5 +120,5 @@ def print_topic(topic: TopicDescription, configs: dict[str, str | None]) -> None
 
 
 def joined(numbers: Iterable[int]) -> str:
-    """Node ids in one word."""
+    """Return node ids joined by commas."""
     return ",".join(map(str, numbers))

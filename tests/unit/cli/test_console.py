@@ -16,7 +16,7 @@ from pykbroker.cli.parameters import Address
 
 def test_without_the_extra_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "find_spec", lambda name: None if name == "hypercorn" else object())
-    with pytest.raises(click.ClickException, match=r"needs hypercorn, absent here: pip install 'pykbroker\[console\]'"):
+    with pytest.raises(click.ClickException, match=r"requires hypercorn, .*: pip install 'pykbroker\[console\]'"):
         console.Console(Address("127.0.0.1", 0))
 
 

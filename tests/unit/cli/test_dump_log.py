@@ -138,7 +138,7 @@ def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(batch * 2)
     result = dump(tmp_path / "x.log")
     assert f"at byte {len(batch)} of" in result.stderr
-    assert "where 8 or more was due" in result.stderr
+    assert "where 8 or more was expected" in result.stderr
 
 
 @pytest.mark.parametrize(

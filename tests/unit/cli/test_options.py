@@ -83,9 +83,9 @@ def test_advertise_is_told_to_clients_and_shown() -> None:
 @pytest.mark.parametrize(
     ("listeners", "reason"),
     [
-        ("SASL_SSL://:9094", "speaks SASL_SSL"),
-        ("PLAINTEXT://:1,OTHER://:2", "speaks OTHER"),
-        ("PLAINTEXT://:1,plaintext2://:2", "speaks PLAINTEXT2"),
+        ("SASL_SSL://:9094", "uses SASL_SSL"),
+        ("PLAINTEXT://:1,OTHER://:2", "uses OTHER"),
+        ("PLAINTEXT://:1,plaintext2://:2", "uses PLAINTEXT2"),
         ("CONTROLLER://:9093", "none for clients"),
         (":9092", "is not NAME://HOST:PORT"),
         ("PLAINTEXT://x", "is not HOST:PORT"),
@@ -99,7 +99,7 @@ def test_listeners_that_cannot_be_served_are_refused(file: Path, listeners: str,
 
 def test_two_listeners_are_refused_and_an_option_replaces_them(file: Path) -> None:
     file.write_text("listeners=A://:1,B://:2\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n")
-    with pytest.raises(StartError, match="names A, B"):
+    with pytest.raises(StartError, match="has A, B"):
         Options(file=str(file)).settings()
     assert Options(file=str(file), listen=Address("localhost", 3)).settings().listen_port == 3
 
@@ -151,7 +151,7 @@ def test_data_directories_are_made(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StartError, match=r"cannot make .*file/d.* --data-dir"):
+    with pytest.raises(StartError, match=r"cannot create .*file/d.* --data-dir"):
         make_data_dir(str(tmp_path / "file/d"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(StartError, match="this user cannot write"):

@@ -92,7 +92,7 @@ def test_in_memory_the_directory_is_gone_afterwards(start: Callable[..., Result]
         await until_sigterm(settings, ready, stop)
 
     result = start(serve, "--memory", "--topic", "a:2")
-    assert "nothing is kept" in result.stdout
+    assert "no data is kept" in result.stdout
     assert list(seen.values()) == [True]
     assert not any(Path(path).exists() for path in seen)
 
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_honoured_is_exit_code_1(start: Callable[..., Resu
     file.write_text("listeners=SSL://:9093\n")
     result = start(until_sigterm, "--config", str(file))
     assert result.exit_code == 1
-    assert "speaks SSL" in result.stderr
+    assert "uses SSL" in result.stderr
 
 
 def test_unknown_configs_of_a_file_are_told(
