@@ -1,4 +1,4 @@
-"""`pykbroker configs` around an admin client that is played."""
+"""Tests of `pykbroker configs` with a fake admin client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOUND = [
 
 
 class PlayedAdmin:
-    """Remembers what it is asked."""
+    """A fake admin client that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -54,7 +54,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(command, ["configs", *words])
 
 
-def test_what_is_not_a_default_is_described(admin: PlayedAdmin) -> None:
+def test_describe_lists_configs_that_differ_from_their_defaults(admin: PlayedAdmin) -> None:
     assert run("describe", "topic", "a").stdout == (
         "CONFIG          VALUE     SOURCE\n"
         "num.partitions  3         static broker, read-only\n"
@@ -65,7 +65,7 @@ def test_what_is_not_a_default_is_described(admin: PlayedAdmin) -> None:
     assert admin.asked == [(2, "a"), (4, "")]
 
 
-def test_changes_are_asked_for_in_one_request(admin: PlayedAdmin) -> None:
+def test_alter_sends_all_changes_in_one_request(admin: PlayedAdmin) -> None:
     words = "--set", "retention.ms=5", "--delete", "segment.ms", "--append", "cleanup.policy=compact"
     assert run("alter", "topic", "a", *words, "--subtract", "cleanup.policy=delete").exit_code == 0
     assert run("alter", "broker", "--set", "log.retention.ms=5", "--dry-run").exit_code == 0
@@ -100,7 +100,9 @@ def test_changes_are_asked_for_in_one_request(admin: PlayedAdmin) -> None:
         (["describe", "topic", "a", "--al"], "--all"),
     ],
 )
-def test_a_wrong_command_line_asks_nothing_and_helps(admin: PlayedAdmin, words: list[str], said: str) -> None:
+def test_an_invalid_command_line_sends_no_request_and_explains_the_error(
+    admin: PlayedAdmin, words: list[str], said: str
+) -> None:
     result = run(*words)
     assert (result.exit_code, result.stdout, admin.asked) == (2, "", [])
     assert said in result.stderr

@@ -1,4 +1,4 @@
-"""`--console`: what keeps it from coming up, and that it takes nobody with it."""
+"""Tests of `--console`: errors before the start, and failures that must not end the broker."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pykbroker.cli import console
 from pykbroker.cli.parameters import Address
 
 
-def test_without_the_extra_the_way_to_get_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "find_spec", lambda name: None if name == "hypercorn" else object())
     with pytest.raises(click.ClickException, match=r"requires hypercorn, .*: pip install 'pykbroker\[console\]'"):
         console.Console(Address("127.0.0.1", 0))
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_console_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(click.ClickException) as refused:
@@ -28,7 +28,7 @@ def test_a_port_that_is_taken_is_told() -> None:
     assert refused.value.message.startswith(f"cannot listen on 127.0.0.1:{port} for --console: Address already in use")
 
 
-async def test_a_console_that_fails_is_a_line_in_the_log(
+async def test_a_failure_of_the_console_is_logged_and_does_not_end_the_broker(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def serve(*given: object) -> None:

@@ -1,4 +1,4 @@
-"""`pykbroker dump-log` over all that Apache Kafka left in its log directories, whole and damaged."""
+"""Tests of `pykbroker dump-log` on the log directories of Apache Kafka, intact and damaged."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def dump(*words: object) -> Result:
 
 
 def lines(*words: object) -> list[str]:
-    """What is said of one file, behind its name."""
+    """Return the lines printed for one file, without its name."""
     result = dump(*words)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()[1:]
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
-def test_each_file_that_kafka_wrote_is_shown(kind: str, tmp_path: Path) -> None:
+def test_every_file_that_kafka_wrote_is_printed(kind: str, tmp_path: Path) -> None:
     files = [path for path in sorted(unpack(kind, tmp_path).rglob("*")) if path.suffix in SUFFIXES]
     assert {".log", ".index", ".timeindex", ".snapshot", ".checkpoint"} <= {path.suffix for path in files}
     result = dump("--deep", *files)
@@ -46,7 +46,7 @@ def test_each_file_that_kafka_wrote_is_shown(kind: str, tmp_path: Path) -> None:
     assert [line[:-1] for line in result.stdout.splitlines() if line.endswith(":")] == list(map(str, files))
 
 
-def test_batches_are_a_line_each_and_records_are_below_them(clean: Path) -> None:
+def test_each_batch_is_one_line_followed_by_its_records(clean: Path) -> None:
     path = clean / "codec-zstd-0" / f"{0:020}.log"
     batches = lines(path)
     assert re.fullmatch(
@@ -59,7 +59,7 @@ def test_batches_are_a_line_each_and_records_are_below_them(clean: Path) -> None
     assert len(lines("--deep", path)) == len(batches) + 30
 
 
-def test_headers_nulls_and_what_is_no_text_are_told_apart(tmp_path: Path) -> None:
+def test_headers_nulls_and_binary_values_are_printed_differently(tmp_path: Path) -> None:
     builder = BatchBuilder(codec=Codec.GZIP)
     builder.append(None, b"\xff\n", (("h", None), ("i", b"1")), 5)
     builder.append(b"a\nb", b"", (), 6)
@@ -70,7 +70,7 @@ def test_headers_nulls_and_what_is_no_text_are_told_apart(tmp_path: Path) -> Non
     ]
 
 
-def test_markers_indexes_and_producers_are_shown(clean: Path) -> None:
+def test_markers_indexes_and_producer_snapshots_are_printed(clean: Path) -> None:
     folder = clean / "txn-0"
     log = lines("--deep", folder / f"{6:020}.log")
     assert log[1] == '  offset=6 COMMIT {"coordinator_epoch": 0}'
@@ -81,7 +81,7 @@ def test_markers_indexes_and_producers_are_shown(clean: Path) -> None:
     assert lines(clean / "rolls-0" / f"{0:020}.timeindex")[0].startswith("timestamp=17")
 
 
-def test_records_of_the_clusters_own_topics_are_decoded(clean: Path) -> None:
+def test_records_of_internal_topics_are_decoded(clean: Path) -> None:
     metadata = lines("--deep", clean / "__cluster_metadata-0" / f"{0:020}.log")
     assert any(
         re.match(r'  offset=\d+ timestamp=\d+ TopicRecord {"name": "txn", "topic_id": "\S{22}"}$', line)
@@ -113,7 +113,7 @@ def test_secrets_are_hidden() -> None:
 
 
 @pytest.mark.parametrize("deep", [[], ["--deep"]])
-def test_damage_is_told_with_its_position_and_the_rest_of_the_files_goes_on(
+def test_damage_is_reported_with_its_position_and_the_other_files_are_printed(
     clean: Path, tmp_path: Path, deep: list[str]
 ) -> None:
     whole = clean / "codec-none-0" / f"{0:020}.log"
@@ -131,7 +131,7 @@ def test_damage_is_told_with_its_position_and_the_rest_of_the_files_goes_on(
     assert f"{whole}:" in result.stdout
 
 
-def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
+def test_a_batch_whose_offset_is_too_low_is_damage(tmp_path: Path) -> None:
     builder = BatchBuilder(base_offset=7)
     builder.append(b"k", b"v", (), 1)
     batch = builder.build()
@@ -164,7 +164,9 @@ def test_offsets_that_go_back_are_damage(tmp_path: Path) -> None:
         ("9.checkpoint", b"x", 0, 0),
     ],
 )
-def test_entries_and_their_damage(tmp_path: Path, name: str, data: bytes, position: int | None, entries: int) -> None:
+def test_invalid_index_entries_are_reported_with_their_position(
+    tmp_path: Path, name: str, data: bytes, position: int | None, entries: int
+) -> None:
     (tmp_path / name).write_bytes(data)
     result = dump(tmp_path / name)
     assert result.exit_code == (0 if position is None else 1)
@@ -172,7 +174,7 @@ def test_entries_and_their_damage(tmp_path: Path, name: str, data: bytes, positi
     assert result.stderr == "" if position is None else f"damaged at byte {position} of {len(data)}: " in result.stderr
 
 
-def test_what_is_no_file_of_a_log_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     result = dump(tmp_path / "notes.txt")
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""`pykbroker log-dirs`: of a broker that is played, and of files."""
+"""Tests of `pykbroker log-dirs` with a fake admin client, and on files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(*words: object) -> Result:
 
 
 @pytest.mark.usefixtures("admin")
-def test_a_broker_tells_of_each_directory() -> None:
+def test_log_dirs_prints_each_directory_of_a_broker() -> None:
     assert run().stdout == (
         "/x total_bytes=1000 usable_bytes=10\n"
         "TOPIC  PARTITION  BYTES  LAG  FUTURE\n"
@@ -55,7 +55,7 @@ def test_a_broker_tells_of_each_directory() -> None:
     assert "\na " not in run("--topic", "b").stdout
 
 
-def test_a_directory_is_measured_without_a_broker(tmp_path: Path) -> None:
+def test_log_dirs_measures_a_directory_without_a_broker(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").touch()
     (tmp_path / "b").write_text("no directory")
     for name, size in (("a-b-1", 10), (f"c-0.{'0' * 32}-future", 20), (f"d-0.{'0' * 32}-delete", 30), ("other", 40)):
@@ -71,7 +71,7 @@ def test_a_directory_is_measured_without_a_broker(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_no_log_directory_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_meta_properties_is_refused(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "has no meta.properties" in result.stderr
@@ -80,7 +80,7 @@ def test_what_is_no_log_directory_is_refused(tmp_path: Path) -> None:
         assert run(path).exit_code == 2
 
 
-def test_without_a_broker_the_command_says_what_to_do() -> None:
+def test_log_dirs_without_a_running_broker_says_what_to_do() -> None:
     result = run("--bootstrap", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "no broker answers on 127.0.0.1:1" in result.stderr

@@ -1,4 +1,4 @@
-"""From the command line and a config file to settings."""
+"""Tests of Options: the command line and a config file become settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "server.properties"
 
 
-def test_without_options_it_listens_on_this_machine_alone() -> None:
+def test_a_broker_without_options_listens_on_this_machine_only() -> None:
     settings = Options().settings()
     assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 9092)
     assert settings.advertise_host is None
@@ -29,7 +29,7 @@ def test_without_options_it_listens_on_this_machine_alone() -> None:
     assert settings.config.offsets_topic_replication_factor == 1
 
 
-def test_the_default_place_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_data_directory_belongs_to_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setenv("HOME", "/home/me")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
@@ -40,7 +40,7 @@ def test_the_default_place_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None
     assert default_data_dir() == "/home/me/Library/Application Support/pykbroker"
 
 
-def test_in_memory_the_data_is_in_the_temporary_directory() -> None:
+def test_memory_stores_data_in_the_temporary_directory() -> None:
     settings = Options(memory=True, topics=(("a", 1),)).settings("/tmp/x")
     assert settings.memory
     assert settings.data_dirs == ("/tmp/x",)
@@ -49,7 +49,7 @@ def test_in_memory_the_data_is_in_the_temporary_directory() -> None:
         Options(memory=True, data_dir="d").settings("/tmp/x")
 
 
-def test_a_file_of_kafka_is_honoured(file: Path) -> None:
+def test_a_server_properties_of_kafka_is_read(file: Path) -> None:
     file.write_text(
         "# Kafka\nnode.id = 4\nprocess.roles=broker,controller\n"
         "listeners=CONTROLLER://:9093,LOCAL://:19092\nlistener.security.protocol.map=LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
@@ -64,7 +64,7 @@ def test_a_file_of_kafka_is_honoured(file: Path) -> None:
     assert settings.config.offsets_topic_replication_factor == 3
 
 
-def test_the_command_line_wins_over_the_file(file: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_file(file: Path) -> None:
     file.write_text("listeners=PLAINTEXT://:1\nadvertised.listeners=PLAINTEXT://a:1\nlog.dirs=/a\nnum.partitions=2\n")
     options = Options(listen=Address("localhost", 0), data_dir="/b", configs={"num.partitions": "3"}, file=str(file))
     settings = options.settings()
@@ -74,7 +74,7 @@ def test_the_command_line_wins_over_the_file(file: Path) -> None:
     assert settings.config.num_partitions == 3
 
 
-def test_advertise_is_told_to_clients_and_shown() -> None:
+def test_advertise_sets_advertised_listeners() -> None:
     settings = Options(advertise=Address("broker.example", 1)).settings()
     assert (settings.advertise_host, settings.advertise_port) == ("broker.example", 1)
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://broker.example:1",)
@@ -91,7 +91,7 @@ def test_advertise_is_told_to_clients_and_shown() -> None:
         ("PLAINTEXT://x", "is not HOST:PORT"),
     ],
 )
-def test_listeners_that_cannot_be_served_are_refused(file: Path, listeners: str, reason: str) -> None:
+def test_unsupported_listeners_are_refused(file: Path, listeners: str, reason: str) -> None:
     file.write_text(f"listeners={listeners}\n")
     with pytest.raises(StartError, match=reason):
         Options(file=str(file)).settings()
@@ -104,7 +104,7 @@ def test_two_listeners_are_refused_and_an_option_replaces_them(file: Path) -> No
     assert Options(file=str(file), listen=Address("localhost", 3)).settings().listen_port == 3
 
 
-def test_a_file_that_does_not_parse_is_refused(file: Path) -> None:
+def test_a_properties_file_that_does_not_parse_is_refused(file: Path) -> None:
     file.write_text("a=\\u00zz\n")
     with pytest.raises(StartError, match="cannot read"):
         Options(file=str(file)).settings()
@@ -124,7 +124,7 @@ def test_an_unknown_config_is_refused_with_the_nearest_name(name: str, hint: str
     assert caught.value.message.endswith(hint)
 
 
-def test_an_unknown_config_of_a_file_is_told_with_its_line_and_the_nearest_name(file: Path) -> None:
+def test_an_unknown_config_in_a_file_is_reported_with_its_line_and_the_nearest_name(file: Path) -> None:
     file.write_text("# Kafka\nlog.dirs=/a,\\\n  /b\nnum.partition=3\nlistener.name.x.y=1\nretention.ms=1\n")
     assert list(Options(file=str(file)).without_effect()) == [
         f"{file}:4: There is no broker config num.partition; did you mean num.partitions? It has no effect.",
@@ -134,7 +134,7 @@ def test_an_unknown_config_of_a_file_is_told_with_its_line_and_the_nearest_name(
     assert list(Options().without_effect()) == []
 
 
-def test_a_value_that_cannot_be_is_refused(file: Path) -> None:
+def test_an_invalid_value_is_refused(file: Path) -> None:
     with pytest.raises(click.UsageError, match="^Invalid value x for configuration num.partitions"):
         Options(configs={"num.partitions": "x"}).settings()
     file.write_text("num.partitions=1\n\nnum.partitions=x\n")
@@ -144,12 +144,14 @@ def test_a_value_that_cannot_be_is_refused(file: Path) -> None:
         Options(file=str(file), configs={"num.partitions": "y"}).settings()
 
 
-def test_data_directories_are_made(tmp_path: Path) -> None:
+def test_the_data_directory_is_created(tmp_path: Path) -> None:
     make_data_dir(str(tmp_path / "a/b"))
     assert (tmp_path / "a/b").is_dir()
 
 
-def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_directory_that_cannot_be_created_or_written_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StartError, match=r"cannot create .*file/d.* --data-dir"):
         make_data_dir(str(tmp_path / "file/d"))
@@ -158,7 +160,7 @@ def test_a_place_that_cannot_be_made_or_written_is_refused(tmp_path: Path, monke
         make_data_dir(str(tmp_path))
 
 
-def test_a_class_of_java_keeps_the_broker_from_starting(file: Path) -> None:
+def test_a_config_that_names_a_java_class_prevents_the_start(file: Path) -> None:
     file.write_text("log.dirs=/d\n\nauthorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
     with pytest.raises(
         click.UsageError,

@@ -1,4 +1,4 @@
-"""Addresses, topics and configs as options."""
+"""Tests of the parsing of addresses, topics and configs."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from pykbroker.cli.parameters import Address, address, config, parse_address, to
         (":9092", "", 9092),
     ],
 )
-def test_an_address_is_read_and_shows_as_it_was_written(text: str, host: str, port: int) -> None:
+def test_an_address_is_parsed_and_prints_as_written(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)
     assert str(parse_address(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "9092", "host", "host:", "host:x", "h:65536", "h:-1", "::1:9092", "h:\u0663"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|not a port"):
         parse_address(text)
 
 
-def test_all_interfaces_have_to_be_said() -> None:
+def test_an_address_without_a_host_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="0.0.0.0:9092"):
         address(":9092")
 
 
 @pytest.mark.parametrize("text", ["orders", "orders:", "orders:0", "orders:x", "orders:-1", "or/ders:1", ":3", "..:1"])
-def test_a_bad_topic_is_refused_with_a_reason(text: str) -> None:
+def test_an_invalid_topic_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"NAME:PARTITIONS|Topic name is invalid"):
         topic(text)
 
 
-def test_topics_and_configs_are_read() -> None:
+def test_topics_and_configs_are_parsed() -> None:
     assert topic("orders:3") == ("orders", 3)
     assert config("log.dirs = /a=b ") == ("log.dirs", "/a=b")
     for text in ("log.dirs", "=x"):

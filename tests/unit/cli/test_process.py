@@ -1,4 +1,4 @@
-"""What the command line sets for its whole process."""
+"""Tests of process-wide settings."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ print(faults() - before)
 
 
 def page_faults(how: str) -> int:
-    """Return how many pages the kernel gave anew while 50 batches of 1 MB were copied, one after the other."""
+    """Return the number of page faults while 50 batches of 1 MB are copied one after the other."""
     done = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives freed memory back at once")
-def test_the_memory_of_a_batch_is_kept_for_the_next_one():
+def test_freed_memory_of_a_batch_is_kept_for_the_next_batch():
     assert page_faults("kept") < 500
     assert page_faults("given back") > 5_000

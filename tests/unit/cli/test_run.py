@@ -1,4 +1,4 @@
-"""`pykbroker start` around a broker that is played: what it prints, how it ends."""
+"""Tests of `pykbroker start` with a fake broker: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[..., Result]:
-    """`start(serve, *options)` runs the command with this function in the place of the broker's."""
+    """Return `start(serve, *options)`, which runs the command with this function instead of the broker's."""
     monkeypatch.setattr("pykbroker.cli.run.settle_garbage_collector", lambda: None)
     caplog.set_level(logging.INFO)
 
@@ -52,7 +52,7 @@ async def until_sigterm(settings: Settings, ready: Ready, stop: trio.Event) -> N
     await stop.wait()
 
 
-def test_the_first_line_is_the_address_and_sigterm_ends_with_0(
+def test_the_first_line_reports_the_address_and_sigterm_ends_with_exit_code_0(
     start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0")
@@ -62,7 +62,7 @@ def test_the_first_line_is_the_address_and_sigterm_ends_with_0(
     assert "SIGTERM: stopping." in caplog.messages
 
 
-def test_a_signal_before_the_loop_runs_is_not_lost(
+def test_a_signal_before_the_event_loop_runs_prevents_the_start(
     start: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made: list[str] = []
@@ -84,7 +84,7 @@ def test_a_signal_before_the_loop_runs_is_not_lost(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_in_memory_the_directory_is_gone_afterwards(start: Callable[..., Result]) -> None:
+def test_memory_removes_the_directory_at_exit(start: Callable[..., Result]) -> None:
     seen = {}
 
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
@@ -97,7 +97,7 @@ def test_in_memory_the_directory_is_gone_afterwards(start: Callable[..., Result]
     assert not any(Path(path).exists() for path in seen)
 
 
-def test_what_hinders_the_start_is_one_sentence_and_exit_code_1(start: Callable[..., Result]) -> None:
+def test_a_start_error_is_one_sentence_and_exit_code_1(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         raise StartError("the cluster is another one")
 
@@ -106,7 +106,7 @@ def test_what_hinders_the_start_is_one_sentence_and_exit_code_1(start: Callable[
     assert result.stderr == "Error: the cluster is another one\n"
 
 
-def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Result]) -> None:
+def test_an_unexpected_failure_while_serving_keeps_its_traceback(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise FileNotFoundError(2, "No such file", "/x")
@@ -116,7 +116,7 @@ def test_a_failure_while_serving_is_not_explained_away(start: Callable[..., Resu
     assert result.exit_code == 1
 
 
-def test_what_the_machine_ends_is_one_line_of_the_log_and_exit_code_1(
+def test_a_stop_error_while_serving_is_one_log_line_and_exit_code_1(
     start: Callable[..., Result], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
@@ -130,7 +130,7 @@ def test_what_the_machine_ends_is_one_line_of_the_log_and_exit_code_1(
     assert "Traceback" not in result.output
 
 
-def test_a_bug_beside_what_the_machine_ends_keeps_its_traceback(start: Callable[..., Result]) -> None:
+def test_a_bug_beside_a_stop_error_keeps_its_traceback(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise ExceptionGroup("", [StopError("/d failed"), KeyError("b")])
@@ -149,13 +149,13 @@ def test_a_bug_beside_what_the_machine_ends_keeps_its_traceback(start: Callable[
         ["--config", "absent"],
     ],
 )
-def test_a_wrong_command_line_is_exit_code_2(start: Callable[..., Result], options: list[str]) -> None:
+def test_an_invalid_command_line_ends_with_exit_code_2(start: Callable[..., Result], options: list[str]) -> None:
     result = start(until_sigterm, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
 
 
-def test_a_file_that_cannot_be_honoured_is_exit_code_1(start: Callable[..., Result], tmp_path: Path) -> None:
+def test_an_unsupported_config_file_ends_with_exit_code_1(start: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listeners=SSL://:9093\n")
     result = start(until_sigterm, "--config", str(file))
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_honoured_is_exit_code_1(start: Callable[..., Resu
     assert "uses SSL" in result.stderr
 
 
-def test_unknown_configs_of_a_file_are_told(
+def test_unknown_configs_in_a_file_are_logged(
     start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "server.properties"
@@ -173,19 +173,19 @@ def test_unknown_configs_of_a_file_are_told(
     assert f"{file}:1: There is no broker config zookeeper.connect. It has no effect." in caplog.messages
 
 
-def test_failures_are_told_by_who_can_mend_them() -> None:
+def test_only_failures_that_the_operator_can_correct_become_sentences() -> None:
     nested = ExceptionGroup("", [ExceptionGroup("", [StartError("a"), StartError("b")]), StartError("a")])
     assert explain(nested) == "a; b"
     assert explain(OSError(28, "No space left on device", "/d/x")) == "/d/x: No space left on device"
     assert explain(ExceptionGroup("", [StartError("a"), KeyError("b")])) is None
 
 
-def test_a_log_line_stays_one_line() -> None:
+def test_a_log_event_stays_on_one_line() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "client %s", ("a\nFAKE\x1b[0m é",), None)
     assert OneLine("%(levelname)s %(message)s").format(record) == "INFO client a\\nFAKE\\x1b[0m é"
 
 
-def test_a_log_for_programs_is_an_object_a_line() -> None:
+def test_the_json_log_is_one_object_a_line() -> None:
     record = logging.LogRecord("pykbroker.x", logging.WARNING, "", 0, "client %s", ("a\n\u2028é",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLine().format(record)) == {
@@ -202,7 +202,7 @@ def test_a_log_for_programs_is_an_object_a_line() -> None:
     assert json.loads(JsonLine().format(record))["traceback"].endswith("ValueError: no")
 
 
-def test_without_a_command_the_help_is_shown() -> None:
+def test_the_help_is_printed_without_a_command() -> None:
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 0
     assert "start" in result.stdout

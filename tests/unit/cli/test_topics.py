@@ -1,4 +1,4 @@
-"""`pykbroker topics` around an admin client that is played."""
+"""Tests of `pykbroker topics` with a fake admin client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wire.messages.metadata import MetadataResponsePartition
 
 
 class PlayedAdmin:
-    """Remembers what it is asked."""
+    """A fake admin client that records its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -64,7 +64,7 @@ def test_topics_are_listed_in_columns(admin: PlayedAdmin) -> None:
     assert run("list").stdout == ("TOPIC   PARTITIONS  REPLICAS\norders  1           2\na       2           2\n")
 
 
-def test_partitions_and_own_configs_are_described(admin: PlayedAdmin) -> None:
+def test_describe_prints_partitions_and_the_topics_own_configs(admin: PlayedAdmin) -> None:
     assert run("describe", "orders", "a").stdout == (
         "orders\n"
         "PARTITION  LEADER  EPOCH  REPLICAS  ISR\n"
@@ -83,7 +83,7 @@ def test_topics_are_created_and_deleted(admin: PlayedAdmin) -> None:
     assert admin.asked == [("a", 3, -1, {"retention.ms": "5"}), ("b", -1, -1, {}), ("a",), ("b",)]
 
 
-def test_a_topic_that_cannot_be_deleted_is_named_and_keeps_no_other(admin: PlayedAdmin) -> None:
+def test_a_topic_that_cannot_be_deleted_is_named_and_the_others_are_deleted(admin: PlayedAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "delete", "nobody", "a", "nothing"])
     assert (result.exit_code, admin.asked) == (1, [("a",)])
     assert result.stderr == (
@@ -91,7 +91,7 @@ def test_a_topic_that_cannot_be_deleted_is_named_and_keeps_no_other(admin: Playe
     )
 
 
-def test_without_a_broker_the_command_says_what_to_do() -> None:
+def test_topics_without_a_running_broker_says_what_to_do() -> None:
     result = CliRunner().invoke(command, ["topics", "list", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert "no broker answers on 127.0.0.1:1" in result.stderr

@@ -1,4 +1,4 @@
-"""The admin client's questions, and what it makes of a broker's answers."""
+"""Tests of the admin client's requests, and of its reading of a broker's responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wire.messages.metadata import MetadataResponse, MetadataResponsePartition, 
 
 
 class Broker:
-    """Takes the place of a connection: one answer, and what was asked."""
+    """A fake connection that keeps the last request and returns one response."""
 
     def __init__(self, answer: Response, version: int = 99) -> None:
         self.answer, self.version = answer, version
@@ -43,7 +43,7 @@ def admin(broker: Broker) -> Admin:
     return Admin(broker)  # type: ignore[arg-type]
 
 
-async def test_topics_and_partitions_come_in_order() -> None:
+async def test_topics_and_partitions_are_sorted() -> None:
     partitions = [MetadataResponsePartition(partition_index=index, replica_nodes=[1, 2]) for index in (1, 0)]
     broker = Broker(
         MetadataResponse(
@@ -75,21 +75,21 @@ async def test_a_topic_is_created_with_its_configs() -> None:
     assert [(config.name, config.value) for config in topic.configs] == [("retention.ms", "5")]
 
 
-async def test_what_the_broker_refuses_is_raised_in_its_words() -> None:
+async def test_a_refused_request_raises_the_brokers_error_message() -> None:
     refusal = CreatableTopicResult(name="a", error_code=36, error_message="Topic 'a' already exists.")
     with pytest.raises(ApiError, match=r"Topic 'a' already exists\. \(TOPIC_ALREADY_EXISTS\)") as caught:
         await admin(Broker(CreateTopicsResponse(topics=[refusal]))).create_topic("a", 1, 1, {})
     assert caught.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-async def test_an_error_of_the_future_is_still_an_error() -> None:
+async def test_an_unknown_error_code_raises_unknown_server_error() -> None:
     broker = Broker(CreateTopicsResponse(topics=[CreatableTopicResult(error_code=9999, error_message=None)]))
     with pytest.raises(ApiError, match="UNKNOWN_SERVER_ERROR"):
         await admin(broker).create_topic("a", 1, 1, {})
 
 
 @pytest.mark.parametrize(("version", "names", "states"), [(5, ["a"], []), (6, [], ["a"])])
-async def test_a_topic_is_deleted_by_its_name(version: int, names: list[str], states: list[str]) -> None:
+async def test_delete_topic_names_the_topic_in_every_version(version: int, names: list[str], states: list[str]) -> None:
     broker = Broker(DeleteTopicsResponse(responses=[DeletableTopicResult(name="a")]), version)
     await admin(broker).delete_topic("a")
     assert broker.asked.topic_names == names
@@ -100,7 +100,7 @@ async def test_a_topic_is_deleted_by_its_name(version: int, names: list[str], st
             await admin(broker).delete_topic("a")
 
 
-async def test_configs_are_told_by_name() -> None:
+async def test_configs_are_sorted_by_name() -> None:
     configs = [DescribeConfigsResourceResult(name="segment.ms"), DescribeConfigsResourceResult(name="retention.ms")]
     broker = Broker(DescribeConfigsResponse(results=[DescribeConfigsResult(configs=configs)]))
     assert [each.name for each in await admin(broker).configs(2, "a")] == ["retention.ms", "segment.ms"]
@@ -114,7 +114,7 @@ async def test_configs_are_told_by_name() -> None:
         await admin(broker).configs(2, "a")
 
 
-async def test_configs_are_changed_or_the_reason_is_told() -> None:
+async def test_configs_are_altered_or_the_brokers_reason_is_raised() -> None:
     broker = Broker(IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()]))
     change = AlterableConfig("retention.ms", 0, "5")
     await admin(broker).alter_configs(4, "1", [change], validate_only=True)
@@ -126,7 +126,7 @@ async def test_configs_are_changed_or_the_reason_is_told() -> None:
         await admin(broker).alter_configs(2, "a", [change])
 
 
-async def test_a_directory_that_failed_is_no_failure_of_the_question() -> None:
+async def test_a_failed_log_directory_does_not_fail_the_request() -> None:
     failed = DescribeLogDirsResult(56, "/d")
     broker = Broker(DescribeLogDirsResponse(results=[failed]))
     assert await admin(broker).log_dirs() == [failed]

@@ -1,4 +1,4 @@
-"""A client connection against a broker that is played by hand on the other end of a memory stream."""
+"""Tests of a client connection against a fake broker on the other end of a memory stream."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from wire.versions import Versions
 
 
 class Broker:
-    """The other end: reads whole requests, writes what it is told."""
+    """A fake broker that reads whole requests and sends the responses of the test."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.buffer = bytearray()
 
     async def next(self) -> tuple[int, int, object]:
-        """(correlation id, version, request)"""
+        """Return (correlation id, version, request)."""
         while len(self.buffer) < 4 or len(self.buffer) < 4 + int.from_bytes(self.buffer[:4], "big"):
             self.buffer += await self.stream.receive_some()
         end = 4 + int.from_bytes(self.buffer[:4], "big")
@@ -52,7 +52,7 @@ async def ask(connection: BrokerConnection, group: str) -> str:
     return answer.host
 
 
-async def test_the_newest_common_version_is_spoken(ends: tuple[BrokerConnection, Broker]) -> None:
+async def test_a_request_has_the_newest_common_version(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.negotiate)
@@ -69,7 +69,7 @@ async def test_the_newest_common_version_is_spoken(ends: tuple[BrokerConnection,
             connection.newest_version(key)
 
 
-async def test_many_callers_get_their_own_answers(ends: tuple[BrokerConnection, Broker]) -> None:
+async def test_concurrent_callers_get_their_own_responses(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     answers: dict[int, str] = {}
 
@@ -86,7 +86,7 @@ async def test_many_callers_get_their_own_answers(ends: tuple[BrokerConnection, 
     assert answers == {number: f"group {number}" for number in range(10)}
 
 
-async def test_the_answer_of_a_cancelled_caller_is_read_over(
+async def test_the_response_of_a_cancelled_caller_is_skipped(
     ends: tuple[BrokerConnection, Broker], autojump_clock: trio.testing.MockClock
 ) -> None:
     connection, broker = ends
@@ -102,7 +102,9 @@ async def test_the_answer_of_a_cancelled_caller_is_read_over(
             await broker.answer(FindCoordinatorResponse(host=name), version, correlation_id)
 
 
-async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[BrokerConnection, Broker]) -> None:
+async def test_all_callers_get_disconnected_when_the_broker_closes_the_connection(
+    ends: tuple[BrokerConnection, Broker],
+) -> None:
     connection, broker = ends
     ended = []
 
@@ -120,9 +122,7 @@ async def test_a_broker_that_hangs_up_ends_every_call(ends: tuple[BrokerConnecti
 
 
 @pytest.mark.parametrize("size", [3, -1, REQUEST_BYTES_MAX + 1])
-async def test_a_claimed_length_that_cannot_be_ends_the_connection(
-    ends: tuple[BrokerConnection, Broker], size: int
-) -> None:
+async def test_an_invalid_response_length_ends_the_connection(ends: tuple[BrokerConnection, Broker], size: int) -> None:
     connection, broker = ends
     await broker.stream.send_all(size.to_bytes(4, "big", signed=True))
     with pytest.raises(Disconnected, match=f"claims to have {size} bytes"):
@@ -131,7 +131,7 @@ async def test_a_claimed_length_that_cannot_be_ends_the_connection(
         await ask(connection, "group")
 
 
-async def test_an_answer_that_does_not_parse_ends_the_connection(ends: tuple[BrokerConnection, Broker]) -> None:
+async def test_a_response_that_does_not_decode_ends_the_connection(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
     await broker.stream.send_all((6).to_bytes(4, "big") + (0).to_bytes(4, "big") + b"\x00\xff")
     with pytest.raises(Disconnected, match="does not parse"):

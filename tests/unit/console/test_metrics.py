@@ -1,4 +1,4 @@
-"""Statistics as metrics, and the endpoint over a real socket."""
+"""Tests of the metrics, and of the endpoint over a real socket."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def samples(text: str) -> Samples:
-    """As Prometheus reads them."""
+    """Parse metrics as Prometheus does."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -75,7 +75,7 @@ def samples(text: str) -> Samples:
     }
 
 
-def test_each_figure_has_its_place() -> None:
+def test_each_statistic_is_exported_under_its_metric() -> None:
     found = samples(exposition(FOUND).decode())
 
     def of(name: str, **labels: str) -> float:
@@ -119,7 +119,7 @@ def test_each_figure_has_its_place() -> None:
     assert found["process_resident_memory_bytes", ()] > 0
 
 
-def test_durations_of_all_versions_are_one_histogram() -> None:
+def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
     found = samples(exposition(FOUND).decode())
     of_produce = {
         dict(labels)["le"]: value
@@ -135,7 +135,7 @@ def test_durations_of_all_versions_are_one_histogram() -> None:
 
 
 async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
-    """(head, body) of the answer, until the server closes."""
+    """Send a request and return the (head, body) of the answer, until the server closes."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         await stream.send_all(request + b"Host: x\r\nConnection: close\r\n\r\n")
@@ -152,7 +152,7 @@ async def served(statistics: Callable[[], Any], nursery: trio.Nursery) -> int:
     return port
 
 
-async def test_prometheus_is_answered() -> None:
+async def test_the_endpoint_serves_metrics_to_prometheus() -> None:
     async with trio.open_nursery() as nursery:
         port = await served(lambda: FOUND, nursery)
         head, body = await ask(port, b"GET /metrics HTTP/1.1\r\n")
@@ -168,7 +168,7 @@ async def test_prometheus_is_answered() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_each_scrape_asks_anew_and_a_failure_ends_one_scrape() -> None:
+async def test_each_scrape_reads_new_statistics_and_a_failure_ends_only_that_scrape() -> None:
     asked: list[int] = []
 
     def statistics() -> BrokerStatistics:

@@ -1,4 +1,4 @@
-"""A broker in a thread, around a broker that is played: start, stop, and failing to."""
+"""Tests of a broker in a thread, with a fake broker: start, stop, and a failed start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pykbroker.testing import running_broker
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
-    """Puts a function in the place of `broker.serve`."""
+    """Return a function that replaces `broker.serve`."""
 
     def put(serve: Any) -> None:
         broker = ModuleType("pykbroker.broker")
@@ -30,7 +30,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     return put
 
 
-def test_it_serves_until_the_block_ends(play: Callable[[Any], None]) -> None:
+def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> None:
     seen: list[Settings] = []
     stopped = []
 
@@ -52,7 +52,7 @@ def test_it_serves_until_the_block_ends(play: Callable[[Any], None]) -> None:
     broker.stop()
 
 
-def test_what_hinders_the_start_reaches_the_caller(play: Callable[[Any], None]) -> None:
+def test_a_start_error_reaches_the_caller(play: Callable[[Any], None]) -> None:
     async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
         raise StartError("no")
 

@@ -1,4 +1,4 @@
-"""What the loop does between two waits is a step, whoever does it; the rest of the time it is idle."""
+"""Tests of LoopWatch: the work of all tasks between two waits is one step, and the rest of the time is idle."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def test_steps_and_waits_are_told_apart() -> None:
+def test_steps_and_waits_are_timed_separately() -> None:
     clock = Clock()
     watch = LoopWatch(clock)
     for worked, waited in ((5, 100), (STEP_NS_SLOW, 0), (STEP_NS_SLOW + 1, 7), (1, 1)):
@@ -28,7 +28,9 @@ def test_steps_and_waits_are_told_apart() -> None:
     assert watch.statistics() == NetStatistics(4, 1, 2 * STEP_NS_SLOW + 7, STEP_NS_SLOW + 1, 108)
 
 
-async def test_all_tasks_count_until_the_watch_is_taken_away(autojump_clock: trio.testing.MockClock) -> None:
+async def test_steps_include_the_work_of_all_tasks_until_the_instrument_is_removed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     clock = Clock()
     watch = LoopWatch(clock)
 
@@ -50,7 +52,7 @@ async def test_all_tasks_count_until_the_watch_is_taken_away(autojump_clock: tri
 
 
 @pytest.mark.parametrize("waited", [0, 50])
-def test_nothing_was_done_yet(waited: int) -> None:
+def test_a_watch_that_has_not_begun_has_no_steps(waited: int) -> None:
     clock = Clock()
     watch = LoopWatch(clock)
     clock.now += waited

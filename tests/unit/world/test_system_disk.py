@@ -1,4 +1,4 @@
-"""This machine's disk: all or nothing, without waiting, and for one broker at a time."""
+"""Tests of this machine's disk: atomic appends, reads that do not wait, and locks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def disk(tmp_path: Path) -> SystemDisk:
     return SystemDisk(str(tmp_path / "log"), SystemOffLoop())
 
 
-async def test_a_file_grows_and_is_read(disk: SystemDisk) -> None:
+async def test_appended_bytes_can_be_read(disk: SystemDisk) -> None:
     file = disk.open("one", create=True)
     assert [file.append(data) for data in (b"abc", bytearray(b"de"), memoryview(b"f"))] == [3, 5, 6]
     assert bytes(file.read_nowait(1, 3)) == b"bcd"
@@ -36,7 +36,7 @@ async def test_a_file_grows_and_is_read(disk: SystemDisk) -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_file_that_was_cut_by_somebody_else_cannot_be_read(disk: SystemDisk, waits: bool) -> None:
+async def test_reading_a_file_that_another_process_truncated_raises_shortened(disk: SystemDisk, waits: bool) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
     os.truncate(file.path, 4)
@@ -50,7 +50,9 @@ async def test_a_file_that_was_cut_by_somebody_else_cannot_be_read(disk: SystemD
 
 
 @pytest.mark.parametrize("written", [0, 1, 4])
-def test_an_append_that_fails_leaves_nothing(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
+def test_a_failed_append_leaves_the_file_unchanged(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
     file = disk.open("one", create=True)
     file.append(b"before")
 
@@ -68,7 +70,7 @@ def test_an_append_that_fails_leaves_nothing(disk: SystemDisk, monkeypatch: pyte
     assert bytes(file.read_nowait(0, 10)) == b"before!"
 
 
-def test_a_short_write_is_finished(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_completed(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = disk.open("one", create=True)
     monkeypatch.setattr(system_disk, "pwrite", lambda fd, data, offset: os.pwrite(fd, data[:2], offset))
     assert file.append(b"abcdefg") == 7
@@ -77,7 +79,9 @@ def test_a_short_write_is_finished(disk: SystemDisk, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
 @pytest.mark.parametrize("cached", [0, 2])
-def test_a_read_that_would_wait_says_so(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, cached: int) -> None:
+def test_a_read_that_would_wait_raises_not_cached(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, cached: int
+) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
 
@@ -91,7 +95,9 @@ def test_a_read_that_would_wait_says_so(disk: SystemDisk, monkeypatch: pytest.Mo
         file.read_nowait(0, 6)
 
 
-async def test_what_is_missing_can_be_fetched(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fetch_brings_missing_bytes_into_the_page_cache(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
     asked = []
@@ -106,7 +112,7 @@ async def test_what_is_missing_can_be_fetched(disk: SystemDisk, monkeypatch: pyt
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_where_the_flag_is_refused_reads_are_plain(
+def test_reads_are_plain_where_the_kernel_refuses_nowait(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     file = disk.open("one", create=True)
@@ -122,7 +128,7 @@ def test_where_the_flag_is_refused_reads_are_plain(
     assert len(calls) == 1
 
 
-def test_nobody_sends_from_a_closed_file(disk: SystemDisk) -> None:
+def test_a_closed_file_has_no_descriptor(disk: SystemDisk) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
     part = FileSlice(file, 2, 3)
@@ -136,7 +142,7 @@ def test_nobody_sends_from_a_closed_file(disk: SystemDisk) -> None:
         file.read_nowait(0, 1)
 
 
-def test_a_file_that_is_dropped_closes_itself(disk: SystemDisk) -> None:
+def test_an_unreferenced_file_closes_its_descriptor(disk: SystemDisk) -> None:
     file: SystemFile | None = disk.open("one", create=True)
     assert file is not None
     fd = file.fileno()
@@ -149,7 +155,7 @@ def test_a_file_that_is_dropped_closes_itself(disk: SystemDisk) -> None:
         os.fstat(fd)
 
 
-async def test_names(disk: SystemDisk) -> None:
+async def test_files_are_listed_renamed_and_removed_by_their_names(disk: SystemDisk) -> None:
     disk.make_directory("b")
     disk.open("a", create=True)
     disk.open("b/c", create=True)
@@ -166,7 +172,9 @@ async def test_names(disk: SystemDisk) -> None:
         disk.open("a")
 
 
-def test_a_protected_file_can_be_read_by_who_is_not_root(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_protected_file_can_be_read_by_a_user_other_than_root(
+    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk.open("one", create=True).append(b"abc")
     disk.protect("one")
     opened = os.open
@@ -186,7 +194,7 @@ def test_a_protected_file_can_be_read_by_who_is_not_root(disk: SystemDisk, monke
     disk.remove("one")
 
 
-def test_the_lock_keeps_others_out(disk: SystemDisk, tmp_path: Path) -> None:
+def test_a_locked_directory_refuses_a_second_lock(disk: SystemDisk, tmp_path: Path) -> None:
     disk.lock(".lock")
     with pytest.raises(Locked):
         SystemDisk(str(tmp_path / "log"), SystemOffLoop()).lock(".lock")
@@ -204,7 +212,7 @@ def test_the_lock_keeps_others_out(disk: SystemDisk, tmp_path: Path) -> None:
     assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 0
 
 
-async def test_memory_alone_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_synced_without_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(system_disk, "sync_descriptor", synced.append)
     for durable in (False, True):

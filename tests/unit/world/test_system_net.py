@@ -1,4 +1,4 @@
-"""The poller over real sockets: bytes in, bytes and slices of files out, peers that stall, leave or flood."""
+"""Tests of the poller over real sockets: buffers and file slices, and peers that stall, leave or flood."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 
 
 class Line:
-    """A connection that hands lines to a function."""
+    """A connection that passes each line to a function."""
 
     def __init__(self, peer: Peer, pump: Pump, on_line: Callable[[Line, bytes], None]) -> None:
         self.peer, self.pump, self._on_line = peer, pump, on_line
@@ -53,7 +53,7 @@ class Line:
 
 
 class House:
-    """A net that listens on one port, and the connections it has made."""
+    """A network that listens on one port, and its connections."""
 
     def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
         self.net = SystemNet()
@@ -114,7 +114,7 @@ def echo(line: Line, data: bytes) -> None:
     line.out.append(data + b"\n")
 
 
-async def test_bytes_go_in_and_come_out() -> None:
+async def test_received_bytes_reach_the_connection_and_its_output_reaches_the_peer() -> None:
     async with served(echo) as house:
         stream = await house.connect()
         await stream.send_all(b"one\ntwo\nthr")
@@ -126,7 +126,7 @@ async def test_bytes_go_in_and_come_out() -> None:
         assert (line.peer.host, line.peer.port) == stream.socket.getsockname()
 
 
-async def test_slices_of_files_travel_between_buffers(tmp_path: Path) -> None:
+async def test_file_slices_and_buffers_are_sent_in_order(tmp_path: Path) -> None:
     content = os.urandom(3_000_000)
     file = SystemDisk(str(tmp_path), SystemOffLoop()).open("log", create=True)
     file.append(content)
@@ -142,7 +142,7 @@ async def test_slices_of_files_travel_between_buffers(tmp_path: Path) -> None:
     file.close()
 
 
-async def test_a_slice_of_a_file_that_is_gone_ends_its_connection_alone(tmp_path: Path) -> None:
+async def test_a_slice_beyond_the_end_of_its_file_ends_only_its_connection(tmp_path: Path) -> None:
     file = SystemDisk(str(tmp_path), SystemOffLoop()).open("log", create=True)
     file.append(b"x" * 100)
 
@@ -161,7 +161,7 @@ async def test_a_slice_of_a_file_that_is_gone_ends_its_connection_alone(tmp_path
     file.close()
 
 
-async def test_a_peer_that_does_not_read_delays_nobody_and_is_not_read() -> None:
+async def test_a_peer_that_does_not_read_delays_no_other_peer_and_is_not_read_from() -> None:
     big = b"z" * 20_000_000
 
     def answer(line: Line, data: bytes) -> None:
@@ -181,7 +181,7 @@ async def test_a_peer_that_does_not_read_delays_nobody_and_is_not_read() -> None
         assert house.lines[1].owed == []
 
 
-async def test_what_becomes_ready_while_a_peer_does_not_read_is_owed_too() -> None:
+async def test_output_added_while_a_peer_does_not_read_counts_as_unsent() -> None:
     async with served(lambda line, data: line.out.append(bytes(20_000_000))) as house:
         stream = await house.connect()
         await stream.send_all(b"x\n")
@@ -194,7 +194,7 @@ async def test_what_becomes_ready_while_a_peer_does_not_read_is_owed_too() -> No
         assert line.owed[-1] == (owed + 1000, kept + 1000)
 
 
-async def test_a_fault_ends_its_connection_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_of_one_connection_ends_only_that_connection(caplog: pytest.LogCaptureFixture) -> None:
     def answer(line: Line, data: bytes) -> None:
         assert data != b"fault", "planted"
         echo(line, data)
@@ -208,7 +208,7 @@ async def test_a_fault_ends_its_connection_alone(caplog: pytest.LogCaptureFixtur
     assert ["planted" in caplog.text, len(caplog.records)] == [True, 1]
 
 
-async def test_an_ended_connection_gets_its_last_words() -> None:
+async def test_an_ended_connection_sends_its_output_before_it_closes() -> None:
     def answer(line: Line, data: bytes) -> None:
         line.out.append(b"bye")
         line.ended = True
@@ -221,7 +221,7 @@ async def test_an_ended_connection_gets_its_last_words() -> None:
         await house.lines[0].gone.wait()
 
 
-async def test_a_connection_that_wants_no_input_is_not_read() -> None:
+async def test_a_connection_that_wants_no_input_is_not_read_from() -> None:
     def answer(line: Line, data: bytes) -> None:
         line.wants_input = data != b"stop"
         echo(line, data)
@@ -240,7 +240,7 @@ async def test_a_connection_that_wants_no_input_is_not_read() -> None:
         assert await read_exactly(stream, 5) == b"more\n"
 
 
-async def test_output_that_comes_later_is_flushed() -> None:
+async def test_flush_sends_output_that_was_added_outside_a_turn() -> None:
     async with served(lambda line, data: None) as house:
         stream = await house.connect()
         await stream.send_all(b"x\n")
@@ -259,7 +259,7 @@ async def test_output_that_comes_later_is_flushed() -> None:
 
 
 @pytest.mark.parametrize("abrupt", [False, True])
-async def test_a_peer_that_leaves_is_told_to_its_connection(abrupt: bool) -> None:
+async def test_a_peer_that_disconnects_closes_its_connection(abrupt: bool) -> None:
     async with served(echo) as house:
         stream = await house.connect()
         await stream.send_all(b"x\n")
@@ -270,7 +270,7 @@ async def test_a_peer_that_leaves_is_told_to_its_connection(abrupt: bool) -> Non
         await house.lines[0].gone.wait()
 
 
-async def test_the_end_of_the_net_closes_everything() -> None:
+async def test_cancelling_run_closes_all_connections_and_listeners() -> None:
     async with served(echo) as house:
         stream = await house.connect()
         await stream.send_all(b"x\n")
@@ -280,14 +280,14 @@ async def test_the_end_of_the_net_closes_everything() -> None:
         await trio.open_tcp_stream("127.0.0.1", house.bound.port)
 
 
-async def test_a_port_in_use_is_refused() -> None:
+async def test_binding_a_port_in_use_fails() -> None:
     async with served(echo) as house:
         with pytest.raises(OSError, match="in use") as refused:
             SystemNet().bind("127.0.0.1", house.bound.port)
         assert refused.value.errno == errno.EADDRINUSE
 
 
-async def test_nobody_connects_to_an_address_that_is_bound_until_it_listens() -> None:
+async def test_connections_to_a_bound_address_are_refused_until_it_listens() -> None:
     net = SystemNet()
     bound = net.bind("127.0.0.1", 0)
     with pytest.raises(OSError, match="refused|connect"):
@@ -297,7 +297,7 @@ async def test_nobody_connects_to_an_address_that_is_bound_until_it_listens() ->
     bound.close()
 
 
-async def test_an_address_that_is_bound_is_in_use_before_it_listens() -> None:
+async def test_a_bound_address_is_in_use_before_it_listens() -> None:
     first, second = SystemNet(), SystemNet()
     bound = first.bind("127.0.0.1", 0)
     with pytest.raises(OSError, match="in use") as refused:
@@ -307,7 +307,7 @@ async def test_an_address_that_is_bound_is_in_use_before_it_listens() -> None:
     second.bind("127.0.0.1", bound.port).close()
 
 
-async def test_an_address_is_free_for_the_next_broker_while_connections_of_the_last_one_linger() -> None:
+async def test_the_next_broker_can_bind_an_address_while_old_connections_linger() -> None:
     async with served(echo) as house:
         stream = await trio.open_tcp_stream("127.0.0.1", house.bound.port)
         await stream.send_all(b"hello\n")
@@ -319,7 +319,7 @@ async def test_an_address_is_free_for_the_next_broker_while_connections_of_the_l
     again.close()
 
 
-async def test_a_connection_that_is_behind_gets_another_turn_after_the_others() -> None:
+async def test_a_connection_that_is_behind_resumes_after_the_other_connections() -> None:
     order = []
 
     def answer(line: Line, data: bytes) -> None:
@@ -340,7 +340,7 @@ async def test_a_connection_that_is_behind_gets_another_turn_after_the_others() 
     assert order == [(0, b"more")] * 6 + [(1, b"x")]
 
 
-async def test_peers_wait_while_there_is_no_room(autojump_clock: trio.testing.MockClock) -> None:
+async def test_peers_stay_in_the_backlog_while_there_is_no_room(autojump_clock: trio.testing.MockClock) -> None:
     async with served(echo) as house:
         house.room = 1
         first = await house.connect()
@@ -360,13 +360,13 @@ async def test_peers_wait_while_there_is_no_room(autojump_clock: trio.testing.Mo
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-async def test_accepting_rests_while_there_is_no_descriptor(
+async def test_accepting_pauses_while_the_process_is_out_of_descriptors(
     number: int,
     autojump_clock: trio.testing.MockClock,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The peer stays in the backlog, so that the listener is ready all the time: without a rest the loop would spin."""
+    """The peer stays in the backlog and the listener stays ready: without a pause the loop would spin."""
     refusals, accepted = 0, socket.socket.accept
 
     def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
@@ -394,7 +394,7 @@ class Accepting:
         self.accept, self.close = lambda: accept(sock), sock.close
 
 
-async def test_a_peer_may_be_refused() -> None:
+async def test_a_refused_peer_is_disconnected() -> None:
     async with served(echo) as house:
         house.refuses = True
         stream = await house.connect()
@@ -406,7 +406,7 @@ async def test_a_peer_may_be_refused() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 8192, 102_400])
-async def test_the_kernels_buffers_are_as_asked_for(size: int) -> None:
+async def test_socket_buffers_have_the_configured_sizes(size: int) -> None:
     with socket.socket() as fresh:
         default = fresh.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     async with served(echo, SocketOptions(5, size, size)) as house:
@@ -421,7 +421,7 @@ async def test_the_kernels_buffers_are_as_asked_for(size: int) -> None:
         assert all(size <= given <= 2 * size for given in sizes)  # Linux doubles it for its own needs
 
 
-async def test_the_loop_is_watched_while_it_serves() -> None:
+async def test_steps_are_counted_while_the_network_runs() -> None:
     async with served(echo) as house:
         before = house.net.statistics()
         stream = await house.connect()

@@ -1,4 +1,4 @@
-"""A thread's result and its error reach the caller, and an error leaves nothing behind."""
+"""Tests that a thread's result and its error reach the caller, and that errors are freed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 
 
 class Buffer:
-    """Memory that a function holds when it fails."""
+    """Memory that a failing function holds."""
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-async def test_the_result_comes_back() -> None:
+async def test_a_functions_result_is_returned() -> None:
     assert await SystemOffLoop()(divmod, 7, 2) == (3, 1)
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_an_error_is_freed_with_what_its_frames_hold_as_soon_as_it_is_handled() -> None:
+async def test_an_error_and_the_buffers_of_its_frames_are_freed_once_it_is_handled() -> None:
     held: list[weakref.ref[Buffer]] = []
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""fsyncs that come together."""
+"""Tests of fsyncs that share threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_syncs import SYNCS_MAX, THREADS_MAX, Sync, Syncs
 
 
-async def test_syncs_of_one_thing_that_have_not_begun_are_one() -> None:
+async def test_syncs_of_one_subject_that_have_not_begun_share_one_fsync() -> None:
     done: list[tuple[str, ...]] = []
     syncs = Syncs(SystemOffLoop())
     async with trio.open_nursery() as nursery:
@@ -26,7 +26,7 @@ async def test_syncs_of_one_thing_that_have_not_begun_are_one() -> None:
 @pytest.mark.parametrize(
     ("count", "largest"), [(1, 1), (THREADS_MAX * SYNCS_MAX, SYNCS_MAX), (THREADS_MAX * SYNCS_MAX + 9, SYNCS_MAX)]
 )
-async def test_each_hop_has_a_share_and_no_more_than_its_bound(count: int, largest: int) -> None:
+async def test_each_thread_takes_a_bounded_share_of_the_waiting_syncs(count: int, largest: int) -> None:
     hops, done = list[int](), list[int]()
 
     async def off_loop(function: Callable[[list[Sync]], None], taken: list[Sync]) -> None:
@@ -42,7 +42,7 @@ async def test_each_hop_has_a_share_and_no_more_than_its_bound(count: int, large
     assert max(hops) == largest
 
 
-async def test_a_failure_is_told_to_those_who_asked_for_that_sync_alone() -> None:
+async def test_only_the_callers_of_a_failed_sync_get_its_error() -> None:
     def fails(number: int) -> None:
         if number == 3:
             raise OSError(errno.EIO, "Input/output error")
@@ -62,7 +62,7 @@ async def test_a_failure_is_told_to_those_who_asked_for_that_sync_alone() -> Non
     assert failed == [3, 3]
 
 
-async def test_a_caller_that_is_cancelled_waits_for_the_end() -> None:
+async def test_a_cancelled_caller_waits_until_its_sync_has_ended() -> None:
     done: list[int] = []
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -71,8 +71,8 @@ async def test_a_caller_that_is_cancelled_waits_for_the_end() -> None:
 
 
 @pytest.mark.parametrize("refused", ["the thread", "a sync"])
-async def test_no_sync_that_was_not_done_is_taken_for_done(refused: str) -> None:
-    """Each caller learns that its fsync failed, and the next one is served."""
+async def test_callers_get_an_error_when_a_sync_fails_or_cannot_run(refused: str) -> None:
+    """Each caller gets an error, and the next sync succeeds."""
     done: list[int] = []
     fails = True
 

@@ -1,4 +1,4 @@
-"""A machine in another process: it answers, fails, and ends with whoever started it."""
+"""Tests of machines in worker processes: replies, failures, and their end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE = msgspec.msgpack.encode(None)
 
 
 class Echo:
-    """Answers with what it was told, often."""
+    """A machine that replies with the message, repeated."""
 
     def handle(self, message: bytes) -> bytes:
         if message == b"die":
@@ -35,19 +35,19 @@ class Echo:
 
 
 @pytest.mark.parametrize("workers", [SystemWorkers(), InlineWorkers(InlineOffLoop())])
-async def test_each_message_is_answered(workers) -> None:
+async def test_a_worker_replies_to_each_message(workers) -> None:
     async with workers.start(Echo) as worker, workers.start(Echo) as other:
         for size in (0, 1, 1_000_000):
             assert await worker.ask(bytes(size)) == bytes(3 * size)
             assert await other.ask(b"x" * size) == b"x" * 3 * size
 
 
-async def test_the_compactor_runs_there() -> None:
+async def test_the_compactor_runs_in_a_worker() -> None:
     async with SystemWorkers().start(Compactor) as worker:
         assert await worker.ask(BEGIN) == NONE
 
 
-async def test_a_process_that_dies_is_gone() -> None:
+async def test_asking_a_worker_whose_process_was_killed_raises_worker_gone() -> None:
     async with SystemWorkers().start(Echo) as worker:
         with pytest.raises(WorkerGone):
             await worker.ask(b"die")
@@ -56,14 +56,14 @@ async def test_a_process_that_dies_is_gone() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_it_leaves_the_signals_that_both_get_to_its_parent(number: signal.Signals) -> None:
+async def test_a_worker_ignores_sigint_and_sigterm(number: signal.Signals) -> None:
     async with SystemWorkers().start(Echo) as worker:
         await worker.ask(b"")
         worker._process.send_signal(number)
         assert await worker.ask(b"a") == b"aaa"
 
 
-async def test_who_is_cancelled_ends_it() -> None:
+async def test_cancelling_the_owner_of_a_worker_ends_its_process() -> None:
     with trio.move_on_after(0.05) as waiting:
         async with SystemWorkers().start(Echo) as worker:
             while True:
@@ -71,7 +71,7 @@ async def test_who_is_cancelled_ends_it() -> None:
     assert waiting.cancelled_caught
 
 
-async def test_where_no_process_can_be_started_there_is_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_worker_gone_is_raised_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(WorkerGone, match="starts no process"):
         async with SystemWorkers().start(Echo):
@@ -80,7 +80,7 @@ async def test_where_no_process_can_be_started_there_is_no_worker(monkeypatch: p
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """A worker whose pipes are in the hands of the test."""
+    """Start a worker process whose pipes the test holds."""
     command = [sys.executable, "-m", PROGRAM, __name__, "Echo"]
     with subprocess.Popen(
         command,
@@ -94,10 +94,10 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("size", [1, 1_000_000])
-def test_it_ends_in_silence_when_its_parent_is_killed_before_it_answers(
+def test_a_worker_ends_without_output_when_its_parent_is_killed_before_the_reply(
     child: subprocess.Popen[bytes], size: int
 ) -> None:
-    """A long answer is refused by the pipe while it is written, a short one when it is flushed."""
+    """The pipe refuses a long reply while it is written, and a short one when it is flushed."""
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
@@ -112,13 +112,13 @@ def test_it_ends_in_silence_when_its_parent_is_killed_before_it_answers(
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"\0\0\0\7", b"\0\0\0\7half"])
-def test_it_answers_no_message_that_its_parent_did_not_finish(rest: bytes) -> None:
+def test_a_worker_does_not_reply_to_an_incomplete_message(rest: bytes) -> None:
     outgoing = BytesIO()
     answer(__name__, "Echo", BytesIO(b"\0\0\0\1a" + rest), outgoing)
     assert outgoing.getvalue() == b"\0\0\0\3aaa"
 
 
-def test_it_ends_when_nobody_writes_any_more() -> None:
+def test_a_worker_ends_when_its_input_is_closed() -> None:
     outgoing = BytesIO()
     answer(__name__, "Echo", BytesIO(b"\0\0\0\2hi" + b"\0\0"), outgoing)
     assert outgoing.getvalue() == b"\0\0\0\6hihihi"
