@@ -138,19 +138,19 @@ class Partition:
         log = self.require_leader()
         if acks_all:
             self.leadership.require_min_isr()
-        return self._append(log, log.append_opened, batch, self.leader_epoch, verification)
+        return self._append(log, log.appender.append_opened, batch, self.leader_epoch, verification)
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused."""
         log = self.require_leader()
         self.leadership.require_min_isr()
-        return self._append(log, log.append_as_leader, data, self.leader_epoch, verification)
+        return self._append(log, log.appender.append_as_leader, data, self.leader_epoch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append a transaction marker. ApiError: its producer or coordinator is fenced, or the disk failed."""
         log = self.require_leader()
         self.leadership.require_min_isr()
-        return self._append(log, log.append_marker, marker, self.leader_epoch, now_ms)
+        return self._append(log, log.appender.append_marker, marker, self.leader_epoch, now_ms)
 
     def _append(self, log: Log, append: Callable[..., Appended], *args: object) -> Appended:
         try:
