@@ -1,4 +1,4 @@
-"""Which address clients are told for this broker."""
+"""The address of this broker that clients receive in responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Advertised:
-    """A configured (host, port), or none: then each client is told the address it has reached."""
+    """The configured (host, port), or none: each client then receives the address that it connected to."""
 
     def __init__(self, address: tuple[str, int] | None) -> None:
         self._address = address

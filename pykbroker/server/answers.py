@@ -10,20 +10,20 @@ from pykbroker.server.handler import EncodedResponse
 
 ANSWERS_MAX = 1024
 ANSWERS_BYTES_MAX = 4 << 20
-"""Of all together, with their questions."""
+"""The size of all kept responses and their questions."""
 TOPIC_BYTES = 160
-"""What a question takes in memory for each topic, beside a name as long as in the answer."""
+"""The memory that a question takes for each topic, apart from a name as long as in the response."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """An answer, and the topics (ids) that it is about."""
+    """A kept response, and the ids of the topics that it describes."""
 
     answer: EncodedResponse
     topics: tuple[bytes, ...]
 
 
 class Answers:
-    """Answers by question, all made from one image, which never changes."""
+    """The kept responses by question, all made from one image. A new image drops them all, and so does a full cache."""
 
     def __init__(self) -> None:
         self._image: object = None
@@ -31,15 +31,15 @@ class Answers:
         self._bytes = 0
 
     def find(self, image: object, question: Hashable) -> Kept | None:
-        """What was answered; None if it was not asked of this image."""
+        """Return the kept response to `question`, or None if none was made from this image."""
         if image is not self._image:
             self._begin(image)
         return self._kept.get(question)
 
     def keep(self, image: object, question: Hashable, answer: EncodedResponse, topics: tuple[bytes, ...]) -> None:
-        """Keep it, if it is not too large and its image is still the one that is asked.
+        """Keep a response, unless it is too large or its image is no longer current.
 
-        The question names no topic that is not among `topics`, and none twice.
+        The question names only topics of `topics`, and each of them once.
         """
         size = sum(map(len, answer.parts)) + TOPIC_BYTES * len(topics)
         if image is self._image and size <= ANSWERS_BYTES_MAX:

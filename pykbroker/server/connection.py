@@ -86,12 +86,12 @@ class Connection:
 
     @property
     def owed_bytes(self) -> int:
-        """Bytes of replies that the peer has not taken, in memory and in files."""
+        """Return the bytes of replies that the peer has not taken, in memory and in files."""
         return self.replies.owed_bytes
 
     @property
     def incomplete_bytes(self) -> int:
-        """The bytes of incomplete frames that have come."""
+        """Return the bytes of incomplete frames that have come."""
         return self._frames.incomplete_bytes
 
     # ---- calls of the pump

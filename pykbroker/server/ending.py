@@ -1,4 +1,4 @@
-"""Why connections end."""
+"""The reasons for which connections end."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from enum import StrEnum
 
 
 class ConnectionEnding(StrEnum):
-    """As counted in the statistics."""
+    """A reason, as counted in the statistics."""
 
     PEER = "peer"
-    """The peer went away, or this broker stops."""
+    """The peer closed the connection, or this broker stops."""
     BAD_REQUEST = "bad-request"
-    """What came is no request, or asks for what is not served."""
+    """The bytes are no request, or the request is for an API or version that is not served."""
     REFUSED_REQUEST = "refused-request"
-    """A handler had no answer but this."""
+    """A handler closed the connection, because no response could report the error."""
     FAULT = "fault"
-    """A bug here, such as an answer that cannot be encoded."""
+    """A bug of this broker, such as a response that cannot be encoded."""
     IDLE = "idle"
-    """Nothing moved for `connections.max.idle.ms`."""
+    """No byte came or went for `connections.max.idle.ms`."""
     SLOW_REQUEST = "slow-request"
-    """A request had begun and did not come."""
+    """A request began, and the rest of it did not come in time."""
     SLOW_READER = "slow-reader"
-    """Answers were not taken while the memory that they hold was needed."""
+    """The peer did not take replies while their memory was needed."""

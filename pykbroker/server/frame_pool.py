@@ -1,4 +1,4 @@
-"""Buffers for large frames, reused: a fresh mebibyte costs hundreds of microseconds in page faults."""
+"""A pool of buffers for large frames: a fresh mebibyte costs hundreds of microseconds in page faults."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ SIZE_MIN = 65536
 
 
 class FramePool:
-    """Buffers by capacity, a power of two; at most POOLED_BYTES_MAX of them wait for use."""
+    """Free buffers by capacity, a power of two. They have at most `POOLED_BYTES_MAX` bytes in total."""
 
     def __init__(self) -> None:
         self._spare: dict[int, list[bytearray]] = {}
         self._spare_bytes = 0
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, of any content."""
+        """Return a buffer of at least `size` bytes, with any content."""
         capacity = max(SIZE_MIN, 1 << (size - 1).bit_length())
         spare = self._spare.get(capacity)
         if spare:
@@ -23,7 +23,7 @@ class FramePool:
         return bytearray(capacity)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back, unless it is still looked at or the pool is full."""
+        """Take a buffer back, unless a view on it exists or the pool is full."""
         capacity = len(buffer)
         if self._spare_bytes + capacity > POOLED_BYTES_MAX:
             return

@@ -33,12 +33,12 @@ class FrameReader:
 
     @property
     def kept_bytes(self) -> int:
-        """The memory that incomplete frames take."""
+        """Return the memory that incomplete frames take."""
         return len(self.rest) if self.large is None else len(self.large.buffer)
 
     @property
     def incomplete_bytes(self) -> int:
-        """The bytes of incomplete frames that have come."""
+        """Return the bytes of incomplete frames that have come."""
         return len(self.rest) if self.large is None else self.large.have
 
     @property

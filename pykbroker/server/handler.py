@@ -70,7 +70,7 @@ class RequestContext(msgspec.Struct, gc=False):
     peer: Peer
     principal: str = "User:ANONYMOUS"
     hurry: Callable[[], None] | None = None
-    """Makes a parked Fetch respond with the records that it has; None for all other requests.
+    """A parked Fetch's function that makes it respond with the records that it has; None for all other requests.
 
     The connection calls it when a request of another API arrives behind the Fetch.
     """
@@ -93,8 +93,9 @@ class Handler:
         """Handle a request."""
 
     def handle_large(self, context: RequestContext, request: Any) -> Answer:
-        """Handle a request of at least `LARGE_FRAME_BYTES`. An API whose other requests are frequent and small may
-        override this to handle a large one in steps.
+        """Handle a request of `LARGE_FRAME_BYTES` or more.
+
+        An API whose usual requests are small and frequent may override this to handle a large request in steps.
         """
         return self(context, request)
 

@@ -1,4 +1,4 @@
-"""The hosts that configs name, by their addresses: asked for once, when the configs are read."""
+"""The addresses of hosts that configs name. They are looked up once, when the configs are read."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pykbroker.core.config.host_counts import is_name
 logger = logging.getLogger(__name__)
 
 LOOK_UP_S_MAX = 3
-"""For all names that are new together."""
+"""The time for all new names together."""
 
 
 class HostResolver(Protocol):
-    """Who knows the addresses of hosts; `world.net.Net` does."""
+    """A resolver of host names, such as `world.net.Net`."""
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
-        """All addresses of a host; OSError where it has none, or nobody can say."""
+        """Return all addresses of a host. OSError: it has none, or the resolver does not respond."""
 
 
 class HostNames:
-    """Each host is asked for once, as long as it is named: who asks has more to do than to wait for a resolver."""
+    """A cache of addresses: a host is looked up once for as long as configs name it, which keeps waits rare."""
 
     def __init__(self, directory: HostResolver) -> None:
         self._directory = directory
         self._found: dict[str, tuple[str, ...]] = {}
 
     async def addresses(self, hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Of those hosts that are no addresses themselves; none of one that cannot be found in time, and a line."""
+        """Return the addresses of all `hosts` that are names. A host not found in time has none, and is logged."""
         found = {host: self._found.get(host, ()) for host in filter(is_name, hosts)}
         why = {host: "nobody answers" for host in found if host not in self._found}
         with trio.move_on_after(LOOK_UP_S_MAX):
@@ -48,5 +48,5 @@ class HostNames:
 
 
 def by_address(counts: Mapping[str, int], named: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Each number under every address of its host."""
+    """Return the number of each host under each of its addresses."""
     return {address: count for host, count in counts.items() for address in named.get(host, (host,))}

@@ -1,11 +1,11 @@
-"""Closes connections on which nothing moves. No request notices: a task looks around once a second.
+"""Closes idle and slow connections. A task checks them once a second, so that requests pay nothing for it.
 
-1. Idle is a connection on which no byte came or went for `connections.max.idle.ms`, whatever waits there for an answer,
-   as in Kafka. They go one in a pass of the loop, the one that was quiet longest first.
-2. A request that has begun must go on coming: some bytes within a while, and at a least rate. Who is not read by this
-   broker is not to blame.
-3. While the budget is spent, patience is short, and it ends also for who does not take his answers: for one after the
-   other, the one that did nothing longest first, until the budget is spent no more.
+1. A connection is idle if no byte came or went for `connections.max.idle.ms`, even if a request waits for its response,
+   as in Kafka. One idle connection is closed in each pass of the loop, the one that was quiet longest first.
+2. A request that has begun must go on coming: some bytes within a time, and at a minimum rate. A connection is never
+   timed out while the broker itself has stopped reading from it.
+3. While the budget is spent, these times are shorter, and peers that do not take replies are closed too: one after the
+   other, the one that was quiet longest first, until the budget is no longer spent.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pykbroker.world.seldom import Seldom
 LOOK_S = 1
 REQUEST_QUIET_S_MAX = 30
 REQUEST_BYTES_S_MIN = 1024
-"""On average, over REQUEST_QUIET_S_MAX."""
+"""The minimum rate on average over `REQUEST_QUIET_S_MAX`."""
 SPENT_QUIET_S_MAX = 5
 SPENT_BYTES_S_MIN = 1 << 20
-"""Instead of those, while the budget is spent: one large frame after the other has its turn."""
+"""The minimum rate while the budget is spent, when large frames come one after the other."""
 SECOND_NS = 1_000_000_000
 
 logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """What was seen of a connection that holds memory: of its incomplete frame, and of what it is owed."""
+    """The progress of a connection that holds memory: of its incomplete frame, and of the replies it sends."""
 
     __slots__ = ("begun_at", "came_at", "have", "owed_bytes", "sent_at", "since", "since_have")
 
@@ -42,13 +42,13 @@ class Progress:
         self.owed_bytes, self.sent_at = connection.owed_bytes, connection.moved_at
 
     def begin(self, connection: Holder) -> None:
-        """Another frame is incomplete now."""
+        """Start again for another incomplete frame."""
         self.begun_at, self.since = connection.begun_at, connection.begun_at or 0
         self.have, self.since_have = connection.incomplete_bytes, 0
         self.came_at = connection.moved_at
 
     def look(self, connection: Holder, now: int) -> None:
-        """Note what has moved."""
+        """Note the bytes that have come and gone since the last check."""
         if connection.owed_bytes < self.owed_bytes or not self.owed_bytes:
             self.sent_at = now
         self.owed_bytes = connection.owed_bytes
@@ -61,16 +61,16 @@ class Progress:
             self.measure_anew(now)
 
     def measure_anew(self, now: int) -> None:
-        """The rate counts from here on."""
+        """Measure the rate from now on."""
         self.since, self.since_have = now, self.have
 
     @property
     def quiet_since(self) -> int:
-        """When it last did what it should."""
+        """Return when the peer last made progress."""
         return self.sent_at if self.owed_bytes else self.came_at
 
     def verdict(self, now: int, *, spent: bool) -> ConnectionEnding | None:
-        """Why the connection has to go, if it has to."""
+        """Return why the connection must be closed, or None."""
         quiet_s_max, bytes_s_min = REQUEST_QUIET_S_MAX, REQUEST_BYTES_S_MIN
         if spent:
             quiet_s_max, bytes_s_min = SPENT_QUIET_S_MAX, SPENT_BYTES_S_MIN
@@ -89,7 +89,7 @@ class Progress:
 
 
 class Watchman:
-    """`connections` are those that are open. `idle_ms_max` below 0: they may idle for ever."""
+    """The task that closes idle and slow connections. A negative `idle_ms_max` means no limit on idle time."""
 
     def __init__(
         self, connections: Collection[Connection], budget: Budget, idle_ms_max: int, ticks: Callable[[], int]
@@ -102,7 +102,7 @@ class Watchman:
         self._slow = Seldom(logger, ticks)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Check once a second until cancelled."""
         while True:
             await trio.sleep(LOOK_S)
             self._close_slow(self._ticks())
@@ -110,7 +110,7 @@ class Watchman:
                 await self._close_idle()
 
     def _close_slow(self, now: int) -> None:
-        """Look at those that hold memory; it is they whose frames or answers are incomplete."""
+        """Check the connections that are charged: only they can have incomplete frames or unsent replies."""
         before, self._progress = self._progress, {}
         was_spent, self._was_spent = self._was_spent, self._budget.is_spent
         for connection in self._budget.holders:
@@ -125,7 +125,7 @@ class Watchman:
                 connection.end(ending)
 
     async def _close_idle(self) -> None:
-        """One in a pass of the loop. Before the next one can be idle for long enough, there is nothing to look for."""
+        """Close one connection in each pass of the loop. The next check is due when the next connection can be idle."""
         quiet_since = self._ticks() - self._idle_ns_max
         quiet = [connection for connection in self._connections if connection.moved_at <= quiet_since]
         for connection in sorted(quiet, key=lambda each: each.moved_at):

@@ -1,18 +1,18 @@
-"""A frame too large for one recv, on its way in."""
+"""The buffer of one frame that is too large for one recv."""
 
 from __future__ import annotations
 
 from pykbroker.server.frame_pool import FramePool
 
 LARGE_FRAME_BYTES = 32768
-"""A frame gets a buffer of its own once more than this has come of it: who only claims a length costs nothing."""
+"""A frame gets its own buffer once more than so many bytes have come: a peer that only claims a size costs nothing."""
 TRUST, TRUST_TIGHT = 16, 2
-"""The first buffer holds so many times what has come, which is the whole of most frames; less when memory is scarce."""
+"""The first buffer holds so many times the bytes that have come: enough for most frames, less if memory is scarce."""
 GROWTH_BYTES = 1 << 20
 
 
 class LargeFrame:
-    """Its buffer grows with what comes, never with the claim. `size`: of the frame; `have`: bytes of it so far."""
+    """A buffer that grows with the bytes that come, never with the claimed `size`. `have`: the bytes that have come."""
 
     __slots__ = ("_grown", "_pool", "buffer", "have", "size")
 
@@ -24,24 +24,24 @@ class LargeFrame:
 
     @property
     def is_complete(self) -> bool:
-        """All of it is there."""
+        """Whether all bytes have come."""
         return self.have == self.size
 
     @property
     def is_full(self) -> bool:
-        """The buffer has to grow before more can come."""
+        """Whether the buffer must grow before more bytes can come."""
         return self.have == len(self.buffer)
 
     def room(self) -> memoryview:
-        """Where the next bytes go; to be released before the buffer grows."""
+        """Return a view of the place for the next bytes. It must be released before the buffer grows."""
         return memoryview(self.buffer)[self.have : self.size]
 
     def grow(self) -> None:
-        """By steps of one size: the kernel moves pages to extend a large block, nothing is copied, no step is long."""
+        """Grow the buffer by one step, which is short: the kernel extends a large block by moving pages."""
         self.buffer += bytes(min(GROWTH_BYTES, self.size - len(self.buffer)))
         self._grown = True
 
     def give_back(self) -> None:
-        """The request was handled: let its buffer be used again, if nobody looks at it."""
+        """Return the buffer to the pool once the request is handled, unless it has grown."""
         if not self._grown:
             self._pool.give(self.buffer)

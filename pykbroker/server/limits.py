@@ -1,4 +1,4 @@
-"""What a listener allows: Kafka's configs of connections and requests, and how much memory those may hold."""
+"""The limits of a listener: Kafka's configs for connections and requests, and the memory for requests and responses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.server.host_names import by_address
 
 BUDGET_SHARE = 4
-"""One part in so many of `pykbroker.memory.budget.bytes` is for requests and answers in flight."""
+"""The divisor of `pykbroker.memory.budget.bytes` that gives the bytes for requests and responses in flight."""
 ANSWER_SHARE = 4
-"""One part in so many of what may be held is for one answer."""
+"""The divisor of those bytes that gives the maximum size of one response."""
 UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The defaults are for tests. Negative `idle_ms_max`: connections may idle for ever."""
+    """The limits of one listener. The defaults are for tests. A negative `idle_ms_max` means no limit on idle time."""
 
     request_bytes_max: int = 100 << 20
     connections_max: int = UNLIMITED
@@ -31,12 +31,12 @@ class Limits:
 
     @property
     def answer_bytes_max(self) -> int:
-        """Of an answer that can be longer than its request by any factor."""
+        """Return the maximum size of a response that may be many times as long as its request."""
         return self.held_bytes_max // ANSWER_SHARE
 
     @classmethod
     def of(cls, config: BrokerConfig, named: Mapping[str, tuple[str, ...]]) -> Limits:
-        """As a broker is configured; `named` are the addresses of hosts that have names there."""
+        """Return the limits of a broker's config. `named` has the addresses of hosts that the config names."""
         share = config.pykbroker_memory_budget_bytes // BUDGET_SHARE
         queued = config.queued_max_request_bytes
         return cls(
@@ -52,5 +52,5 @@ class Limits:
 
 
 def overrides(config: BrokerConfig) -> dict[str, int]:
-    """How many connections some hosts may have, by address or name."""
+    """Return the connection limits of single hosts, by address or name."""
     return read_host_counts("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides)

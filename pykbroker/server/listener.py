@@ -1,4 +1,4 @@
-"""The acceptor of one broker: makes a connection of each new peer, and knows those that are open."""
+"""The acceptor of one broker: makes a connection for each new peer, and knows all open connections."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`. `turns` share out the loop.
+    """Matches `world.net.Accept`.
 
-    `connections_max` returns the number of connections that there are descriptors for now.
+    `connections_max` returns the number of connections for which there are file descriptors now.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Listener:
         self._too_many_of_host = Seldom(logger, ticks)
 
     async def run(self) -> None:
-        """Close what is idle or too slow, until cancelled."""
+        """Close idle and slow connections until cancelled."""
         await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._ticks).run()
 
     def limit(self, limits: Limits) -> None:
-        """From now on these bounds on connections hold; of the other limits those that the listener began with."""
+        """Apply new limits on connections. All other limits stay as they were at the start."""
         self._quotas.limit(limits)
 
     def has_room(self) -> bool:
-        """False: who wants to connect has to wait."""
+        """Whether another peer may be accepted now; if not, it waits in the backlog."""
         return len(self._open) < self._connections_max() and self._quotas.has_room()
 
     def rests(self) -> None:
-        """Somebody wants to connect, and has to wait."""
+        """Count and log that a peer waits in the backlog."""
         self._accept_waits += 1
         self._too_many.warn(
             "%d connections are open: further ones wait (for max.connections,"
@@ -70,7 +70,7 @@ class Listener:
         )
 
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
-        """A connection for `peer`, whose bytes `pump` moves; None where there are too many of its address."""
+        """Return a connection for `peer`, whose bytes `pump` moves, or None if its address has too many connections."""
         if not self._quotas.admit(peer.host):
             self._refused += 1
             self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", peer)
@@ -81,7 +81,7 @@ class Listener:
         return connection
 
     def statistics(self) -> ServerStatistics:
-        """Since the start."""
+        """Return the counts since the start."""
         routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
         now = self._ticks()
         ages = [now - connection.opened_at for connection in self._open]

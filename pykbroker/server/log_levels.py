@@ -1,4 +1,4 @@
-"""The levels of this process's loggers, as admin clients see and change them (KIP-412); a restart forgets changes."""
+"""The levels of this process's loggers, which admin clients read and change (KIP-412). A restart discards changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 def logger_levels() -> Iterator[tuple[str, str]]:
-    """Every logger, the root first, with the level that holds for it."""
+    """Yield the name and the effective level of each logger, the root logger first."""
     for logger in (logging.root, *logging.root.manager.loggerDict.values()):
         if isinstance(logger, logging.Logger):
             level = logger.getEffectiveLevel()
@@ -32,7 +32,7 @@ def logger_levels() -> Iterator[tuple[str, str]]:
 
 
 def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
-    """All that is asked of this broker's loggers, or nothing. `ApiError` says why."""
+    """Change the levels of this broker's loggers, all or none. ApiError: a change is not valid."""
     name = resource.resource_name
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
@@ -52,7 +52,7 @@ def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only:
 
 
 def check_change(config: AlterableConfig) -> None:
-    """One logger gets a level, or that of its parent again."""
+    """Check that a change sets the level of one logger, or resets it to its parent's level."""
     name, operation = config.name, config.config_operation
     if operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
         raise bad_request(f"{AlterConfigOp(operation).name} operation is not allowed for the BROKER_LOGGER resource")

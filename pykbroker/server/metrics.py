@@ -1,4 +1,4 @@
-"""What a listener has counted, as the console and the metrics see it: frozen, and made only when somebody asks."""
+"""The counts of a listener as frozen snapshots, which are made only when the console or the metrics ask for them."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from wire.api import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class RouteStatistics:
-    """Requests of one version of one API. Times in ns, summed; sizes without the size fields."""
+    """The requests of one version of one API. Times are sums in ns; sizes leave out the size fields."""
 
     key: ApiKey
     version: int
     count: int
-    """Answered, or handled where there is no answer; those that wait are not in it yet."""
+    """Requests that are answered, or handled if they have no response. Requests that wait are not counted yet."""
     errors: int
-    """Answered by one error for the whole request."""
+    """Requests that failed as a whole."""
     bytes_in: int
     bytes_out: int
     queue_ns: int
-    """From its last byte until it was its turn, behind others of its connection or because too many were waiting."""
+    """From a request's last byte to its start: behind others of its connection, or while too many requests wait."""
     local_ns: int
-    """On the loop, from the frame to the answer or to the wait for it."""
+    """On the loop, from the frame to the response or to the start of the wait."""
     remote_ns: int
-    """Waiting."""
+    """From the start of the wait to its end."""
     answer_queue_ns: int
-    """From its answer until those of the requests before it were there."""
+    """From a response until all earlier responses of its connection are ready."""
     histogram: tuple[int, ...]
-    """How many took how long in all: below 1,024 ns, and then from each power of two to the next."""
+    """Requests by total time: below 1,024 ns, and then from each power of two to the next."""
 
     @classmethod
     def of(cls, route: Route) -> RouteStatistics:
-        """As it stands now."""
+        """Return a snapshot of a route."""
         return cls(
             route.key,
             route.version,
@@ -53,26 +53,26 @@ class RouteStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    """Of one listener, since its start."""
+    """The counts of one listener since its start."""
 
     requests: tuple[RouteStatistics, ...]
-    """By API and version."""
+    """Requests by API and version."""
     requests_waiting: int
     requests_held: int
     connections_open: int
     connections_owed: int
-    """Those whose peers do not take what they are sent."""
+    """Connections whose peers have not taken all replies."""
     owed_ns: int
-    """How long that took of those that have taken it."""
+    """The time, in all, that peers took to accept replies which they did not take at once."""
     connections_age_ns: int
-    """How long those that are open have been so, in all."""
+    """The ages of all open connections, added up."""
     connections_age_ns_max: int
     connections_accepted: int
     connections_refused: int
-    """Closed at once, one too many of their address."""
+    """Connections closed at once, because their address had too many."""
     connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
-    """How often accepting rested, for there were too many connections, or they came too fast."""
+    """How often accepting paused, because there were too many connections or they came too fast."""
     held_bytes: int
-    """Requests and answers in memory between two turns of the loop."""
+    """Requests and responses in memory between two turns of the loop."""
     held_bytes_max: int

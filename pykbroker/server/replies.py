@@ -35,7 +35,7 @@ class ReplyQueue:
 
     @property
     def kept_bytes(self) -> int:
-        """The memory that waiting requests, their replies, and replies that the peer has not taken use."""
+        """Return the memory of waiting requests, of their replies, and of replies that the peer has not taken."""
         return self._unsent_kept_bytes + sum(slot.kept_bytes for slot in self.slots)
 
     def answer(self, slot: Slot, response: Response, now: int) -> None:

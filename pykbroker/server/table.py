@@ -1,4 +1,6 @@
-"""(API, version) -> codec, handler and counters. ApiVersions advertises what stands here, so far as Kafka does."""
+"""The table of APIs: (API, version) -> codec, handler and counters. ApiVersions advertises this table, as far as Kafka
+advertises those versions.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ HEAD_TAGGED = struct.Struct(">iix")
 SIZE_BYTES = 4
 HISTOGRAM_BUCKETS = 40
 JOINED_BYTES_MAX = 1 << 20
-"""Of a reply that was encoded in steps: a larger one is sent in the parts that it has, for copying it takes long."""
+"""The maximum size of a stepwise encoded reply that is joined: copying a larger reply takes too long."""
 PARTS_MAX = 1000
 """Buffers of a large reply that are joined in one step."""
 
 
 class Route:
-    """One version of one API: how it is read, handled and written, and what was counted of it. Times in ns."""
+    """One version of one API: its codec, its handler and its counters. Times are in ns."""
 
     __slots__ = (
         "answer_queue_ns",
@@ -58,32 +60,32 @@ class Route:
         head = HEAD_TAGGED if response_header_version(key, version) >= 1 else HEAD
         self.pack_head, self.size_extra = head.pack, head.size - SIZE_BYTES
         self.joins = key != ApiKey.FETCH
-        """Its replies are small: joining the parts costs less than handling them one by one. Records are not copied."""
+        """Whether the parts of a reply are joined: except for Fetch, replies are small, and one buffer costs less."""
         self.bytes_in = self.bytes_out = self.errors = 0
         self.queue_ns = self.local_ns = self.remote_ns = self.answer_queue_ns = 0
         self.histogram = [0] * HISTOGRAM_BUCKETS
-        """How many requests took how long in all: below 1,024 ns, and then from each power of two to the next."""
+        """The number of requests by total time: below 1,024 ns, and then from each power of two to the next."""
 
     def took(self, size: int, nanos_queued: int, nanos: int) -> None:
-        """Count a request of `size` bytes that was answered at once, when it was its turn."""
+        """Count a request of `size` bytes that was answered at once."""
         self.bytes_in += size
         self.queue_ns += nanos_queued
         self.local_ns += nanos
         self.histogram[(nanos >> 10).bit_length()] += 1
 
     def parked(self, size: int, nanos_queued: int, nanos: int) -> None:
-        """Count a request that waits for its answer from now on."""
+        """Count a request that begins to wait."""
         self.bytes_in += size
         self.queue_ns += nanos_queued
         self.local_ns += nanos
 
     def finished(self, nanos_parked: int, nanos: int) -> None:
-        """Count that the wait is over; `nanos` since the request came."""
+        """Count the end of a wait. `nanos` is the time since the request began."""
         self.remote_ns += nanos_parked
         self.histogram[min((nanos >> 10).bit_length(), HISTOGRAM_BUCKETS - 1)] += 1
 
     def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
-        """Append the reply, size first, to `out`."""
+        """Append the reply to `out`, its size first."""
         parts: list[Any] = []
         joins = self.joins
         if type(response) is EncodedResponse:
@@ -102,11 +104,11 @@ class Route:
         self.bytes_out += size
 
     def decode_in_steps(self, data: Buffer, pos: int, end: int) -> Steps[Any]:
-        """As `decode`, a step for each element of its arrays."""
+        """Decode like `decode`, with a step for each element of an array."""
         return stepwise_decoder(APIS[self.key].request, self.version)(data, pos, end)
 
     def encode_in_steps(self, response: Response) -> Steps[Response]:
-        """As `encode`, a step for each element of its arrays; parts that are to be joined are, a few at a time."""
+        """Encode like `encode`, with a step for each element of an array; parts are joined a few at a time."""
         if isinstance(response, EncodedResponse | NoResponse):
             return response
         parts: list[Any] = []
@@ -120,7 +122,7 @@ class Route:
 
 
 def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
-    """What ApiVersions answers for these handlers: their versions, as Kafka advertises them."""
+    """Return the versions of these handlers as Kafka advertises them in ApiVersions."""
     answer = []
     for handler in sorted(handlers, key=lambda handler: handler.key):
         api, versions = APIS[handler.key], parse_versions(handler.versions)
@@ -138,7 +140,7 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
 
 
 class ApiTable(dict[int, Route]):
-    """api key << 16 | version -> Route, compiled on first use. An unknown one is the peer's DecodeError."""
+    """The routes by `API key << 16 | version`, compiled on first use. DecodeError: the API or version is not served."""
 
     def __init__(self, handlers: Iterable[Handler]) -> None:
         super().__init__()

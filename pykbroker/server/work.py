@@ -1,4 +1,4 @@
-"""Running the work of a `Later`: steps in shares of the loop, coroutines to their end."""
+"""Runs the work of a `Later`: steps in shares of the loop, and coroutines to their end."""
 
 from __future__ import annotations
 
