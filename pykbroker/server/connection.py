@@ -49,6 +49,7 @@ class Connection:
         "_is_held",
         "_pump",
         "_shared",
+        "_table",
         "_ticks",
         "_waits",
         "begun_at",
@@ -69,6 +70,7 @@ class Connection:
         self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks
         self.opened_at = self.came_at = self.moved_at = now = shared.turns.ticks()
         """When the connection was opened, when bytes last came, and when bytes last came or went."""
+        self._table = shared.table
         self._frames = FrameReader(shared.request_bytes_max, shared.pool)
         self.replies = ReplyQueue(now)
         self.out, self.room = self.replies.out, self._frames.room
@@ -217,13 +219,13 @@ class Connection:
     def _request(self, data: Buffer, pos: int, end: int, began_at: int) -> int:
         """Handle the request at `pos` of `data`, without its size field, and return the time at its end."""
         key_version, correlation_id, length = unpack_header(data, pos)
-        shared = self._shared
-        route = shared.table[key_version]
+        route = self._table[key_version]
         size = end - pos
         pos += 10
         raw: Buffer | None = None
         if length >= 0:
-            raw, pos = data[pos : pos + length], pos + length
+            raw = data[pos : pos + length]
+            pos += length
         if raw != self._client_raw or length < -1:  # else it was checked when it first came
             self._client_raw, self._client_id = decode_client_id(raw, length, fits=pos <= end)
         if route.tagged_header:
@@ -236,15 +238,15 @@ class Connection:
             request = route.decode(data, pos, end)
         else:
             steps = route.decode_in_steps(data, pos, end)
-            request = shared.turns.begin(steps)
+            request = self._shared.turns.begin(steps)
             if request is Unfinished.UNFINISHED:
                 slot = Slot(route, correlation_id, context, None, began_at, size)
-                return self._wait(slot, Later(read_on(slot, steps, shared.turns), holds_connection=True))
+                return self._wait(slot, Later(read_on(slot, steps, self._shared.turns), holds_connection=True))
         try:
             handler = route.handler if size < LARGE_FRAME_BYTES else route.handler.handle_large
             answer = handler(context, request)
             if type(answer) is Later:  # isinstance is slow: it asks the metaclass of all structs
-                answer = first_share(answer, shared.turns)
+                answer = first_share(answer, self._shared.turns)
         except (CloseConnection, DecodeError):
             raise
         except Exception as error:  # noqa: BLE001 - `failure` answers and logs what a handler raises
