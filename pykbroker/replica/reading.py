@@ -49,7 +49,7 @@ class Reading:
         self._at = 0
         return self._found
 
-    def read_slowly(self) -> Generator[None, None, list[FetchedPartition]]:
+    def read_in_steps(self) -> Generator[None, None, list[FetchedPartition]]:
         """Read as `read` does, `AT_ONCE_MAX` partitions a step."""
         self._in_steps = True
         self._begin()

@@ -93,7 +93,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             yield
         reading = self._reading(request, located)
         try:
-            found = yield from reading.read_slowly()
+            found = yield from reading.read_in_steps()
         except NotCached:
             return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
         return self._read(context, request, fetching, reading, found, refused)

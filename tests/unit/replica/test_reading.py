@@ -182,7 +182,7 @@ async def test_what_a_partition_misses_after_its_records_does_not_count_them_twi
     log.aborted_transactions = aborted
     one = Reading(located(log), 31, 100, committed_only=True)
     with pytest.raises(NotCached) as missing:
-        _ = [*one.read_slowly()] if in_steps else one.read()
+        _ = [*one.read_in_steps()] if in_steps else one.read()
     await missing.value.fetch()
     assert (sizes(await patiently(one.read)), one.is_enough) == ({0: 30}, False)
 
@@ -287,7 +287,7 @@ async def test_what_comes_to_a_partition_after_it_was_read_is_not_waited_for(
     logs = [FakeLog(0) for _ in range(AT_ONCE_MAX + 1)]
     where = located(*logs)
     reading = Reading(where, 1, 1000, committed_only=False)
-    steps = reading.read_slowly()
+    steps = reading.read_in_steps()
     next(steps)
     logs[0].log_end_offset = where[0][1].leadership.high_watermark = 1
     assert len([*steps]) == 1
