@@ -20,7 +20,7 @@ RIDDLES = frozenset(
 )
 """First words of a docstring that has no subject yet."""
 RIDDLES_OF_FUNCTIONS = RIDDLES - {"Do"} | {"The", "A", "An", "All", "One", "For", "Every"}
-"""A function's docstring begins with a verb, or with Whether."""
+"""A function's docstring begins with a verb, or with Whether; that of a test states a fact."""
 COINED = {
     r"forgo(es|ne|ing)?": "do without",
     r"spoken": "supported, advertised or negotiated",
@@ -43,7 +43,7 @@ def riddle(source: Source) -> Faults:
     """Find docstrings that begin with a word that cannot be the subject or the verb of a plain sentence."""
     for node, line, text in docstrings(source):
         words = re.findall(r"^\s*(\w+)", text)
-        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("test_")
         if words and words[0] in (RIDDLES_OF_FUNCTIONS if is_function else RIDDLES):
             yield line, f"a docstring begins with {words[0]!r}: begin with {'a verb' if is_function else 'a noun'}"
 

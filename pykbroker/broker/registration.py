@@ -1,4 +1,4 @@
-"""How a broker joins its cluster: registration, leadership, and the topics that its start asks for."""
+"""Joining the cluster: registration, leadership, and the topics that a start asks for."""
 
 from __future__ import annotations
 

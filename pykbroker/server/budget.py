@@ -22,9 +22,9 @@ class Holder(Protocol):
 
     peer: Peer
     moved_at: int
-    """When bytes last came or went."""
+    """The time at which bytes last came or went."""
     begun_at: int | None
-    """When the incomplete frame began; None if there is none."""
+    """The time at which the incomplete frame began; None if there is none."""
     wants_input: bool
     behind: bool
     ended: bool

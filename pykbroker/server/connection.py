@@ -69,7 +69,7 @@ class Connection:
     def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
         self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks
         self.opened_at = self.came_at = self.moved_at = now = shared.turns.ticks()
-        """When the connection was opened, when bytes last came, and when bytes last came or went."""
+        """The times at which the connection was opened, bytes last came, and bytes last came or went."""
         self._table = shared.table
         self._frames = FrameReader(shared.request_bytes_max, shared.pool)
         self.replies = ReplyQueue(now)
@@ -78,7 +78,7 @@ class Connection:
         self.ended = self.behind = False
         self.ending = ConnectionEnding.PEER
         self.begun_at: int | None = None
-        """When the incomplete frame began; None if there is none."""
+        """The time at which the incomplete frame began; None if there is none."""
         self._client_raw: bytes | None = b""
         self._client_id: str | None = ""
         self._is_held = False

@@ -29,7 +29,7 @@ class FrameReader:
         self.rest = b""
         self.large: LargeFrame | None = None
         self.room: memoryview | None = None
-        """Where the next bytes of the large frame belong; None if there is no large frame, or its buffer is full."""
+        """The place for the next bytes of the large frame; None without a large frame, or if its buffer is full."""
 
     @property
     def kept_bytes(self) -> int:

@@ -23,13 +23,13 @@ class RouteStatistics:
     bytes_in: int
     bytes_out: int
     queue_ns: int
-    """From a request's last byte to its start: behind others of its connection, or while too many requests wait."""
+    """Time from a request's last byte to its start: behind others of its connection, or while too many requests wait."""
     local_ns: int
     """On the loop, from the frame to the response or to the start of the wait."""
     remote_ns: int
-    """From the start of the wait to its end."""
+    """Time from the start of the wait to its end."""
     answer_queue_ns: int
-    """From a response until all earlier responses of its connection are ready."""
+    """Time from a response until all earlier responses of its connection are ready."""
     histogram: tuple[int, ...]
     """Requests by total time: below 1,024 ns, and then from each power of two to the next."""
 
@@ -72,7 +72,7 @@ class ServerStatistics:
     """Connections closed at once, because their address had too many."""
     connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
-    """How often accepting paused, because there were too many connections or they came too fast."""
+    """The number of pauses in accepting, because there were too many connections or they came too fast."""
     held_bytes: int
     """Requests and responses in memory between two turns of the loop."""
     held_bytes_max: int

@@ -10,7 +10,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 MISSES_MAX = 10_000
-"""How often one call may wait for the same bytes: a machine short of memory may evict them after each read."""
+"""The number of times that one call may wait for the same bytes: a machine short of memory may evict them after each read."""
 
 
 class NotCached(Exception):

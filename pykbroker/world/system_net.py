@@ -28,7 +28,7 @@ turn on the loop, and a peer that finds the backlog full retries only after a se
 ACCEPTS_MAX = 64
 """The number of peers accepted in one turn of a listener."""
 ACCEPT_REST_S = 0.1
-"""How long accepting pauses when there is no room for a connection, or no descriptor."""
+"""The pause in accepting when there is no room for a connection, or no descriptor."""
 STEP_NS_MAX = 10_000_000
 """The longest time for which a pass keeps other tasks waiting."""
 REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")

@@ -14,7 +14,7 @@ import trio
 T = TypeVar("T")
 
 SHARE_NS = 4_000_000
-"""How long one request may keep the loop at a time."""
+"""The time for which one request may keep the loop at once."""
 STEPS_A_LOOK = 16
 """The number of steps between two readings of the clock."""
 

@@ -84,7 +84,7 @@ class Rig:
             self.connection.closed()
 
     def feed(self, data: bytes) -> int:
-        """As a pump would, while input is wanted; answers how much was taken."""
+        """Feed as a pump does, while input is wanted, and return the number of bytes taken."""
         given, connection = 0, self.connection
         while given < len(data) and not connection.ended:
             if connection.behind:
@@ -116,7 +116,7 @@ class Rig:
 
 
 def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """The generation comes back as throttle time."""
+    """Return the generation as throttle time."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
@@ -128,7 +128,7 @@ def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
 
 
 def padded(number: int, size: int, group: str = "g") -> bytes:
-    """A Heartbeat of about `size` bytes: an unknown tagged field, which is passed over."""
+    """Return a Heartbeat of about `size` bytes: an unknown tagged field, which is passed over."""
     frame = heartbeat(number, group=group)
     padding = bytes(max(0, size - len(frame)))
     body = frame[4:-1] + b"\x01\x63" + uvarint(len(padding)) + padding

@@ -59,7 +59,7 @@ async def test_a_name_is_asked_for_once_as_long_as_it_is_named() -> None:
 async def test_a_resolver_that_does_not_answer_is_not_waited_for(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who looks up names hands on the metadata of all topics."""
+    """The task that looks up names also applies the metadata of all topics."""
 
     class Silent(Names):
         async def addresses(self, host: str) -> tuple[str, ...]:

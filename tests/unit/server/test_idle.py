@@ -1,4 +1,4 @@
-"""What is closed because nothing moves: at the limit, and neither before it nor for what this broker has caused."""
+"""Idle connections are closed at their limit, never before it, and never for a delay that this broker causes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def slot(number: int) -> Slot:
 
 
 def sent(replies: ReplyQueue) -> list[int]:
-    """The correlation ids of the replies in `out`."""
+    """Return the correlation ids of the replies in `out`."""
     return [int.from_bytes(bytes(part)[4:8], "big") for part in replies.out]  # type: ignore[arg-type]
 
 

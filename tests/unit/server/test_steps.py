@@ -42,7 +42,7 @@ LONG = ListOffsetsResponse(
 
 
 def slow_ticks() -> Ticks:
-    """Each look at this clock finds the share used up."""
+    """Return a clock on which every reading finds the share used up."""
     return Ticks(SHARE_NS + 1)
 
 
@@ -188,7 +188,7 @@ def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: boo
 
 
 def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
-    """A request that has a buffer of its own, and its frame."""
+    """Return a request with a buffer of its own, and its frame."""
     partitions = [ListOffsetsPartition(index, -1, timestamp) for index in range(PARTITIONS)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", partitions)])
     frame = encode_request(request, 7, 50, "me")

@@ -1,4 +1,4 @@
-"""Where the time of a request goes: until its turn, on the loop, waiting, behind other answers, on its way out."""
+"""The times of a request: in the queue, on the loop, waiting, behind other responses, and being sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What always holds of a partition's leader, whatever happens to it: random histories of appends, flushes and ISRs."""
+"""Invariants of a partition's leader under random histories of appends, flushes and ISRs."""
 
 from __future__ import annotations
 
