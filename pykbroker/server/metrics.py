@@ -23,7 +23,7 @@ class RouteStatistics:
     bytes_in: int
     bytes_out: int
     queue_ns: int
-    """Time from a request's last byte to its start: behind others of its connection, or while too many requests wait."""
+    """Time from a request's last byte to its start: behind others of its connection, or at the limit of requests."""
     local_ns: int
     """On the loop, from the frame to the response or to the start of the wait."""
     remote_ns: int

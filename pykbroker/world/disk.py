@@ -10,7 +10,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 MISSES_MAX = 10_000
-"""The number of times that one call may wait for the same bytes: a machine short of memory may evict them after each read."""
+"""The number of times that one call may wait for the same bytes, which a machine short of memory may evict again."""
 
 
 class NotCached(Exception):
