@@ -42,7 +42,7 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.scrubber import Scrubber, ScrubSettings
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.upkeep import Upkeep
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.host_names import HostNames
 from pykbroker.storage.cleaner.cleaner import Cleaner, CleanerSettings
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -80,7 +80,7 @@ class Parts:
     groups: Runtime
     transactions: TransactionCoordinator
     fetch_sessions: FetchSessionCache
-    advertised: Advertised
+    endpoints: BrokerEndpoints
 
     def connections_max(self) -> int:
         """Return the number of connections that the open logs leave descriptors for."""
@@ -145,7 +145,7 @@ async def open_parts(settings: Settings, world: World, bound: Bound, hosts: Host
         groups=groups,
         transactions=transaction_coordinator(config, world, image, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
-        advertised=Advertised(advertised_address(settings, bound)),
+        endpoints=BrokerEndpoints(identity.node_id, image, advertised_address(settings, bound)),
     )
 
 

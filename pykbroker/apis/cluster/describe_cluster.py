@@ -14,7 +14,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -31,7 +31,7 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     node_id: int
     cluster_id: str
     image: Callable[[], MetadataImage]
-    advertised: Advertised
+    endpoints: BrokerEndpoints
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
@@ -49,12 +49,10 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
         return response
 
     def _brokers(self, context: RequestContext, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
-        host, port = self.advertised.address(context.peer)
-        return [
-            DescribeClusterBroker(broker_id=broker.id, host=host, port=port, rack=broker.rack, is_fenced=broker.fenced)
-            for broker in self.image().cluster.brokers.values()
-            if broker.id == self.node_id and (request.include_fenced_brokers or not broker.fenced)
-        ]
+        broker = self.image().cluster.brokers.get(self.node_id)
+        if broker is None or (broker.fenced and not request.include_fenced_brokers):
+            return []
+        return [DescribeClusterBroker(*self.endpoints.own(context.peer), is_fenced=broker.fenced)]
 
 
 def unsupported(endpoint_type: int) -> DescribeClusterResponse:

@@ -20,7 +20,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.automatic_topics import AutomaticTopics
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -48,7 +48,7 @@ class FindCoordinator(Handler):
     image: Callable[[], MetadataImage]
     automatic: AutomaticTopics
     topics: Mapping[int, CoordinatorTopic]
-    advertised: Advertised
+    endpoints: BrokerEndpoints
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: FindCoordinatorRequest) -> Answer:
@@ -107,8 +107,8 @@ class FindCoordinator(Handler):
         leader = -1 if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
         if leader != self.node_id:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        host, port = self.advertised.address(context.peer)
-        return Coordinator(key=key, node_id=leader, host=host, port=port)
+        own = self.endpoints.own(context.peer)
+        return Coordinator(key=key, node_id=own.node_id, host=own.host, port=own.port)
 
 
 def _refused(key: str, code: ErrorCode) -> Coordinator:

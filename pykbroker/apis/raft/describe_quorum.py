@@ -15,7 +15,7 @@ from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -44,7 +44,7 @@ class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-2"
     node_id: int
     controller: Controller
-    advertised: Advertised
+    endpoints: BrokerEndpoints
     wall_ms: Callable[[], int]
     authorizer: Authorizer
 
@@ -65,9 +65,8 @@ class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
         )
         response = DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(CLUSTER_METADATA_TOPIC, [partition])])
         if context.version >= NODES_VERSION_FIRST:
-            host, port = self.advertised.address(context.peer)
-            endpoints = image.cluster.controllers[self.node_id].endpoints
-            response.nodes.append(Node(self.node_id, [Listener(one.name, host, port) for one in endpoints]))
+            own, registered = self.endpoints.own(context.peer), image.cluster.controllers[self.node_id].endpoints
+            response.nodes.append(Node(own.node_id, [Listener(one.name, own.host, own.port) for one in registered]))
         return response
 
 

@@ -26,7 +26,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
@@ -61,8 +61,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
     ticks_ns: Callable[[], int]
     fetch_bytes_max: int
     node_id: int
-    rack: str | None
-    advertised: Advertised
+    endpoints: BrokerEndpoints
 
     def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
         version = context.version
@@ -222,8 +221,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         leader = self.node_id if partition.is_leader else NO_LEADER
         data.current_leader = LeaderIdAndEpoch(leader, partition.leader_epoch)
         if partition.is_leader and not response.node_endpoints:
-            host, port = self.advertised.address(context.peer)
-            response.node_endpoints = [NodeEndpoint(self.node_id, host, port, self.rack)]
+            response.node_endpoints = [NodeEndpoint(*self.endpoints.own(context.peer))]
 
     def _now_ms(self) -> int:
         return self.ticks_ns() // 1_000_000

@@ -25,8 +25,8 @@ from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, EncodedResponse, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.compile import stepwise_encoder
@@ -57,7 +57,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     cluster_id: str
     image: Callable[[], MetadataImage]
     automatic: AutomaticTopics
-    advertised: Advertised
+    endpoints: BrokerEndpoints
     authorizer: Authorizer
     auto_create: bool
     replicas: Replicas
@@ -116,7 +116,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         question = (
             context.version,
             context.principal,
-            self.advertised.address(context.peer),
+            self.endpoints.address(context.peer),
             request.include_cluster_authorized_operations,
             request.include_topic_authorized_operations,
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
@@ -129,14 +129,8 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     def _describe(
         self, context: RequestContext, request: MetadataRequest, image: MetadataImage, question: Hashable
     ) -> Steps[Answer]:
-        host, port = self.advertised.address(context.peer)
-        registered = image.cluster.brokers.get(self.node_id)
         response = MetadataResponse(
-            brokers=[
-                MetadataResponseBroker(
-                    node_id=self.node_id, host=host, port=port, rack=registered.rack if registered is not None else None
-                )
-            ],
+            brokers=[MetadataResponseBroker(*self.endpoints.own(context.peer))],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
         )

@@ -19,5 +19,5 @@ def cluster_handlers(parts: Parts) -> list[Handler]:
         DescribeLogDirs(parts.directories, parts.world.disks, parts.refused_paths, parts.replicas, authorizer),
         UpdateFeatures(controller, authorizer),
         UnregisterBroker(controller, authorizer),
-        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.advertised, authorizer),
+        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.endpoints, authorizer),
     ]

@@ -36,7 +36,7 @@ def group_handlers(parts: Parts) -> list[Handler]:
             image=image,
             automatic=parts.automatic_topics,
             topics={GROUP: groups_topic(config), TRANSACTION: transactions_topic(config)},
-            advertised=parts.advertised,
+            endpoints=parts.endpoints,
             authorizer=authorizer,
         ),
         JoinGroup(groups, authorizer),

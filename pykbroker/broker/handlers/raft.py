@@ -14,7 +14,7 @@ def raft_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.raft`."""
     image, authorizer, identity = parts.image, parts.authorizer, parts.identity
     return [
-        DescribeQuorum(identity.node_id, parts.controller, parts.advertised, parts.world.wall_ms, authorizer),
+        DescribeQuorum(identity.node_id, parts.controller, parts.endpoints, parts.world.wall_ms, authorizer),
         AddRaftVoter(identity.cluster_id, image, authorizer, LISTENER_NAME),
         RemoveRaftVoter(identity.cluster_id, image, authorizer),
     ]

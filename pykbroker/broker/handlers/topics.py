@@ -24,7 +24,7 @@ def topic_handlers(parts: Parts) -> list[Handler]:
             cluster_id=parts.identity.cluster_id,
             image=image,
             automatic=parts.automatic_topics,
-            advertised=parts.advertised,
+            endpoints=parts.endpoints,
             authorizer=authorizer,
             auto_create=config.auto_create_topics_enable,
             replicas=parts.replicas,

@@ -13,10 +13,11 @@ import trio
 from pykbroker.apis.records.fetch import Fetch
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
-from pykbroker.server.advertised import Advertised
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
 from tests.unit.apis.conftest import Client, House, batch, serving
@@ -268,7 +269,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
     session = Session(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.took(called(fetch, session.request({0: 0}))) == unknown
@@ -289,7 +290,7 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
 def test_a_follower_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, None, Advertised(None))
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
     request = Session(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code

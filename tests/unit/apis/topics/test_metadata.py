@@ -12,8 +12,8 @@ import pytest
 from pykbroker.apis.topics.metadata import Metadata
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.server.advertised import Advertised
 from pykbroker.server.answers import Answers, Kept
+from pykbroker.server.endpoints import BrokerEndpoints
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, House, serving
 from wire.api import ApiKey
@@ -191,7 +191,8 @@ async def test_a_kept_response_is_not_used_after_a_log_failed(tmp_path: Path) ->
     image = MetadataImage(topics=TopicsImage({"t": topic}, {topic.id: topic}))
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: offline)
-    api = Metadata(1, "c", lambda: image, nothing, Advertised(("h", 1)), Denies(), False, replicas, Noting())
+    endpoints = BrokerEndpoints(1, lambda: image, ("h", 1))
+    api = Metadata(1, "c", lambda: image, nothing, endpoints, Denies(), False, replicas, Noting())
     whole = gone_through(api(context(12), asking("t")))
     assert gone_through(api(context(12), asking("t"))) is whole
     offline.add(1)
@@ -213,7 +214,8 @@ def test_a_repeated_topic_does_not_change_the_key_of_a_kept_response() -> None:
 
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: set())
-    api = Metadata(1, "c", MetadataImage, nothing, Advertised(("h", 1)), Denies(), False, replicas, Noting())
+    endpoints = BrokerEndpoints(1, MetadataImage, ("h", 1))
+    api = Metadata(1, "c", MetadataImage, nothing, endpoints, Denies(), False, replicas, Noting())
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))
     assert questions[0] == questions[1]
