@@ -29,11 +29,11 @@ async def a_coordinator_loads_what_one_read_finds(simulation: Simulation) -> lis
 
 
 async def heartbeats_do_not_renew_a_session(simulation: Simulation) -> list[str]:
-    heartbeat.expect = commit.expect = lambda *about: None
+    heartbeat.expect = commit.expect = lambda *about: None  # type: ignore[attr-defined]
     return await found(simulation, "groups")
 
 
-expect = membership.expect
+expect = membership.expect  # type: ignore[attr-defined]
 
 
 async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -> list[str]:
@@ -41,7 +41,7 @@ async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -
         if shard.timers.get(Due(CONSUMER_SESSION, group_id, member_id)) == inf:
             expect(shard, group_id, member_id, said, step)
 
-    membership.expect = once
+    membership.expect = once  # type: ignore[attr-defined]
     return await found(simulation, "groups")
 
 

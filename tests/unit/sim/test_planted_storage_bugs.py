@@ -40,7 +40,7 @@ async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
 
 
 async def producers_are_as_the_snapshot_says_and_no_newer(simulation: Simulation) -> list[str]:
-    recovery.recall = lambda producers, batch: None
+    recovery.recall = lambda producers, batch: None  # type: ignore[attr-defined]
     return await found(simulation, "log", "kill")
 
 
@@ -83,7 +83,7 @@ async def compacted_segments_are_put_in_place_before_they_are_named_durably(simu
         cleaned.unwritten = False
         opening.loaded.use(cleaned)
 
-    shrinker.swap = hasty
+    shrinker.swap = hasty  # type: ignore[attr-defined]
     return await found(simulation, "log", "lose_power", "lose_power_midstep", compacted=True)
 
 
