@@ -1,4 +1,4 @@
-"""A connection with a pump that only notes what it is told, and handlers made of functions."""
+"""A connection with a pump that only counts its calls, and handlers made of functions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NoTasks:
 
 
 class Ticks:
-    """A clock that goes on by `step` whenever it is looked at."""
+    """A clock that advances by `step` whenever it is read."""
 
     def __init__(self, step: int = 1000) -> None:
         self.now, self.step = 0, step
@@ -84,7 +84,7 @@ class Rig:
             self.connection.closed()
 
     def feed(self, data: bytes) -> int:
-        """Feed as a pump does, while input is wanted, and return the number of bytes taken."""
+        """Give the connection `data` as a pump would, while it wants input, and return how many bytes it took."""
         given, connection = 0, self.connection
         while given < len(data) and not connection.ended:
             if connection.behind:
@@ -105,7 +105,7 @@ class Rig:
         return min(given, len(data))
 
     def replies(self) -> list[bytes]:
-        """Whole frames without their size, in the order they would leave."""
+        """Return the frames in `out` without their size fields."""
         data = b"".join(self.connection.out)  # type: ignore[arg-type]
         frames = []
         while data:
@@ -116,7 +116,7 @@ class Rig:
 
 
 def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Return the generation as throttle time."""
+    """Return the generation as the throttle time."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
@@ -128,7 +128,7 @@ def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
 
 
 def padded(number: int, size: int, group: str = "g") -> bytes:
-    """Return a Heartbeat of about `size` bytes: an unknown tagged field, which is passed over."""
+    """Return a Heartbeat of about `size` bytes, with an unknown tagged field, which the decoder skips."""
     frame = heartbeat(number, group=group)
     padding = bytes(max(0, size - len(frame)))
     body = frame[4:-1] + b"\x01\x63" + uvarint(len(padding)) + padding

@@ -1,4 +1,4 @@
-"""Answers are kept for one image, and within bounds."""
+"""Encoded responses are kept for one image, and within bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST, SECOND = object(), object()
 XYZ = EncodedResponse([b"xyz"])
 
 
-def test_an_answer_is_found_by_its_question_while_its_image_is_the_same():
+def test_a_response_is_found_by_its_question_while_its_image_is_current():
     answers = Answers()
     assert answers.find(FIRST, "a") is None
     answers.keep(FIRST, "a", XYZ, (b"id",))
@@ -24,7 +24,7 @@ def test_an_answer_is_found_by_its_question_while_its_image_is_the_same():
     assert answers.find(FIRST, "a") is None
 
 
-def test_an_answer_that_is_late_is_not_kept():
+def test_a_response_made_from_an_old_image_is_not_kept():
     answers = Answers()
     answers.find(FIRST, "a")
     answers.find(SECOND, "b")
@@ -33,7 +33,7 @@ def test_an_answer_that_is_late_is_not_kept():
 
 
 @pytest.mark.parametrize(("size", "kept"), [(99, True), (100, True), (101, False)])
-def test_they_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: bool):
+def test_kept_responses_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: bool):
     monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", 100)
     answers = Answers()
     answers.find(FIRST, "a")
@@ -45,7 +45,9 @@ def test_they_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *
 
 
 @pytest.mark.parametrize(("topics", "kept"), [(0, True), (1, True), (2, False)])
-def test_their_questions_count(monkeypatch: pytest.MonkeyPatch, topics: int, *, kept: bool):
+def test_the_questions_of_kept_responses_count_towards_the_bytes(
+    monkeypatch: pytest.MonkeyPatch, topics: int, *, kept: bool
+):
     monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", TOPIC_BYTES + 3)
     answers = Answers()
     answers.find(FIRST, "a")
@@ -53,7 +55,7 @@ def test_their_questions_count(monkeypatch: pytest.MonkeyPatch, topics: int, *, 
     assert (answers.find(FIRST, "a") is not None) == kept
 
 
-def test_they_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
+def test_kept_responses_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(answers_module, "ANSWERS_MAX", 2)
     answers = Answers()
     for question in ("a", "b", "c"):

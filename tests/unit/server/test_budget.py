@@ -1,4 +1,4 @@
-"""The budget of memory and of held requests: where it ends, who waits then, and that nothing is lost or stuck."""
+"""The budget of bytes and of held requests: its limits, which connections wait for it, and that none waits for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def rigs(count: int, of: Any) -> list[Rig]:
     return [Rig(None, of=of) for _ in range(count)]
 
 
-def test_bytes_are_spent_at_the_limit_and_not_below() -> None:
+def test_the_budget_is_spent_at_its_limit_and_not_below() -> None:
     budget = Budget(bytes_max=100, requests_max=1)
     one, other = rigs(2, shared(NoTasks()))
     budget.charge(one.connection, 60)
@@ -55,7 +55,7 @@ def test_an_idle_connection_is_charged_nothing() -> None:
     assert (rig.budget.bytes, rig.budget.holders) == (0, {})
 
 
-def test_large_frames_get_in_one_after_the_other_when_bytes_are_spent() -> None:
+def test_large_frames_come_one_after_the_other_while_the_budget_is_spent() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
     one, two, three = all_three = rigs(3, of)
     frames = [padded(number, LARGE - 100) for number in range(3)]
@@ -71,7 +71,7 @@ def test_large_frames_get_in_one_after_the_other_when_bytes_are_spent() -> None:
     assert (of.budget.bytes, of.budget.holders) == (0, {})
 
 
-def test_who_is_favoured_and_leaves_makes_room_for_the_next() -> None:
+def test_a_favoured_connection_that_closes_makes_room_for_the_next() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=1, request_bytes_max=LARGE)
     first, favoured, third = all_three = rigs(3, of)
     frame = padded(1, 200_000)
@@ -108,7 +108,7 @@ def test_replies_that_are_not_taken_are_charged() -> None:
 
 
 class Holding:
-    """ListOffsets is held until it is let go."""
+    """A ListOffsets handler whose requests hold their connections until their gates open."""
 
     def __init__(self) -> None:
         self.gates: list[trio.Event] = []
@@ -125,7 +125,7 @@ def list_offsets(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("requests_max", [1, 3])
-async def test_no_request_starts_while_as_many_are_held_as_may_be(requests_max: int) -> None:
+async def test_no_request_starts_while_the_maximum_of_requests_hold_connections(requests_max: int) -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=requests_max)
@@ -152,7 +152,7 @@ async def test_no_request_starts_while_as_many_are_held_as_may_be(requests_max: 
     assert (of.budget.requests, of.budget.bytes, of.budget.holders) == (0, 0, {})
 
 
-async def test_a_large_frame_that_is_complete_waits_for_held_requests_too() -> None:
+async def test_a_complete_large_frame_waits_for_held_requests_too() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=1)
@@ -171,7 +171,7 @@ async def test_a_large_frame_that_is_complete_waits_for_held_requests_too() -> N
     assert of.budget.bytes == 0
 
 
-async def test_a_held_request_is_charged_until_it_ends_also_without_its_peer() -> None:
+async def test_a_held_request_is_charged_until_it_ends_even_if_its_peer_has_gone() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api)
@@ -190,14 +190,14 @@ async def test_a_held_request_is_charged_until_it_ends_also_without_its_peer() -
     assert (of.budget.bytes, of.budget.requests, of.budget.holders) == (0, 0, {})
 
 
-def test_a_claim_alone_takes_no_memory() -> None:
+def test_a_claimed_frame_size_takes_no_memory() -> None:
     of = shared(NoTasks(), ECHO, request_bytes_max=100 * MIB)
     for rig in rigs(1000, of):
         rig.feed(struct.pack(">i", 100 * MIB) + bytes(100))
     assert of.budget.bytes == 104_000
 
 
-async def test_who_is_not_read_for_his_own_sake_is_not_favoured() -> None:
+async def test_a_connection_that_is_not_read_because_of_its_own_request_is_not_favoured() -> None:
     async def park() -> Any:
         await trio.sleep_forever()
 
@@ -212,7 +212,7 @@ async def test_who_is_not_read_for_his_own_sake_is_not_favoured() -> None:
         nursery.cancel_scope.cancel()
 
 
-def test_less_is_taken_ahead_while_memory_is_scarce() -> None:
+def test_a_large_frame_begins_with_a_smaller_buffer_while_memory_is_scarce() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=100 * MIB)
     one, other = rigs(2, of)
     claim = struct.pack(">i", 50 * MIB) + bytes(LARGE_FRAME_BYTES)
@@ -223,8 +223,8 @@ def test_less_is_taken_ahead_while_memory_is_scarce() -> None:
     assert (plenty, of.budget.bytes - 3 * MIB) == (MIB // 2, MIB // 16)
 
 
-def test_a_reader_moves_when_it_takes_and_not_when_it_is_owed_more() -> None:
-    """`moved_at` decides who is idle: no reply that is added to what nobody takes keeps a connection alive."""
+def test_a_connection_moves_when_its_peer_takes_bytes_and_not_when_replies_are_added() -> None:
+    """`moved_at` decides which connections are idle: a reply added to others that are not taken keeps none alive."""
     ticks = Ticks(step=0)
     connection = Rig(NoTasks(), ECHO, ticks=ticks).connection
     moves = []
@@ -234,8 +234,8 @@ def test_a_reader_moves_when_it_takes_and_not_when_it_is_owed_more() -> None:
     assert moves == [False, False, True, False, False, True, True, True]
 
 
-async def test_who_is_relieved_goes_on_where_it_stopped() -> None:
-    """A frame that has begun gets room, one that waits another turn; only what may start is looked at again."""
+async def test_a_relieved_connection_goes_on_where_it_stopped() -> None:
+    """An incomplete frame gets room, and a complete frame another turn; only a request that may start is read again."""
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=1)
@@ -255,7 +255,7 @@ async def test_who_is_relieved_goes_on_where_it_stopped() -> None:
         assert correlation_ids(waiting.replies()) == [2]
 
 
-def test_who_is_relieved_in_the_middle_of_a_large_frame_is_given_room() -> None:
+def test_a_connection_relieved_in_the_middle_of_a_large_frame_gets_room() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
     first, second = rigs(2, of)
     whole = padded(1, LARGE - 100)
@@ -273,8 +273,8 @@ def test_who_is_relieved_in_the_middle_of_a_large_frame_is_given_room() -> None:
     assert correlation_ids(second.replies()) == [2]
 
 
-def test_who_is_relieved_with_room_for_its_frame_needs_no_other_turn() -> None:
-    """It had begun a large frame, and has filled what it got for that, when the bytes were spent."""
+def test_a_relieved_connection_with_room_for_its_frame_needs_no_other_turn() -> None:
+    """The connection has begun a large frame and filled its first buffer when the budget is spent."""
     of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=LARGE)
     one, other = rigs(2, of)
     frame = padded(1, LARGE - 100)
@@ -291,7 +291,7 @@ def test_who_is_relieved_with_room_for_its_frame_needs_no_other_turn() -> None:
     assert correlation_ids(one.replies()) == [1]
 
 
-async def test_who_is_relieved_while_its_request_is_held_goes_on_when_that_has_ended() -> None:
+async def test_a_connection_relieved_while_it_is_held_goes_on_when_the_request_has_ended() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, ECHO, holding.api)

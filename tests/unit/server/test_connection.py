@@ -1,4 +1,4 @@
-"""The connection as a function of bytes: frames in any cut, order of replies, what a peer may not do."""
+"""The connection as a function of bytes: frames divided anywhere, the order of replies, and errors of the peer."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_turn_may_end_before_a_large_frame(ticks: Ticks) -> None:
     assert (rig.budget.bytes, rig.connection.room) == (0, None)
 
 
-def test_memory_follows_what_came_and_not_the_claim() -> None:
+def test_memory_follows_the_bytes_that_came_and_not_the_claimed_size() -> None:
     rig = Rig(NoTasks(), ECHO, request_bytes_max=100 << 20)
     rig.feed(struct.pack(">i", 100 << 20) + bytes(LARGE_FRAME_BYTES - 4))
     assert (rig.connection.room, rig.budget.bytes) == (None, LARGE_FRAME_BYTES)
@@ -163,7 +163,7 @@ def test_a_refused_version_leaves_nothing_behind() -> None:
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0) + b"\0\x7f", ""),
     ],
 )
-def test_what_is_no_request_ends_the_connection_with_one_line(
+def test_bytes_that_are_no_request_end_the_connection_with_one_log_line(
     frame: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = Rig(NoTasks(), ECHO)
@@ -175,7 +175,7 @@ def test_what_is_no_request_ends_the_connection_with_one_line(
     assert reason in line
 
 
-def test_a_future_version_of_api_versions_is_told_our_range_in_version_0() -> None:
+def test_a_future_version_of_api_versions_gets_the_served_range_in_version_0() -> None:
     rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse()))
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 5, 2) + b"me" + b"\0garbage of the future"
     rig.feed(struct.pack(">i", len(body)) + body)
@@ -191,7 +191,7 @@ def test_the_api_versions_response_header_has_no_tags() -> None:
     assert rig.replies()[0][:6] == struct.pack(">ih", 1, 42)
 
 
-def test_a_client_id_is_told_to_the_handler() -> None:
+def test_the_request_context_has_the_client_id() -> None:
     seen: list[str | None] = []
     rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: seen.append(context.client_id)))
     for name in ("one", "one", None, "two", ""):
@@ -244,7 +244,7 @@ def test_a_handler_may_close_the_connection(caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.mark.parametrize(("version", "answers"), [(1, False), (2, True)])
-def test_an_error_that_a_version_has_no_place_for_closes_the_connection(
+def test_an_error_for_which_a_version_has_no_field_closes_the_connection(
     version: int, answers: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(context: RequestContext, request: Any) -> Any:
@@ -262,7 +262,7 @@ def test_an_error_that_a_version_has_no_place_for_closes_the_connection(
 
 
 class Gates:
-    """Heartbeats that wait: generation n until gate n opens; even ones answer at once."""
+    """A Heartbeat handler: generation n waits until gate n opens if n is odd, and is answered at once if it is even."""
 
     def __init__(self) -> None:
         self.gates = [trio.Event() for _ in range(8)]
@@ -368,7 +368,7 @@ async def test_waiting_requests_of_one_connection_are_bounded() -> None:
     assert len(rig.replies()) == 2
 
 
-async def test_answers_in_line_are_bounded_too_and_charged() -> None:
+async def test_queued_replies_are_bounded_and_charged() -> None:
     gates = Gates()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, gates.api)
@@ -387,7 +387,7 @@ async def test_answers_in_line_are_bounded_too_and_charged() -> None:
 
 
 class Parking(Handler):
-    """A Fetch that waits until it is hurried."""
+    """A Fetch handler that waits until it is hurried."""
 
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"

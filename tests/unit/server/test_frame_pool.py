@@ -1,4 +1,4 @@
-"""Buffers are reused only when nobody looks at them any more."""
+"""Buffers are reused only when no view on them exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_buffer_with_a_view_on_it_is_not_used_again() -> None:
     assert len(view) == 10
 
 
-def test_what_waits_for_use_is_bounded() -> None:
+def test_the_pool_is_bounded() -> None:
     pool = FramePool()
     buffers = [pool.take(1 << 20) for _ in range(POOLED_BYTES_MAX // (1 << 20) + 3)]
     for buffer in buffers:

@@ -25,7 +25,7 @@ def framed(body: bytes) -> bytes:
 
 
 def cut(frames: FrameReader, data: bytes) -> list[bytes]:
-    """Return every whole frame; the rest is kept."""
+    """Return every whole frame, and keep the rest."""
     data, pos, found = frames.take(data), 0, []
     while end := frames.end_of(data, pos):
         found.append(data[pos + 4 : end])

@@ -1,4 +1,4 @@
-"""Hosts that configs name are looked up once; one that nobody knows keeps the others from nothing."""
+"""Hosts that configs name are looked up once, and a host without an address does not affect the others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROKER = 4
 
 
 class Names:
-    """Knows one host."""
+    """A resolver that knows one host."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -38,7 +38,7 @@ class Names:
         return ("10.0.0.1", "::2")
 
 
-async def test_names_are_asked_for_and_addresses_are_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_names_are_looked_up_and_addresses_are_not(caplog: pytest.LogCaptureFixture) -> None:
     names = Names()
     counts = {"127.0.0.1": 1, "known": 2, "::1": 3, "other": 4}
     named = await HostNames(names).addresses(counts)
@@ -47,7 +47,7 @@ async def test_names_are_asked_for_and_addresses_are_not(caplog: pytest.LogCaptu
     assert ["other" in line for line in caplog.messages] == [True]
 
 
-async def test_a_name_is_asked_for_once_as_long_as_it_is_named() -> None:
+async def test_a_name_is_looked_up_once_for_as_long_as_configs_name_it() -> None:
     names = Names()
     hosts = HostNames(names)
     for asked in (["known", "other"], ["known"], ["known", "other"]):
@@ -94,14 +94,14 @@ async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
         await second.create("served")
 
 
-async def test_a_start_asks_once_for_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_looks_up_a_host_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = Names()
     monkeypatch.setattr(SystemNet, "addresses", lambda net, host: names.addresses(host))
     async with serving(tmp_path, max_connections_per_ip_overrides="known:1"):
         assert names.asked == ["known"]
 
 
-async def test_a_host_that_nobody_knows_keeps_the_broker_from_starting(tmp_path: Path) -> None:
+async def test_a_host_without_an_address_prevents_the_start(tmp_path: Path) -> None:
     options = settings(tmp_path, max_connections_per_ip_overrides=f"{UNKNOWN}:5")
     with pytest.raises(StartError, match=rf"nobody knows the address of {UNKNOWN}"):
         await broker.serve(options, lambda serving: None, stop=trio.Event())

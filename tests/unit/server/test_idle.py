@@ -1,4 +1,4 @@
-"""Idle connections are closed at their limit, never before it, and never for a delay that this broker causes."""
+"""Idle and slow connections are closed at the limit, not before it, and not for a delay that the broker caused."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ticks() -> int:
 
 
 class House:
-    """A listener, and rigs around the connections that it makes."""
+    """A listener, and a rig around each connection that it makes."""
 
     def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
         self.listener = Listener(ApiTable((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
@@ -63,7 +63,9 @@ async def house(*handlers: Any, **limits: Any) -> AsyncIterator[House]:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_idle_go_at_the_limit_the_quietest_first(autojump_clock: trio.testing.MockClock) -> None:
+async def test_idle_connections_are_closed_at_the_limit_the_quietest_first(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with house(idle_ms_max=60_000) as home:
         first, second, third = rigs = [home.connect() for _ in range(3)]
         for rig in (third, second, first):
@@ -79,7 +81,7 @@ async def test_the_idle_go_at_the_limit_the_quietest_first(autojump_clock: trio.
         assert home.endings() == {ConnectionEnding.IDLE: 3}
 
 
-async def test_one_is_closed_in_a_pass_of_the_loop(autojump_clock: trio.testing.MockClock) -> None:
+async def test_one_idle_connection_is_closed_in_each_pass_of_the_loop(autojump_clock: trio.testing.MockClock) -> None:
     async with house(idle_ms_max=1000) as home:
         rigs = [home.connect() for _ in range(10)]
         await trio.sleep(1.5)
@@ -100,7 +102,7 @@ async def test_connections_may_idle_for_ever(autojump_clock: trio.testing.MockCl
         assert rig.closes == 0
 
 
-async def test_a_parked_fetch_keeps_no_connection_alive_but_its_answer_does(
+async def test_a_parked_fetch_does_not_keep_a_connection_alive_but_its_response_does(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def park(seconds: float) -> FetchResponse:
@@ -132,7 +134,7 @@ async def test_a_request_that_stops_coming_ends_its_connection(autojump_clock: t
 
 
 @pytest.mark.parametrize(("bytes_s", "closes"), [(1, 1), (1000, 1), (1100, 0), (5000, 0)])
-async def test_a_request_has_to_come_at_a_least_rate(
+async def test_a_request_must_come_at_a_minimum_rate(
     bytes_s: int, closes: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with house() as home:
@@ -146,7 +148,7 @@ async def test_a_request_has_to_come_at_a_least_rate(
         assert rig.closes == closes
 
 
-async def test_a_least_rate_once_does_not_pay_for_later(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_fast_start_does_not_excuse_a_slow_rate_later(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         rig = home.connect()
         rig.feed(HALF)
@@ -158,7 +160,7 @@ async def test_a_least_rate_once_does_not_pay_for_later(autojump_clock: trio.tes
                 rig.feed(b"x")
 
 
-async def test_requests_that_follow_each_other_are_not_one_slow_one(autojump_clock: trio.testing.MockClock) -> None:
+async def test_successive_requests_do_not_count_as_one_slow_request(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         rig = home.connect()
         frame = heartbeat(1)
@@ -169,7 +171,9 @@ async def test_requests_that_follow_each_other_are_not_one_slow_one(autojump_clo
         assert rig.closes == 0
 
 
-async def test_who_is_not_read_is_not_to_blame(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_connection_that_the_broker_does_not_read_is_not_timed_out(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async def wait() -> Any:
         await trio.sleep(100)
         return NO_RESPONSE
@@ -187,7 +191,7 @@ async def test_who_is_not_read_is_not_to_blame(autojump_clock: trio.testing.Mock
         assert rig.closes == 1
 
 
-async def test_patience_is_short_while_memory_is_spent(autojump_clock: trio.testing.MockClock) -> None:
+async def test_requests_time_out_sooner_while_the_budget_is_spent(autojump_clock: trio.testing.MockClock) -> None:
     async with house(held_bytes_max=100_000) as home:
         quiet, slow, quick = home.connect(), home.connect(), home.connect()
         for rig in (quiet, slow, quick):
@@ -204,7 +208,7 @@ async def test_patience_is_short_while_memory_is_spent(autojump_clock: trio.test
         assert [rig.closes for rig in (quiet, slow, quick)] == [1, 1, 0]
 
 
-async def test_slow_readers_go_when_memory_is_spent_and_else_only_when_idle(
+async def test_slow_readers_are_closed_while_the_budget_is_spent_and_otherwise_only_when_idle(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with house(held_bytes_max=1000, idle_ms_max=600_000) as home:
@@ -226,7 +230,7 @@ async def test_slow_readers_go_when_memory_is_spent_and_else_only_when_idle(
         assert home.endings() == {ConnectionEnding.SLOW_READER: 1, ConnectionEnding.IDLE: 1}
 
 
-async def test_no_more_readers_go_than_memory_needs(autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_more_slow_readers_are_closed_than_the_budget_needs(autojump_clock: trio.testing.MockClock) -> None:
     async with house(held_bytes_max=1000) as home:
         rigs = [home.connect() for _ in range(100)]
         for rig in rigs:
@@ -236,7 +240,9 @@ async def test_no_more_readers_go_than_memory_needs(autojump_clock: trio.testing
         assert [rig.closes for rig in rigs] == [1] * 10 + [0] * 90
 
 
-async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_slow_reader_is_not_timed_out_for_the_request_that_the_broker_does_not_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with house() as home:
         rig = home.connect()
         rig.feed(heartbeat(1)[:9])
@@ -248,7 +254,7 @@ async def test_a_reader_is_not_blamed_for_the_request_that_nobody_reads(autojump
         assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1}
 
 
-async def test_a_flood_of_slow_peers_fills_no_log(
+async def test_a_flood_of_slow_peers_does_not_flood_the_log(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with house() as home:

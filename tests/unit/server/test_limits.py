@@ -1,4 +1,4 @@
-"""Limits as a broker's configs say."""
+"""The limits of a listener as a broker's configs set them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_defaults_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize(("queued", "held"), [("-1", 100), ("0", 100), ("99", 99), ("100", 100), ("101", 100)])
-def test_the_smaller_of_both_budgets_holds(queued: str, held: int) -> None:
+def test_the_smaller_of_both_budgets_applies(queued: str, held: int) -> None:
     scale = 1 if queued in ("-1", "0") else MIB
     found = limits(
         queued_max_request_bytes=str(int(queued) * scale),
@@ -52,12 +52,12 @@ def test_overrides_are_by_address() -> None:
 
 
 @pytest.mark.parametrize(("queued", "fits"), [(0, True), (MIB - 1, False), (MIB, True)])
-def test_one_request_fits_into_what_may_be_queued(queued: int, *, fits: bool) -> None:
+def test_queued_max_request_bytes_must_have_room_for_one_request(queued: int, *, fits: bool) -> None:
     with nullcontext() if fits else pytest.raises(ApiError, match="must not be below socket.request.max.bytes"):
         limits(queued_max_request_bytes=str(queued), socket_request_max_bytes=str(MIB))
 
 
-def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
+def test_max_connections_per_ip_of_0_needs_an_override() -> None:
     assert limits(max_connections_per_ip="0", max_connections_per_ip_overrides="::1:5").connections_per_ip_max == 0
     with pytest.raises(ApiError, match="max.connections.per.ip can be set to zero only"):
         limits(max_connections_per_ip="0")
@@ -83,6 +83,6 @@ def test_an_address_may_be_shut_out_only_beside_one_that_is_not() -> None:
         "x" * 254 + ":5",
     ],
 )
-def test_what_cannot_be_an_override_is_refused_at_start(text: str) -> None:
+def test_an_invalid_override_prevents_the_start(text: str) -> None:
     with pytest.raises(ApiError, match="is not an IP address or the name of a host, a colon and a number"):
         limits(max_connections_per_ip_overrides=text)

@@ -1,4 +1,4 @@
-"""Quotas on connections: below, at and above each bound."""
+"""The limits on connections: below, at and above each of them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def quotas(clock: Clock | None = None, **limits: object) -> ConnectionQuotas:
     return ConnectionQuotas(Limits(**limits), clock or Clock())  # type: ignore[arg-type]
 
 
-def test_without_limits_everybody_may_come() -> None:
+def test_without_limits_every_peer_is_accepted() -> None:
     free = quotas()
     for _ in range(5000):
         assert free.has_room()
         assert free.admit(HOST)
 
 
-def test_an_address_has_its_number() -> None:
+def test_the_connections_of_one_address_are_limited() -> None:
     each = quotas(connections_per_ip_max=2)
     assert [each.admit(HOST) for _ in range(4)] == [True, True, False, False]
     assert each.admit(OTHER)
@@ -44,13 +44,13 @@ def test_an_address_has_its_number() -> None:
     assert [each.admit(HOST) for _ in range(2)] == [True, False]
 
 
-def test_some_addresses_have_another_number() -> None:
+def test_an_override_sets_the_limit_of_one_address() -> None:
     each = quotas(connections_per_ip_max=1, connections_per_ip_overrides={HOST: 3, OTHER: 0})
     assert [each.admit(HOST) for _ in range(4)] == [True, True, True, False]
     assert [each.admit(host) for host in (OTHER, "::1", "::1")] == [False, True, False]
 
 
-def test_over_the_number_of_all_connections_peers_wait() -> None:
+def test_peers_above_the_total_limit_wait() -> None:
     few = quotas(connections_max=2)
     room = []
     for _ in range(2):
@@ -61,7 +61,7 @@ def test_over_the_number_of_all_connections_peers_wait() -> None:
     assert few.has_room()
 
 
-def test_new_limits_hold_for_those_who_come_later() -> None:
+def test_new_limits_apply_to_later_connections() -> None:
     clock = Clock()
     changing = quotas(clock, connections_max=3, connections_per_ip_max=2, connections_per_s_max=100)
     assert [changing.admit(HOST) for _ in range(3)] == [True, True, False]
@@ -77,12 +77,12 @@ def test_new_limits_hold_for_those_who_come_later() -> None:
     assert changing.has_room()
 
 
-def test_a_refused_peer_takes_no_ones_place() -> None:
+def test_a_refused_peer_does_not_count_towards_the_total() -> None:
     few = quotas(connections_max=2, connections_per_ip_max=1)
     assert [few.admit(HOST), few.admit(HOST), few.has_room()] == [True, False, True]
 
 
-def test_peers_come_no_faster_than_allowed() -> None:
+def test_peers_are_accepted_no_faster_than_the_rate() -> None:
     clock = Clock()
     slow = quotas(clock, connections_per_s_max=4)
     come = 0
@@ -100,7 +100,7 @@ def test_peers_come_no_faster_than_allowed() -> None:
     assert burst == 4
 
 
-def test_a_rate_of_0_lets_nobody_in() -> None:
+def test_a_rate_of_0_accepts_no_peer() -> None:
     clock = Clock()
     closed = quotas(clock, connections_per_s_max=0)
     clock.now += 1000 * SECOND_NS
@@ -115,7 +115,7 @@ class NoPump:
         pass
 
 
-def test_a_flood_is_counted_and_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_peers_is_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock = Clock()
     listener = Listener(ApiTable(()), NoTasks(), Turns(clock), Limits(connections_per_ip_max=1, connections_max=2))

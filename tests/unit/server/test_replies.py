@@ -61,7 +61,7 @@ def test_the_time_of_a_slow_reader_counts_from_the_first_unsent_byte_to_the_last
     assert [replies.owes(*args) for args in ((100, 100, 10), (40, 40, 20), (0, 0, 35), (0, 0, 50))] == [0, 0, 25, 0]
 
 
-def test_a_full_queue_says_so() -> None:
+def test_a_queue_with_the_maximum_of_slots_is_full() -> None:
     replies = ReplyQueue(0)
     replies.slots += [slot(number) for number in range(SLOTS_MAX - 1)]
     assert not replies.is_full

@@ -1,4 +1,4 @@
-"""Requests that take long: handled, and their answers encoded, a share of the loop's time at a time."""
+"""Requests that take long are handled in shares of the loop, and their responses are encoded in shares."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LONG = ListOffsetsResponse(
 
 
 def slow_ticks() -> Ticks:
-    """Return a clock on which every reading finds the share used up."""
+    """Return a clock that finds the share used up whenever it is read."""
     return Ticks(SHARE_NS + 1)
 
 
@@ -64,7 +64,7 @@ def answered(frame: bytes) -> ListOffsetsResponse:
 
 
 @pytest.mark.parametrize("steps", [0, 1, STEPS_A_LOOK, MANY])
-def test_what_is_done_within_the_first_share_is_answered_at_once(steps: int) -> None:
+def test_steps_that_end_within_the_first_share_are_answered_at_once(steps: int) -> None:
     rig = Rig(NoTasks(), stepping(steps, LONG), ECHO)
     rig.feed(ASKED + heartbeat(2))
     frames = rig.replies()
@@ -72,7 +72,7 @@ def test_what_is_done_within_the_first_share_is_answered_at_once(steps: int) -> 
     assert answered(frames[0]) == LONG
 
 
-async def test_what_takes_longer_lets_others_have_their_turns() -> None:
+async def test_other_tasks_run_between_the_shares_of_longer_steps() -> None:
     turns: list[int] = []
     others: list[int] = []
     done = trio.Event()
@@ -98,7 +98,7 @@ async def test_what_takes_longer_lets_others_have_their_turns() -> None:
     assert correlation_ids(rig.replies()) == [50, 2, 3]
 
 
-async def test_many_who_take_long_have_one_share_together() -> None:
+async def test_all_requests_with_steps_together_have_one_share_at_a_time() -> None:
     turns: list[int] = []
     others: list[int] = []
 
@@ -117,7 +117,7 @@ async def test_many_who_take_long_have_one_share_together() -> None:
     assert [answered(rig.replies()[0]) for rig in rigs] == [LONG] * ASKING
 
 
-async def test_a_later_request_waits_for_what_is_gone_through() -> None:
+async def test_a_later_request_waits_for_the_steps_of_an_earlier_one() -> None:
     started: list[int] = []
 
     def note(context: Any, request: Any) -> HeartbeatResponse:
@@ -133,7 +133,7 @@ async def test_a_later_request_waits_for_what_is_gone_through() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, MANY])
-async def test_an_error_on_the_way_is_the_answer(steps: int) -> None:
+async def test_an_error_in_a_step_is_answered(steps: int) -> None:
     async with trio.open_nursery() as nursery:
         api = stepping(steps, ApiError(ErrorCode.INVALID_REQUEST))
         api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[method-assign]
@@ -154,7 +154,7 @@ async def test_steps_may_lead_to_a_wait_and_a_wait_to_steps(steps: int) -> None:
     assert answered(rig.replies()[0]) == LONG
 
 
-async def test_nobody_is_there_any_more_to_read_it() -> None:
+async def test_steps_of_a_closed_connection_end_without_a_reply() -> None:
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, stepping(MANY, LONG), ticks=slow_ticks())
         rig.feed(ASKED)
@@ -162,14 +162,14 @@ async def test_nobody_is_there_any_more_to_read_it() -> None:
     assert (rig.replies(), rig.budget.bytes, rig.budget.requests) == ([], 0, 0)
 
 
-def test_an_answer_may_be_encoded_already() -> None:
+def test_an_encoded_response_is_sent_as_it_is() -> None:
     rig = Rig(NoTasks(), stepping(1, EncodedResponse([b"\0\0\0\7", b"\0\0", b"\0\0\0\0"])))
     rig.feed(encode_request(ListOffsetsRequest(), 5, 50, "me"))
     assert rig.replies()[0][4:] == b"\0\0\0\7\0\0\0\0\0\0"
 
 
 @pytest.mark.parametrize(("size", "slowly"), [(LARGE_FRAME_BYTES - 10, False), (LARGE_FRAME_BYTES + 10, True)])
-def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: bool) -> None:
+def test_a_large_request_is_passed_to_handle_large(size: int, *, slowly: bool) -> None:
     asked: list[bool] = []
 
     def at_once(context: Any, request: Any) -> HeartbeatResponse:
@@ -188,7 +188,7 @@ def test_a_large_request_may_have_a_handler_of_its_own(size: int, *, slowly: boo
 
 
 def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
-    """Return a request with a buffer of its own, and its frame."""
+    """Return a request that is large enough for a buffer of its own, and its frame."""
     partitions = [ListOffsetsPartition(index, -1, timestamp) for index in range(PARTITIONS)]
     request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", partitions)])
     frame = encode_request(request, 7, 50, "me")
@@ -197,7 +197,7 @@ def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-async def test_a_large_request_is_read_in_shares(*, ready: bool) -> None:
+async def test_a_large_request_is_decoded_in_shares(*, ready: bool) -> None:
     asked: list[Any] = []
     others: list[int] = []
 
@@ -233,7 +233,7 @@ async def test_a_large_request_is_read_in_shares(*, ready: bool) -> None:
     assert (answered(rig.replies()[0]), rig.budget.bytes, rig.budget.requests) == (LONG, 0, 0)
 
 
-async def test_a_large_request_that_goes_wrong_late_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_large_request_with_an_error_at_its_end_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
     _, frame = asking_much()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, stepping(0, LONG), ticks=slow_ticks())
@@ -243,7 +243,7 @@ async def test_a_large_request_that_goes_wrong_late_ends_its_connection(caplog: 
     assert "ListOffsetsRequest v7" in caplog.text
 
 
-async def test_each_is_a_step() -> None:
+async def test_each_runs_the_function_once_in_each_step() -> None:
     steps = each(str, range(MANY))
     assert isinstance(advance(steps, slow_ticks()), Unfinished)
     assert await Turns(slow_ticks()).walk(steps) == [str(number) for number in range(MANY)]

@@ -1,4 +1,4 @@
-"""The times of a request: in the queue, on the loop, waiting, behind other responses, and being sent."""
+"""The time of a request: before its turn, on the loop, waiting, behind earlier responses, and while it is sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Clock:
-    """A clock that stands."""
+    """A clock that stands still."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -32,7 +32,7 @@ def counted(rig: Rig) -> RouteStatistics:
     return RouteStatistics.of(route)
 
 
-def test_a_request_waits_for_those_before_it() -> None:
+def test_the_time_behind_earlier_requests_is_queue_time() -> None:
     clock = Clock()
 
     def slow(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -49,7 +49,7 @@ def test_a_request_waits_for_those_before_it() -> None:
     assert (counted(rig).queue_ns, counted(rig).local_ns) == (300, 400)
 
 
-async def test_an_answer_waits_for_those_before_it() -> None:
+async def test_the_time_behind_earlier_responses_is_answer_queue_time() -> None:
     clock, gates = Clock(), [trio.Event(), trio.Event()]
 
     async def wait(number: int) -> HeartbeatResponse:
@@ -73,7 +73,7 @@ async def test_an_answer_waits_for_those_before_it() -> None:
     assert counted(rig).remote_ns == 50 + 10
 
 
-def test_what_a_peer_does_not_take_is_seen() -> None:
+def test_the_time_in_which_a_peer_takes_no_replies_is_counted() -> None:
     clock = Clock()
     listener = Listener(ApiTable([ECHO]), NoTasks(), Turns(clock), Limits())
     pump: Any = Rig(NoTasks(), ECHO)
