@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from pykbroker.quorum.controller import Controller
-from pykbroker.world.seldom import Seldom
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -18,7 +18,7 @@ class AutomaticTopics:
 
     def __init__(self, controller: Controller, ticks: Callable[[], int]) -> None:
         self._controller = controller
-        self._refusal = Seldom(logger, ticks)
+        self._refusal = RateLimitedWarning(logger, ticks)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
         """The topics serve when this returns. ApiError, as of `Controller.create_topics`."""

@@ -18,7 +18,7 @@ import trio
 from pykbroker.server.budget import Budget, Holder
 from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.world.seldom import Seldom
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
 
 LOOK_S = 1
 REQUEST_QUIET_S_MAX = 30
@@ -99,7 +99,7 @@ class Watchman:
         self._idle_due = ticks()
         self._progress: dict[Holder, Progress] = {}
         self._was_spent = False
-        self._slow = Seldom(logger, ticks)
+        self._slow = RateLimitedWarning(logger, ticks)
 
     async def run(self) -> None:
         """Check once a second until cancelled."""

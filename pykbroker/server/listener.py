@@ -17,7 +17,7 @@ from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.shared import Shared, Tasks
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Peer, Pump
-from pykbroker.world.seldom import Seldom
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -45,8 +45,8 @@ class Listener:
         self._open: set[Connection] = set()
         self._closed: Counter[ConnectionEnding] = Counter()
         self._accepted = self._refused = self._accept_waits = 0
-        self._too_many = Seldom(logger, ticks)
-        self._too_many_of_host = Seldom(logger, ticks)
+        self._too_many = RateLimitedWarning(logger, ticks)
+        self._too_many_of_host = RateLimitedWarning(logger, ticks)
 
     async def run(self) -> None:
         """Close idle and slow connections until cancelled."""

@@ -17,7 +17,7 @@ import trio
 
 from pykbroker.world.loop_watch import LoopWatch
 from pykbroker.world.net import Accept, NetStatistics, Peer, SocketOptions
-from pykbroker.world.seldom import Seldom
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump
 
@@ -43,7 +43,7 @@ class SystemListener:
 
     def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
-        self._complaint = Seldom(logger, perf_counter_ns)
+        self._complaint = RateLimitedWarning(logger, perf_counter_ns)
         self.fd = sock.fileno()
         self.host, self.port = sock.getsockname()[:2]
 
@@ -108,8 +108,8 @@ class SystemNet:
         self._poll = open_poll()
         self._pumps: dict[int, SocketPump] = {}
         self._listeners: dict[int, SystemListener] = {}
-        self._resting: set[SystemListener] = set()
-        self._tired = trio.Event()
+        self._paused: set[SystemListener] = set()
+        self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
@@ -132,14 +132,14 @@ class SystemNet:
     def forget(self, listener: SystemListener) -> None:
         """Stop watching a listener that closes."""
         if self._listeners.pop(listener.fd, None) is not None:
-            self._resting.discard(listener)
+            self._paused.discard(listener)
             self._poll.forget(listener.fd)
 
     def rest(self, listener: SystemListener) -> None:
         """Leave this listener's peers in its backlog for `ACCEPT_REST_S`."""
         self._poll.watch(listener.fd, False, False)
-        self._resting.add(listener)
-        self._tired.set()
+        self._paused.add(listener)
+        self._pause_begun.set()
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """Return all addresses of a host, from this machine's resolver."""
@@ -155,7 +155,7 @@ class SystemNet:
         self._watch.begin()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._rouse)
+                nursery.start_soon(self._resume_listeners)
                 await self._serve(accept)
         finally:
             trio.lowlevel.remove_instrument(self._watch)
@@ -181,14 +181,14 @@ class SystemNet:
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()
 
-    async def _rouse(self) -> None:
+    async def _resume_listeners(self) -> None:
         """Watch paused listeners again."""
         while True:
-            await self._tired.wait()
+            await self._pause_begun.wait()
             await trio.sleep(ACCEPT_REST_S)
-            self._tired = trio.Event()
-            while self._resting:
-                self._poll.watch(self._resting.pop().fd, True, False)
+            self._pause_begun = trio.Event()
+            while self._paused:
+                self._poll.watch(self._paused.pop().fd, True, False)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

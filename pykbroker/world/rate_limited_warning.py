@@ -8,7 +8,7 @@ from collections.abc import Callable
 SILENT_S = 60
 
 
-class Seldom:
+class RateLimitedWarning:
     """A logger of one kind of warning, at most once in `SILENT_S`; the next line counts those that were left out."""
 
     def __init__(self, logger: logging.Logger, ticks: Callable[[], int]) -> None:
