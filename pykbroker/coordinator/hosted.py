@@ -17,6 +17,7 @@ from pykbroker.coordinator.machine import CoordinatorMachine, CoordinatorOutcome
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome
 from pykbroker.core.steps import Steps, finish
 from pykbroker.world.off_loop import OffLoop
@@ -78,13 +79,13 @@ class Hosted:
 
     # ---- asking
 
-    def ask(self, request: Any, shown: Verification | None = None) -> Call:
-        """Ask the machine; the call may be settled already. ApiError: no machine. `shown`: see `append_own`."""
+    def ask(self, request: Any, verification: Verification | None = None) -> Call:
+        """Ask the machine; the call may be settled already. ApiError: no machine. `verification`: see `append_own`."""
         machine = self._require_machine()
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         call = Call()
-        self._do(self._asked(machine, request, call, shown))
+        self._do(self._asked(machine, request, call, verification))
         if not call.settled:
             self._calls[call] = None
         self._wake_earlier()
@@ -104,9 +105,11 @@ class Hosted:
             self._under_way.append(steps)
             self._work.set()
 
-    def _asked(self, machine: CoordinatorMachine, request: Any, call: Call, shown: Verification | None) -> Steps[None]:
+    def _asked(
+        self, machine: CoordinatorMachine, request: Any, call: Call, verification: Verification | None
+    ) -> Steps[None]:
         try:
-            yield from self._handled(machine, request, call, shown)
+            yield from self._handled(machine, request, call, verification)
         except ApiError as error:
             self._tell(call, error)
         except Exception:
@@ -114,12 +117,19 @@ class Hosted:
             raise
 
     def _handled(
-        self, machine: CoordinatorMachine, request: Any, call: Call | None = None, shown: Verification | None = None
+        self,
+        machine: CoordinatorMachine,
+        request: Any,
+        call: Call | None = None,
+        verification: Verification | None = None,
     ) -> Steps[None]:
-        wall_ms = self._wall_ms()
-        said = machine.handle(request, call, trio.current_time() * 1000, wall_ms)
-        outcome = said if isinstance(said, Outcome) else (yield from said)
-        yield from self._carry_out(machine, outcome, wall_ms, call, shown)
+        now = self._now()
+        decided = machine.handle(request, call, now)
+        outcome = decided if isinstance(decided, Outcome) else (yield from decided)
+        yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
+
+    def _now(self) -> Now:
+        return Now(trio.current_time() * 1000, self._wall_ms())
 
     def _require_machine(self) -> CoordinatorMachine:
         if self._ended or not self._journal.is_leader or self._journal.leader_epoch != self.leader_epoch:
@@ -134,7 +144,7 @@ class Hosted:
         outcome: CoordinatorOutcome,
         wall_ms: int,
         asked: Call | None = None,
-        shown: Verification | None = None,
+        verification: Verification | None = None,
     ) -> Steps[None]:
         """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
 
@@ -142,7 +152,7 @@ class Hosted:
         """
         if outcome.records:
             try:
-                yield from self._write(machine, outcome, wall_ms, shown)
+                yield from self._write(machine, outcome, wall_ms, verification)
             except ApiError as refused:
                 for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
                     if isinstance(call, Call):
@@ -153,7 +163,7 @@ class Hosted:
                 self._tell(token, response)
 
     def _write(
-        self, machine: CoordinatorMachine, outcome: CoordinatorOutcome, wall_ms: int, shown: Verification | None
+        self, machine: CoordinatorMachine, outcome: CoordinatorOutcome, wall_ms: int, verification: Verification | None
     ) -> Steps[None]:
         """Append all at once, then replay it. Who gives up between two steps has to unload the machine."""
         bytes_max = self._journal.batch_bytes_max
@@ -163,17 +173,19 @@ class Hosted:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
         if machine is not self._machine or self._journal.leader_epoch != self.leader_epoch:
             raise not_coordinator()
-        ends = [self._append(batch, wall_ms, shown, is_first=not place) for place, (batch, _) in enumerate(written)]
+        ends = [
+            self._append(batch, wall_ms, verification, is_first=not place) for place, (batch, _) in enumerate(written)
+        ]
         for end, (_, held) in zip(ends, written, strict=True):
             for offset, record in enumerate(held, end - len(held)):
                 machine.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
                 yield
             self._replayed = end
 
-    def _append(self, batch: bytes | Marker, wall_ms: int, shown: Verification | None, *, is_first: bool) -> int:
+    def _append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
         """The offset after it. ApiError: it is refused, and if it is not the first the machine is unloaded."""
         try:
-            return self._journal.append_own(batch, wall_ms, shown)
+            return self._journal.append_own(batch, wall_ms, verification)
         except ApiError as error:
             if error.code not in LOST and is_first:
                 raise
@@ -243,8 +255,8 @@ class Hosted:
         self._machine, self._replayed = machine, replayed
         self._due, self._work, self._sooner, self._failed = (trio.Event() for _ in range(4))
         self._alarm_ms = inf
-        wall_ms = self._wall_ms()
-        finish(self._carry_out(machine, machine.loaded(trio.current_time() * 1000, wall_ms), wall_ms))
+        now = self._now()
+        finish(self._carry_out(machine, machine.loaded(now), now.wall_ms))
         self._wake_earlier()
 
     async def _load(self) -> None:
@@ -314,8 +326,8 @@ class Hosted:
             self._unload()
 
     def _ticked(self, machine: CoordinatorMachine, alarm_ms: float) -> Steps[None]:
-        now_ms, wall_ms = max(trio.current_time() * 1000, alarm_ms), self._wall_ms()
-        yield from self._carry_out(machine, machine.tick(now_ms, wall_ms), wall_ms)
+        now = Now(max(trio.current_time() * 1000, alarm_ms), self._wall_ms())
+        yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 
     async def _work_off(self) -> None:
         """Go on with what one share was not enough for, and with what has come behind it."""

@@ -40,10 +40,10 @@ class CoordinatorJournal(Protocol):
     def flush_due(self) -> bool:
         """Whether what was appended must be flushed before it may be acknowledged."""
 
-    def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
+    def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
         """Append a batch that this broker made, all of it or nothing; the offset after it.
 
-        `shown`: what lets it begin a transaction here, as `core.replication.verification` has it.
+        `verification`: what lets it begin a transaction here, as `core.log.verification` has it.
         """
 
     async def flush(self) -> None:

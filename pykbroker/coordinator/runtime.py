@@ -44,22 +44,22 @@ class Runtime:
             raise not_coordinator()
         return partition_of(name, self._partitions)
 
-    def ask(self, name: str, request: Any, shown: Verification | None = None) -> Call:
+    def ask(self, name: str, request: Any, verification: Verification | None = None) -> Call:
         """Ask the machine of this group or transactional id; with none to ask, the call is refused at once."""
         try:
-            return self.ask_at(self.partition_of(name), request, shown)
+            return self.ask_at(self.partition_of(name), request, verification)
         except ApiError as error:
             return refused(error)
 
-    def ask_at(self, index: int, request: Any, shown: Verification | None = None) -> Call:
+    def ask_at(self, index: int, request: Any, verification: Verification | None = None) -> Call:
         """Ask a partition's machine. ApiError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS: not here, or not yet.
 
-        `shown`: what lets the machine's records begin a transaction.
+        `verification`: what lets the machine's records begin a transaction.
         """
         hosted = self._hosted.get(index)
         if hosted is None:
             raise not_coordinator()
-        return hosted.ask(request, shown)
+        return hosted.ask(request, verification)
 
     def ask_all(self, request: Any) -> Iterator[Call]:
         """Ask every machine here. ApiError as `ask_at`."""

@@ -12,7 +12,11 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from pykbroker.core.now import Now
+from pykbroker.core.steps import Steps
+
 Rec = TypeVar("Rec")
+Stored = TypeVar("Stored")
 Rsp = TypeVar("Rsp")
 Req_contra = TypeVar("Req_contra", contravariant=True)
 
@@ -36,16 +40,25 @@ class Entry(msgspec.Struct, Generic[Rec], frozen=True):
     producer_epoch: int = -1
 
 
-class Machine(Protocol[Req_contra, Rec, Rsp]):
-    """What a shell hosts. Times in ms of the shell's clock."""
+class Machine(Protocol[Req_contra, Rec, Stored, Rsp]):
+    """A machine, as its shell sees it. It writes `Rec`, and replays `Stored`: single records, or runs of them.
 
-    deadline_ms: float  # when `tick` has something to do; inf when idle
+    The shell makes one call after the other, and replays nothing before the last step of a call in steps. It appends
+    an outcome with replies as a whole or not at all, and may spread an outcome without replies over several batches.
+    """
 
-    def handle(self, request: Req_contra, token: Token, now_ms: float) -> Outcome[Rec, Rsp]:
-        """Decide. `ApiError` refuses the whole request, and then nothing has changed."""
+    @property
+    def deadline_ms(self) -> float:
+        """Return when `tick` has something to do, on the monotonic clock; inf when idle."""
 
-    def tick(self, now_ms: float) -> Outcome[Rec, Rsp]:
-        """What the passing of time decides."""
+    def loaded(self, now: Now) -> Outcome[Rec, Rsp]:
+        """Start the timers: the whole log has been replayed, and this broker leads its partition."""
 
-    def replay(self, entry: Entry[Rec]) -> None:
-        """Take a record of the log into the state."""
+    def handle(self, request: Req_contra, token: Token, now: Now) -> Outcome[Rec, Rsp] | Steps[Outcome[Rec, Rsp]]:
+        """Decide a request, at once or in steps. `ApiError` refuses the whole request, and then nothing has changed."""
+
+    def tick(self, now: Now) -> Outcome[Rec, Rsp]:
+        """Handle a bounded part of the deadlines that are due. `deadline_ms` stays past while others are due."""
+
+    def replay(self, entry: Entry[Stored]) -> None:
+        """Apply a record of the log, or a run of records, to the state."""

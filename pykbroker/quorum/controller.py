@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.now import Now
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.snapshotter import Snapshotter
@@ -205,7 +206,7 @@ class Controller:
         return caller.response, caller.offset
 
     async def _decide(self, request: Request, caller: _Caller) -> None:
-        outcome = await self._turns.through(self._machine.decide(request, caller))
+        outcome = await self._turns.through(self._machine.handle(request, caller, self._now()))
         if outcome.records:
             await self._write(outcome.records)
         for token, response in outcome.replies:
@@ -213,6 +214,9 @@ class Controller:
             waiting.response, waiting.offset = response, self._machine.next_offset - 1
             self._uncommitted.append(waiting)
         self._work.set()
+
+    def _now(self) -> Now:
+        return Now(trio.current_time() * 1000, self._wall_ms())
 
     async def _write(self, records: tuple[Record, ...]) -> None:
         """Append the records and replay them to the end, even if the caller is cancelled meanwhile."""

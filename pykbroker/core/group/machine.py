@@ -30,6 +30,7 @@ from pykbroker.core.group.step import Step
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.steps import Steps
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -100,7 +101,7 @@ def nothing_set(group_id: str) -> Texts:
 
 
 class GroupMachine:
-    """The machine of one partition's groups. Matches `coordinator.machine.CoordinatorMachine`.
+    """The machine of one partition's groups. Matches `core.outcome.Machine`.
 
     `configs_of` returns the configs that are set for one group.
     """
@@ -119,10 +120,10 @@ class GroupMachine:
         """Return when `tick` is due next; inf when idle."""
         return self._shard.timers.deadline_ms
 
-    def loaded(self, now_ms: float, wall_ms: int) -> GroupOutcome:
+    def loaded(self, now: Now) -> GroupOutcome:
         """Restart every member's session. A group above the maximum size rebalances."""
-        shard, step = self._shard, Step(now_ms, wall_ms)
-        shard.timers.set(Due(forget.EXPIRY), now_ms + shard.settings.offsets_retention_check_interval_ms)
+        shard, step = self._shard, Step(now)
+        shard.timers.set(Due(forget.EXPIRY), now.monotonic_ms + shard.settings.offsets_retention_check_interval_ms)
         for group in list(shard.groups.values()):
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
@@ -133,19 +134,17 @@ class GroupMachine:
                 departure.resume(shard, group, step)
         return step.outcome()
 
-    def handle(
-        self, request: Question, token: Token, now_ms: float, wall_ms: int
-    ) -> GroupOutcome | Steps[GroupOutcome]:
+    def handle(self, request: Question, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
         """Decide the request or park its caller. `ApiError` refuses the whole request; nothing has changed then."""
-        step = Step(now_ms, wall_ms)
+        step = Step(now)
         kind = type(request.message) if isinstance(request, Asked) else type(request)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 
-    def tick(self, now_ms: float, wall_ms: int) -> GroupOutcome:
+    def tick(self, now: Now) -> GroupOutcome:
         """Handle the deadline that is due first."""
-        step = Step(now_ms, wall_ms)
-        due = self._shard.timers.pop_due(now_ms)
+        step = Step(now)
+        due = self._shard.timers.pop_due(now.monotonic_ms)
         if due is not None:
             DUE[due.kind](self._shard, due, step)
         return step.outcome()

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.core.coordinator.record import LogRecord
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome, Token
 
 
 class Step:
     """The records and replies so far.
 
-    `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records.
+    `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records: the fields of `Now`.
     """
 
     __slots__ = ("now_ms", "records", "replies", "wall_ms")
 
-    def __init__(self, now_ms: float, wall_ms: int) -> None:
-        self.now_ms, self.wall_ms = now_ms, wall_ms
+    def __init__(self, now: Now) -> None:
+        self.now_ms, self.wall_ms = now
         self.records: list[LogRecord] = []
         self.replies: list[tuple[Token, Any]] = []
 

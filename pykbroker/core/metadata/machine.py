@@ -38,8 +38,9 @@ from pykbroker.core.metadata.replay import apply
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.metadata.unregister_broker import unregister_broker
 from pykbroker.core.metadata.update_features import update_features
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome, Token
-from pykbroker.core.steps import Steps, finish
+from pykbroker.core.steps import Steps
 from wire.declare import Request, Response
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -92,8 +93,6 @@ They need not be atomic: a repetition completes them.
 class ControllerMachine:
     """The state of the metadata after the last replayed record."""
 
-    deadline_ms: float = inf
-
     def __init__(
         self,
         settings: ControllerSettings,
@@ -116,12 +115,17 @@ class ControllerMachine:
         """Return the finalized levels of the features that are on."""
         return self._draft.features
 
-    def handle(self, request: Request, token: Token, now_ms: float) -> MetadataOutcome:
-        """Decide a request; ApiError refuses it as a whole."""
-        return finish(self.decide(request, token))
+    @property
+    def deadline_ms(self) -> float:
+        """Return inf: no decision depends on time."""
+        return inf
 
-    def decide(self, request: Request, token: Token) -> Steps[MetadataOutcome]:
-        """Decide a request in short steps. Nothing may be replayed before the last step."""
+    def loaded(self, now: Now) -> MetadataOutcome:
+        """Return an empty outcome: there are no timers to start."""
+        return Outcome()
+
+    def handle(self, request: Request, token: Token, now: Now) -> Steps[MetadataOutcome]:
+        """Decide a request in short steps; ApiError refuses it as a whole."""
         context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))
         decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
@@ -130,7 +134,7 @@ class ControllerMachine:
             raise excessive()
         return Outcome(tuple(records), ((token, response),))
 
-    def tick(self, now_ms: float) -> MetadataOutcome:
+    def tick(self, now: Now) -> MetadataOutcome:
         """Return an empty outcome: no decision depends on time."""
         return Outcome()
 

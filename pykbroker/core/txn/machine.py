@@ -9,6 +9,7 @@ from typing import Any
 
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
 from pykbroker.core.txn.ending import end_transaction, markers_written
@@ -71,8 +72,6 @@ DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] 
 class TransactionsMachine:
     """The transactions of one partition by transactional id.
 
-    `now_ms` is for deadlines; `wall_ms`, since 1970, is stored.
-
     The task that writes markers parks here with `AwaitMarkers`. Its reply has every decided transaction once the
     decision is committed; after a load, every transaction that was decided before it. Which transactions were handed
     out is not stored: a machine that is thrown away loses nothing, and the next one hands them out again.
@@ -100,41 +99,41 @@ class TransactionsMachine:
     def _has_markers(self) -> bool:
         return self._writer is not None and len(self._handed_out) < len(self._prepared)
 
-    def loaded(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
+    def loaded(self, now: Now) -> TransactionOutcome:
         """Start the intervals of timeouts and expiration, once the log has been replayed."""
-        self._abort_due_ms = now_ms + self._settings.abort_interval_ms
-        self._expire_due_ms = now_ms + self._settings.expire_interval_ms
+        self._abort_due_ms = now.monotonic_ms + self._settings.abort_interval_ms
+        self._expire_due_ms = now.monotonic_ms + self._settings.expire_interval_ms
         return Outcome()
 
-    def handle(self, request: AnyTransactionRequest, token: Token, now_ms: float, wall_ms: int) -> TransactionOutcome:
+    def handle(self, request: AnyTransactionRequest, token: Token, now: Now) -> TransactionOutcome:
         """Decide a request. A refusal is a reply, too: the state that it rests on may not be committed yet."""
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
         if isinstance(request, AwaitEnd):
-            return self._await_end(request, token, now_ms)
+            return self._await_end(request, token, now.monotonic_ms)
         try:
-            changed, reply = DECIDE[type(request)](self._context(wall_ms), request)
+            changed, reply = DECIDE[type(request)](self._context(now.wall_ms), request)
         except ApiError as error:
             return Outcome(replies=((token, TransactionAnswer(error.code)),))
         if changed is None:
             return Outcome(replies=((token, reply),))
         return Outcome(self._records((changed,)), ((token, reply),))
 
-    def tick(self, now_ms: float, wall_ms: int) -> TransactionOutcome:
+    def tick(self, now: Now) -> TransactionOutcome:
         """Hand out markers, answer callers whose wait is over, abort timed-out transactions, and delete expired ids."""
         if self._has_markers:
             return self._hand_over()
-        if now_ms >= self._patience.deadline_ms:
-            return Outcome(replies=((self._patience.pop_due(now_ms), TransactionAnswer()),))
-        if now_ms >= self._abort_due_ms:
-            aborted = self._timed_out(wall_ms)
+        if now.monotonic_ms >= self._patience.deadline_ms:
+            return Outcome(replies=((self._patience.pop_due(now.monotonic_ms), TransactionAnswer()),))
+        if now.monotonic_ms >= self._abort_due_ms:
+            aborted = self._timed_out(now.wall_ms)
             if len(aborted) < RECORDS_MAX:
-                self._abort_due_ms = now_ms + self._settings.abort_interval_ms
+                self._abort_due_ms = now.monotonic_ms + self._settings.abort_interval_ms
             return Outcome(self._records(aborted))
-        if now_ms >= self._expire_due_ms:
-            expired = self._expired(wall_ms)
+        if now.monotonic_ms >= self._expire_due_ms:
+            expired = self._expired(now.wall_ms)
             if len(expired) < RECORDS_MAX:
-                self._expire_due_ms = now_ms + self._settings.expire_interval_ms
+                self._expire_due_ms = now.monotonic_ms + self._settings.expire_interval_ms
             return Outcome(tuple(one.tombstone() for one in expired))
         return Outcome()
 

@@ -30,7 +30,7 @@ class MemoryLog:
         self.flushing: trio.Event | None = None  # that a flush waits for, as it does for a thread
         self._advanced = trio.Event()
 
-    def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
+    def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
         if self.error is not None:
             raise self.error
         data = (

@@ -22,6 +22,7 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.off_loop import OffLoop
@@ -402,13 +403,13 @@ async def test_a_log_that_cannot_be_read_is_tried_again(autojump_clock: object) 
 class Faulty(GroupMachine):
     """A machine with a bug in what time does to it, and in one of its answers."""
 
-    def tick(self, now_ms: float, wall_ms: int) -> Any:
+    def tick(self, now: Now) -> Any:
         raise ZeroDivisionError
 
-    def handle(self, request: Any, token: Any, now_ms: float, wall_ms: int) -> Any:
+    def handle(self, request: Any, token: Any, now: Now) -> Any:
         if request is None:
             raise ZeroDivisionError
-        return super().handle(request, token, now_ms, wall_ms)
+        return super().handle(request, token, now)
 
 
 async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
@@ -464,10 +465,10 @@ class Busy:
     def __init__(self, turns: Taken) -> None:
         self._turns = turns
 
-    def loaded(self, now_ms: float, wall_ms: int) -> Outcome[Any, Any]:
+    def loaded(self, now: Now) -> Outcome[Any, Any]:
         return Outcome()
 
-    def tick(self, now_ms: float, wall_ms: int) -> Outcome[Any, Any]:
+    def tick(self, now: Now) -> Outcome[Any, Any]:
         self._turns.taken.append(self._turns.passes)
         return Outcome()
 

@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome
 from pykbroker.core.steps import finish
 from wire.error_codes import ErrorCode
@@ -37,7 +38,7 @@ class Talk:
         self.now_ms = now_ms
         self.replies: dict[Any, Any] = {}
         self._replay(log)
-        self._do(self.machine.loaded(self.now_ms, self.wall_ms))
+        self._do(self.machine.loaded(Now(self.now_ms, self.wall_ms)))
 
     @property
     def wall_ms(self) -> int:
@@ -55,7 +56,7 @@ class Talk:
         token = object() if token is None else token
         asked = Asked(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
-            said = self.machine.handle(asked, token, self.now_ms, self.wall_ms)
+            said = self.machine.handle(asked, token, Now(self.now_ms, self.wall_ms))
             self._do(said if isinstance(said, Outcome) else finish(said))
         except ApiError as error:
             return error.code
@@ -66,7 +67,7 @@ class Talk:
         end = self.now_ms + ms
         while self.machine.deadline_ms <= end:
             self.now_ms = max(self.now_ms, self.machine.deadline_ms)
-            self._do(self.machine.tick(self.now_ms, self.wall_ms))
+            self._do(self.machine.tick(Now(self.now_ms, self.wall_ms)))
         self.now_ms = end
 
     def _do(self, outcome: Any) -> None:

@@ -13,6 +13,7 @@ from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
 from pykbroker.core.group.consumer.departure import RETRY_MS
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
+from pykbroker.core.now import Now
 from tests.unit.core.group.talk import REBALANCE_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -158,7 +159,7 @@ def test_the_removal_of_a_member_is_retried_until_the_log_accepts_it(silent: boo
             room.say(name, owned={"t": [0, 1, 2, 3]} if name == "a" else None)
     room.wait(due_ms / 4 - 1)
     room.now_ms += 1
-    assert room.machine.tick(room.now_ms, room.wall_ms).records, "which do not come into the log"
+    assert room.machine.tick(Now(room.now_ms, room.wall_ms)).records, "which do not come into the log"
     assert len(room.told().members) == 2
     room.wait(RETRY_MS - 1)
     assert len(room.told().members) == 2
@@ -171,7 +172,7 @@ def test_a_change_of_topics_that_the_log_refused_is_planned_again() -> None:
     room.enter("a")
     room.seen = topics(t=6)
     request = ConsumerGroupHeartbeatRequest("g", "a", room.epochs["a"])
-    assert room.machine.handle(Asked(request, 1, "c", "/127.0.0.1"), None, room.now_ms, room.wall_ms).records
+    assert room.machine.handle(Asked(request, 1, "c", "/127.0.0.1"), None, Now(room.now_ms, room.wall_ms)).records
     room.settle("a")
     assert room.parts("a") == [[0, 1, 2, 3, 4, 5]]
 
@@ -422,7 +423,7 @@ def test_a_member_of_version_0_gets_a_member_id() -> None:
     room = Room()
     assert room.enter("", version=0).member_id
     with pytest.raises(ApiError):
-        room.machine.handle(Asked(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), 0, 0)
+        room.machine.handle(Asked(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), Now(0, 0))
 
 
 def fetched(room: Room, member_id: str | None, epoch: int) -> Any:

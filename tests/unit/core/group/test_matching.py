@@ -14,6 +14,7 @@ from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compiled
+from pykbroker.core.now import Now
 from tests.unit.core.group.talk import REBALANCE_MS, Talk
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -106,7 +107,7 @@ def test_a_step_matches_one_share_at_most(steps: list[int]) -> None:
     room.beat("a", SLOW)
     assert (len(steps), room.has["a"]) == (1, [])
     for done in range(2, len(LONG) + 1):
-        room._do(room.machine.tick(room.now_ms, room.wall_ms))
+        room._do(room.machine.tick(Now(room.now_ms, room.wall_ms)))
         assert len(steps) == done
     assert max(steps) <= SHARE_STEPS_MAX
     epoch = room.epochs["a"]
@@ -197,7 +198,7 @@ def test_the_search_of_a_deleted_group_stops() -> None:
 def test_the_search_of_a_group_that_the_log_refused_is_dropped() -> None:
     room = Room(LONG)
     asked = Asked(room.request("a", SLOW), 1, "c", "/h")
-    room.machine.handle(asked, object(), room.now_ms, room.wall_ms)
+    room.machine.handle(asked, object(), Now(room.now_ms, room.wall_ms))
     assert list(room.searches) == ["g"]
     room.wait(0)
     assert room.searches == {}

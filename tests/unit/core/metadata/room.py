@@ -20,7 +20,9 @@ from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, read_record
 from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry
+from pykbroker.core.steps import finish
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -69,7 +71,7 @@ class Room:
 
     def ask(self, request: Request) -> Any:
         token = object()
-        outcome = self.machine.handle(request, token, 0)
+        outcome = finish(self.machine.handle(request, token, Now(0, NOW_MS)))
         self.decided = outcome.records
         self.write(*outcome.records)
         ((answered, response),) = outcome.replies

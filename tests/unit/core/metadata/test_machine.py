@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import RECORDS_MAX
 from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome
 from tests.unit.core.metadata.room import NOW_MS, Room, topic
 from wire.error_codes import ErrorCode
@@ -169,7 +170,7 @@ def test_a_broker_registration_may_write_any_number_of_records() -> None:
 def test_a_tick_decides_nothing() -> None:
     room = Room().open(1)
     assert room.machine.deadline_ms == inf
-    assert room.machine.tick(1e12) == Outcome()
+    assert room.machine.tick(Now(1e12, 0)) == Outcome()
 
 
 def test_a_controller_is_registered() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
+from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.machine import TransactionsMachine
@@ -64,13 +65,17 @@ class Room:
         self.told: dict[Any, Any] = {}
         self.load()
 
+    @property
+    def now(self) -> Now:
+        return Now(self.wall_ms, self.wall_ms)
+
     def load(self, *before: LogRecord) -> None:
         """Replace the machine by one that has replayed the log and these further records."""
         self.machine = TransactionsMachine(self.settings, self.ids)
         self.log.extend(before)
         for offset, record in enumerate(self.log):
             self.machine.replay(Entry(offset, record))
-        self._take(self.machine.loaded(self.wall_ms, self.wall_ms))
+        self._take(self.machine.loaded(self.now))
 
     def _take(self, said: Any) -> int:
         for record in said.records:
@@ -84,24 +89,24 @@ class Room:
     def ask(self, request: AnyTransactionRequest, expected: type[Rsp] = TransactionAnswer) -> Rsp:  # type: ignore[assignment]
         """Return the reply to a request that never parks."""
         token = object()
-        self._take(self.machine.handle(request, token, self.wall_ms, self.wall_ms))
+        self._take(self.machine.handle(request, token, self.now))
         self.pass_ms(0)
         reply = self.told.pop(token)
         assert isinstance(reply, expected)
         return reply
 
     def await_markers(self, token: object) -> None:
-        self._take(self.machine.handle(AwaitMarkers(), token, self.wall_ms, self.wall_ms))
+        self._take(self.machine.handle(AwaitMarkers(), token, self.now))
         self.pass_ms(0)
 
     def await_end(self, token: object, patience_ms: int) -> None:
-        self._take(self.machine.handle(AwaitEnd(NAME, patience_ms), token, self.wall_ms, self.wall_ms))
+        self._take(self.machine.handle(AwaitEnd(NAME, patience_ms), token, self.now))
 
     def pass_ms(self, passed_ms: int) -> None:
         """Let time pass, and run everything that is due."""
         self.wall_ms += passed_ms
         while self.machine.deadline_ms <= self.wall_ms:
-            self._take(self.machine.tick(self.wall_ms, self.wall_ms))
+            self._take(self.machine.tick(self.now))
 
     def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> TransactionAnswer:
         return self.ask(InitProducer(NAME, timeout_ms, producer_id, epoch))
