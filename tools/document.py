@@ -73,7 +73,22 @@ def options() -> str:
     return table(("option", "meaning"), *((f"`{names}`", " ".join(text.split())) for names, text in found))
 
 
-PARTS = {"apis": apis, "own-configs": own_configs, "idle-configs": idle_configs, "options": options}
+def files() -> str:
+    """Return every file of the two packages with the first sentence of its docstring, a table for each folder."""
+    tables = []
+    for folder in sorted({path.parent for top in ("pykbroker", "wire") for path in (ROOT / top).rglob("*.py")}):
+        rows = [(f"`{path.name}`", first_sentence(path)) for path in sorted(folder.glob("[!_]*.py"))]
+        title = f"## {folder.relative_to(ROOT)}\n\n{first_sentence(folder / '__init__.py')}\n"
+        tables.append(f"{title}\n{table(('file', 'what it holds'), *rows)}" if rows else title)
+    return "\n" + "\n".join(tables) + "\n"
+
+
+def first_sentence(path: Path) -> str:
+    """Return the first paragraph of a file's docstring on one line."""
+    return " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
+
+
+PARTS = {"files": files, "apis": apis, "own-configs": own_configs, "idle-configs": idle_configs, "options": options}
 
 
 def generated(page: str) -> str:
